@@ -2,6 +2,7 @@
 
 from attacks.base import Attack
 from attacks.client_accusations import ACCUSATION_ATTACKS
+from attacks.client_copies import COPIES
 from attacks.client_keys import KEY_ATTACKS
 from attacks.client_messages import MESSAGE_ATTACKS
 from attacks.client_shares import SHARE_ATTACKS
@@ -9,7 +10,7 @@ from attacks.client_text import TEXT_ATTACKS
 
 CLIENT_ATTACKS: tuple[Attack, ...] = tuple(
     sorted(
-        (*SHARE_ATTACKS, *KEY_ATTACKS, *MESSAGE_ATTACKS, *ACCUSATION_ATTACKS, *TEXT_ATTACKS),
+        (*SHARE_ATTACKS, *KEY_ATTACKS, *MESSAGE_ATTACKS, *ACCUSATION_ATTACKS, *TEXT_ATTACKS, *COPIES),
         key=lambda attack: int(attack.number[1:]),
     )
 )

@@ -83,10 +83,14 @@ def disjoint_sets(defended: bool, tell: Tell) -> Outcome:
 
 
 def without_self_mask(
-    round: Round[Floor], state: Accepted, live: Neighbourhood, task: bytes, kind: type[m.MaskedVector]
+    round: Round[Floor],
+    state: Accepted,
+    live: Neighbourhood,
+    spent: tuple[bytes, bytes],
+    kind: type[m.MaskedVector],
 ) -> Draft:
     """The vector under its pair masks alone."""
-    draft = masking.masked_vector(round, state, live, task, kind)
+    draft = masking.masked_vector(round, state, live, spent, kind)
     key = keys.self_mask_key(state.self_secret, round.context, round.client, round.config.generator)
     vector = words.from_bytes(draft.content, round.config.bits)
     masks.add_masks(vector, [masks.Mask(key, -1)], round.config.generator)

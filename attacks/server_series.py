@@ -9,6 +9,7 @@ from attacks.server_rounds import keeping_keys
 from attacks.stage import opened
 from ccesa import labels
 from ccesa.crypto import keys
+from ccesa.memory import ProcessMemory
 from ccesa.protocol import envelope
 from ccesa.protocol.client import Client
 from ccesa.protocol.series_client import SeriesClient
@@ -63,11 +64,11 @@ def _mix_messages(stage: SeriesStage) -> None:
 
 def lost_on_purpose(defended: bool, tell: Tell) -> Outcome:
     """Call a round lost whose sum is known, and repeat it without the victim."""
-    memories: dict[int, dict[bytes, int]] = {}
+    memories: dict[int, ProcessMemory] = {}
 
     def options(client: int) -> dict[str, Any]:
-        counted = {"tasks": memories.setdefault(client, {}), "attempts": 1} if defended else {}
-        return {"task": TASK, **counted}
+        memory = memories.setdefault(client, ProcessMemory()) if defended else None
+        return {"task": TASK, "tasks": memory}
 
     stage = SeriesStage(tell, rounds=2, options=options)
     wanted = stage.vectors[VICTIM]
@@ -132,7 +133,7 @@ SERIES_LIES = (
         name="lost-on-purpose",
         title="a round whose sum is known is called lost, and repeated without one client",
         guard="curious",
-        defence="a vector that has left is spent, whatever became of the round",
+        defence="a client remembers what it has sent and released for a task, whatever became of the round",
         run=lost_on_purpose,
     ),
     Attack(

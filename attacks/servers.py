@@ -4,6 +4,7 @@ from attacks.base import Attack
 from attacks.client_accusations import GANGS
 from attacks.client_cut import CUTS
 from attacks.client_noise import MISSING_NOISE
+from attacks.server_attempts import ATTEMPT_LIES
 from attacks.server_choice import CHOICES
 from attacks.server_cut import CHOSEN_DROPOUTS
 from attacks.server_dropouts import DROPOUT_LIES
@@ -25,6 +26,7 @@ SERVER_ATTACKS: tuple[Attack, ...] = tuple(
             *ROUND_LIES,
             *TASK_LIES,
             *SERIES_LIES,
+            *ATTEMPT_LIES,
             *CHOSEN_DROPOUTS,
             *CHOICES,
             *CUTS,

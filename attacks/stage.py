@@ -15,7 +15,7 @@ from attacks.hostile import HostileRound
 from ccesa import words
 from ccesa.charter import Charter
 from ccesa.config import RoundConfig
-from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed
+from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed, TaskSpent
 from ccesa.floor import Floor
 from ccesa.guards import guard_named
 from ccesa.identity import Identity
@@ -57,7 +57,7 @@ class Stage(HostileRound):
         self.overheard.overhear(client, request)
         try:
             reply = self.clients[client].receive(request)
-        except (FaultyServer, OrderError) as error:
+        except (FaultyServer, OrderError, TaskSpent) as error:
             self.aborted[client] = str(error)
             return None
         message = m.decode(reply, len(reply))

@@ -21,6 +21,7 @@ import numpy as np
 from ccesa.charter import Charter
 from ccesa.errors import ConfigError
 from ccesa.identity import Identity
+from ccesa.memory import ProcessMemory
 from ccesa.plan import Plan, plan
 from ccesa.service.participant.calls import Answer, Call, Part, Pause
 from ccesa.service.participant.core import take_part
@@ -94,9 +95,7 @@ class Case:
             if self.charter is None
             else {"charter": self.charter, "identity": self.identity(client)}
         )
-        return Site(
-            contribute=contribute, used_rounds=set(), tasks={}, origin=origin, threads=1, tell=tell, **who
-        )
+        return Site(contribute=contribute, memory=ProcessMemory(), origin=origin, threads=1, tell=tell, **who)
 
 
 class Sent(NamedTuple):

@@ -24,5 +24,5 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             machine.need(part)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter) -> None:
     machine.summary(terminalreporter)

@@ -93,6 +93,7 @@ def charter_of(text):
         "least_roster": given["least_roster"],
         "min_survivors": given["min_survivors"],
         "attempts": given.get("attempts", 2),
+        **({"releases": given["releases"]} if given.get("releases", 1) != 1 else {}),
         "certificate": certificate_of(given["certificate"]),
         "learning": learning_of(given["learning"]) if "learning" in given else None,
         **{name: FURTHER[name](given[name]) for name in FURTHER if name in given},
@@ -267,7 +268,7 @@ class ActiveReference(Reference):
         for pair in sorted(map(sorted, pairs)):
             if not out & {*pair}:
                 out |= {*pair}
-        return self.pruned([i for i in answered if i not in out], self.needed)
+        return self.one_part([i for i in answered if i not in out], self.needed)
 
     def releasing(self, alive):
         """Those who would be shown enough confirmations."""

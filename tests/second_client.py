@@ -61,8 +61,8 @@ class Client:
     #: Without and with accept.
     middle = (("mask-at-once-request",), ("accept-request", "mask-request"))
 
-    def __init__(self, fields, encoding, client, vector, task, random, floor, spent, used=(), attempts=2):
-        """``spent``: vectors that have left for this task, or None for a client that counts nothing."""
+    def __init__(self, fields, encoding, client, vector, task, random, floor, memory, used=(), limits=(2, 1)):
+        """``memory``: entries of 3.5, or None for a client that remembers nothing."""
         check_floor(fields, floor)
         if client < 0:
             raise Refused("ConfigError")
@@ -70,7 +70,7 @@ class Client:
             raise Refused("ConfigError")
         if len(task) != 32:
             raise Refused("ConfigError")
-        if spent is not None and not any(task):
+        if memory is not None and not any(task):
             raise Refused("ConfigError")
         if fields["series_id"] + le4(fields["number"]) in used:
             raise Refused("ConfigError")
@@ -78,7 +78,7 @@ class Client:
             raise Refused("VectorError")
         self.fields, self.context = fields, hashed(LABELS["context"], encoding)
         self.client, self.vector, self.random, self.floor = client, vector, random, floor
-        self.task, self.spent, self.attempts = task, spent, attempts
+        self.task, self.memory, (self.attempts, self.releases) = task, memory, limits
         self.hybrid = fields["agreement"] == hybrid.HYBRID
         self.bundle, self.text, _ = SIZES[fields["agreement"]]
         self.steps = (*self.first, *self.middle[fields["accept"]], *self.last_ones)
@@ -97,9 +97,9 @@ class Client:
             name, fields = self.read(data)
             reply = getattr(self, name.replace("-", "_"))(*fields)
         except Refused as refusal:
+            self.aborted = refusal.error in (*ABORTS, "OrderError")
             if refusal.error not in ABORTS:
                 raise
-            self.aborted = True
             raise Refused("FaultyServer") from None
         self.place += 1
         self.last = (
@@ -253,14 +253,61 @@ class Client:
             raise Refused("FaultyServer")
         if task != self.task:
             raise Refused("FaultyServer")
-        if self.spent is not None and self.spent >= self.attempts:
-            raise Refused("TaskSpent")
-        if self.spent is not None:
-            self.spent += 1
+        self.check_open()
+        if self.memory is not None:
+            self.memory |= {("sent", self.context), ("vector", self.task, *self.round)}
         self.rows = {j: row for j, row in self.rows.items() if j in (*live, self.client)}
         partners = [Other(j, self.bundles[j], self.seeds.get(j)) for j in live if j in self.masked]
         vector = self.party.masked_vector(partners)
         return name, self.known_by(vector), self.among(), task, vector
+
+    @property
+    def round(self):
+        return self.fields["series_id"], self.fields["number"]
+
+    def noted(self, about):
+        """Series and numbers of the entries about the task."""
+        return [tuple(rest) for kind, task, *rest in self.memory if (kind, task) == (about, self.task)]
+
+    def check_open(self):
+        """M1 of 3.5."""
+        if self.memory is None:
+            return
+        if ("sent", self.context) in self.memory:
+            raise Refused("OrderError")
+        vectors, (series, number) = self.noted("vector"), self.round
+        if len(vectors) >= self.attempts:
+            raise Refused("TaskSpent")
+        if len(self.noted("release")) >= self.releases:
+            raise Refused("TaskSpent")
+        if self.noted("counted"):
+            raise Refused("TaskSpent")
+        if any(one != series for one, _ in vectors):
+            raise Refused("TaskSpent")
+        if any(last >= number for _, last in vectors):
+            raise Refused("TaskSpent")
+
+    def check_latest(self):
+        """M2 of 3.5."""
+        if self.memory is None:
+            return
+        vectors, (series, number) = self.noted("vector"), self.round
+        if self.round not in vectors:
+            raise Refused("FaultyServer")
+        if any(one != series for one, _ in vectors):
+            raise Refused("FaultyServer")
+        if any(last > number for _, last in vectors):
+            raise Refused("FaultyServer")
+        if len(self.noted("release")) >= self.releases:
+            raise Refused("FaultyServer")
+
+    def close_task(self):
+        """M3 of 3.5."""
+        if self.memory is None:
+            return
+        if self.round in self.noted("release"):
+            raise Refused("OrderError")
+        self.memory |= {("release", self.task, *self.round)}
 
     def known_by(self, vector):
         return tag_of(self.context, self.client, vector)
@@ -281,6 +328,8 @@ class Client:
             raise Refused("FaultyServer")
         if not any(j in self.masked and j not in gone for j in self.rows):
             raise Refused("FaultyServer")
+        self.check_latest()
+        self.close_task()
         rows = sorted(self.rows.items())
         return "unmask-reply", b"".join(row[32:] if j in gone else row[:32] for j, row in rows)
 
@@ -344,7 +393,7 @@ class ActiveClient(Client):
     middle = (("mask-among-at-once-request",), ("accept-request", "mask-among-request"))
     last_ones = ("confirm-request", "signed-unmask-request")
 
-    def __init__(self, text, encoding, identity, vector, task, random, spent, used=(), now=0):
+    def __init__(self, text, encoding, identity, vector, task, random, memory, used=(), now=0):
         fields = chartered_configuration(encoding, text)
         if now >= fields["expires"]:
             raise Refused("ConfigError")
@@ -352,8 +401,8 @@ class ActiveClient(Client):
         if identity_of(identity) not in self.members:
             raise Refused("ConfigError")
         client = self.members.index(identity_of(identity))
-        attempts = fields["attempts"]
-        super().__init__(fields, encoding, client, vector, task, random, {}, spent, used, attempts)
+        limits = fields["attempts"], fields.get("releases", 1)
+        super().__init__(fields, encoding, client, vector, task, random, {}, memory, used, limits)
 
     def set_of(self, data):
         return set_of(data, self.fields["clients"])
@@ -437,6 +486,7 @@ class ActiveClient(Client):
             raise Refused("FaultyServer")
         if len(self.v3) < self.fields["min_survivors"]:
             raise Refused("FaultyServer")
+        self.check_latest()
         return "confirm-reply", self.sign(self.confirmed())
 
     def confirmed(self):
@@ -465,7 +515,19 @@ def joined(party):
     if "charter" in party:
         now = party.get("now", 0)
         given = party["charter"], raw(party["config"]), raw(party["identity"]), vector, task, random
-        return ActiveClient(*given, party.get("spent"), used, now)
+        return ActiveClient(*given, remembered(party.get("memory")), used, now)
     fields = configuration(raw(party["config"]))
     given = fields, raw(party["config"]), party["client"], vector, task, random
-    return Client(*given, party.get("floor", {}), party.get("spent"), used)
+    return Client(*given, party.get("floor", {}), remembered(party.get("memory")), used)
+
+
+def remembered(entries):
+    """A memory of tasks as the files have it; None where there is none."""
+    raw = bytes.fromhex
+    if entries is None:
+        return None
+    return {
+        (one["about"], *(raw(one[name]) for name in ("context", "task", "series_id") if name in one))
+        + ((one["number"],) if "number" in one else ())
+        for one in entries
+    }

@@ -131,11 +131,11 @@ def identity_file(text):
 
 KEYS = {
     *("version", "serial", "expires", "members", "graph", "threshold", "generator", "agreement", "bits"),
-    *("least_roster", "min_survivors", "attempts", "certificate", "learning"),
+    *("least_roster", "min_survivors", "attempts", "releases", "certificate", "learning"),
 }
 #: The tables of 15.1 and 16.1 are taken as they are: other files have what is refused of them.
 FURTHER = {"privacy", "statistics"}
-NEEDED = KEYS - {"version", "generator", "agreement", "bits", "attempts", "learning"}
+NEEDED = KEYS - {"version", "generator", "agreement", "bits", "attempts", "releases", "learning"}
 #: The largest of each number of a certificate; all are at least 0. The others are logarithms, at most 0.
 STATED = {
     "dropout": 1,
@@ -152,21 +152,42 @@ COUNTED = ("colluders", "around", "least_honest")
 def charter(text):
     """All that it says, as it is encoded."""
     try:
-        given = tomllib.loads(text.removeprefix("\ufeff"))
+        given = tomllib.loads(text.removeprefix("\ufeff"), parse_float=finite)
     except ValueError:
         raise Refused("ConfigError") from None
+    check_plain(text, given)
     check_keys(given, NEEDED, KEYS | FURTHER)
     check_tables(given)
     for member in given["members"]:
         if [type(part) for part in member] != [str, str]:
             raise Refused("ConfigError")
     check_members([(name, key_of(key)) for name, key in given["members"]])
-    for name in ("serial", "version", "least_roster", "min_survivors", "attempts", "bits"):
+    for name in ("serial", "version", "least_roster", "min_survivors", "attempts", "releases", "bits"):
         whole(given.get(name, 2))
     check_moment(given["expires"])
     found = charter_of(text)
     check_charter(found)
     return found
+
+
+def finite(text):
+    if float(text) in (math.inf, -math.inf) and "inf" not in text:
+        raise Refused("ConfigError")
+    return float(text)
+
+
+def check_plain(text, given):
+    """Integers have 64 bits, and no fraction of a second has more than nine digits."""
+    inside = [given]
+    for value in inside:
+        inside += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise Refused("ConfigError")
+    # Of a charter only expires is a time, and it stands alone in its line.
+    if any(
+        re.match(r"""['" ]*expires\b.*?:\d\d\.\d{10}""", line.partition("#")[0]) for line in text.splitlines()
+    ):
+        raise Refused("ConfigError")
 
 
 def check_keys(table, needed, known):
@@ -224,10 +245,11 @@ def check_charter(found):
         ("expires", 1, 2**53 - 1),
         ("attempts", 1, 1000),
         ("least_roster", 3, len(found["members"])),
+        ("releases", 1, found["attempts"]),
     ):
-        if found[name] < least:
+        if found.get(name, 1) < least:
             raise Refused("ConfigError")
-        if found[name] > most:
+        if found.get(name, 1) > most:
             raise Refused("ConfigError")
     for name in CERTIFICATE:
         value, most = found["certificate"][name], STATED.get(name, 0)

@@ -191,7 +191,8 @@ def exchanges_in(told):
                 case["reason"], outcome(found.receive, raw(each["request"])), raw(each["reply"])
             )
         for step in case["steps"]:
-            found.spent = step.get("spent", found.spent)
+            if "memory" in step:
+                found.memory = client.remembered(step["memory"])
             request = bytes_in(party, step["request"], "request")
             wanted = step["error"] if "error" in step else bytes_in(party, step["reply"], "reply")
             name = f"{case['party']}: {case['reason']}"

@@ -66,6 +66,17 @@ def test_it_says_what_noise_is_in_it():
     assert (plain.mechanism, plain.noise, plain.epsilon) == (None, 0.0, None)
 
 
+@pytest.mark.parametrize("privacy", [None, ASKED])
+def test_a_model_may_be_one_array(privacy):
+    given = np.array([flat(one) for one in models()])
+    found = ccesa.aggregate(given, privacy=privacy)
+    assert found.mean.shape == (SIZE,)
+    apart = 6 * found.noise if privacy else 1e-6
+    assert np.abs(found.mean - given.mean(axis=0)).max() < apart
+    in_lists = ccesa.aggregate([[one] for one in given], seed=1)
+    assert (ccesa.aggregate(given, seed=1).mean == in_lists.mean[0]).all()
+
+
 def test_two_rounds_with_one_seed_have_noise_of_their_own():
     one, other = (ccesa.aggregate(models(), privacy=ASKED, seed=3) for _ in range(2))
     assert one.survivors == other.survivors

@@ -272,12 +272,12 @@ def test_honest_keys_pass_and_are_three():
 
 @needs_kem
 @settings(max_examples=40)
-@given(st.integers(0, 767), st.integers(0, 4095))
+@given(st.integers(0, 767), st.integers(0, MODULUS - 1) | st.integers(MODULUS, 4095))
 def test_numbers_from_the_modulus_on_are_refused(place, value):
     if value < MODULUS:
         HYBRID.check_keys(*HYBRID.public_keys(with_coefficient(place, value)))
     else:
-        with pytest.raises(primitives.BadKey, match="none of ML-KEM-768"):
+        with pytest.raises(primitives.BadKey, match="not a valid ML-KEM-768 public key"):
             HYBRID.check_keys(*HYBRID.public_keys(with_coefficient(place, value)))
 
 

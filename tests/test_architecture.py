@@ -261,10 +261,10 @@ def test_the_package_stays_small():
     Noise, its certificate and the ledger took 2,000 lines, many of them in planner, command line and Flower.
     Kernels, threads and workers took 450, libsodium 80, reading vectors where they lie and large n 200.
     A service with two databases, a page and a client took 5,000, statistics 750.
-    Contributions that fail without being seen took 150, a look at a table before it is counted 150.
-    Sites on bad lines took 300.
+    Contributions that fail without being seen took 150, a look at a table before it is counted 150,
+    releasing once 300, sites on bad lines 350.
     """
     sizes = {path: code_lines(path) for path in PACKAGE.rglob("*.py")}
     core = sum(size for path, size in sizes.items() if room(path) in ("crypto", "protocol"))
-    assert core <= 4370
-    assert sum(sizes.values()) <= 22480
+    assert core <= 4530
+    assert sum(sizes.values()) <= 23450

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from attacks.client_accusations import garbage
+from attacks.client_copies import forked
 from attacks.client_keys import LIAR, low_order_key, same_key
 from attacks.client_messages import OVERSIZE, answer_at_two, leave_together, oversize, send_twice, stale_task
 from attacks.client_shares import crooked_dealer, short_shares, wrong_share
@@ -35,6 +36,7 @@ WORDS = {
     ),
     "C14": (stale_task, f"client {LIAR}: a vector for another task .*8 others", "made for another model"),
     "C15": (answer_at_two, f"two servers have taken a reply of client {LIAR};", "counts twice"),
+    "C16": (forked, "the fork sent nothing: this client was made in another process", "difference is plain"),
 }
 
 
@@ -56,7 +58,7 @@ def test_succeeds_without_the_defence(row):
     assert matches(words, outcome.summary)
 
 
-@pytest.mark.parametrize("row", ["C1", "C2", "C3", "C4", "C5", "C6", "C7", "C9", "C10", "C15"])
+@pytest.mark.parametrize("row", ["C1", "C2", "C3", "C4", "C5", "C6", "C7", "C9", "C10", "C15", "C16"])
 def test_succeeds_without_the_defence_under_the_active_guard(row):
     assert WORDS[row][0](False, lambda line: None, "active").succeeded
 

@@ -11,6 +11,7 @@ from attacks.base import Outcome
 from attacks.client_accusations import gang
 from attacks.registry import ATTACKS, find
 from attacks.relaxed import relaxed, skip
+from attacks.server_attempts import sum_twice
 from attacks.server_views import split_view
 from attacks.servers import SERVER_ATTACKS
 from ccesa.errors import UsageError
@@ -51,12 +52,16 @@ STOPPED = {
     "S29": r"the smallest sum that opens has 50 honest clients, .* 26 are counted on",
     "S34": r"there is no sum: too few live share holders .* could not open what client 5\d sealed for it",
     "S35": "1 honest left out, and with them 1 of the 3 liars",
-    "S36": r"sent no second vector .* contributed to this task 1 time",
+    "S36": r"sent no second vector .* released its shares for this task 1 time",
     "S37": "every client refused: an exchange that is over",
+    "S38": "sent nothing .* released its shares for this task 1 time",
+    "S39": "contributed to this task in another series, and stays with it",
+    "S40": "it cost one task, and 3 of 3 that follow have sums",
     "S41": "there is no sum: step advertise: 19 answered, the round needs 89",
+    "S42": "nobody in the part that was cut off was asked; the sum of 30 is right",
 }
 #: Rows whose harm is not a vector.
-NOTHING_STOLEN = {"S3", "S10", "S35"}
+NOTHING_STOLEN = {"S3", "S10", "S35", "S40", "S42"}
 #: As many clients as show it; the command takes a thousand.
 SMALLER = {"S2": partial(split_view, clients=60, degree=10.0)}
 
@@ -69,7 +74,7 @@ def run(number: str, defended: bool) -> tuple[Outcome, str]:
 
 def test_every_row_has_one():
     assert [attack.number for attack in SERVER_ATTACKS] == [
-        f"S{k}" for k in [*range(1, 28), 29, *range(34, 38), 41]
+        f"S{k}" for k in [*range(1, 28), 29, *range(34, 43)]
     ]
     assert STOPPED.keys() == {attack.number for attack in SERVER_ATTACKS}
     assert len(ATTACKS) == len({attack.number for attack in ATTACKS.values()})
@@ -185,3 +190,14 @@ def test_an_attack_is_found_by_name_and_by_number():
     assert find("split-view") is find("S2") is find("s2")
     with pytest.raises(UsageError, match="no attack 'S99'"):
         find("S99")
+
+
+@pytest.mark.parametrize("defended", [True, False], ids=["on", "off"])
+def test_s38_holds_under_curious_too(defended):
+    outcome = sum_twice(defended, lambda line: None, "curious")
+    assert outcome.succeeded is not defended
+
+
+def test_s39_in_one_series_the_later_vector_ends_the_earlier_round():
+    told = run("S39", defended=True)[1]
+    assert "another round has asked for a vector for this task since: this one is over" in told

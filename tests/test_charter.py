@@ -65,6 +65,7 @@ OTHERS = {
         "least_roster": 4,
         "min_survivors": 4,
         "attempts": 1,
+        "releases": 2,
         "certificate": msgspec.structs.replace(NOTHING, around=1),
         "learning": None,
         "privacy": NOISE,
@@ -110,6 +111,15 @@ def test_the_digest_is_over_every_field(kind, name):
     assert made.digest != agreed.digest
     assert made.fingerprint != agreed.fingerprint
     assert Charter.parse(str(made)) == made
+
+
+def test_one_release_is_what_older_charters_mean():
+    """Their text and their digest stay as they are."""
+    assert "releases" not in str(AGREED)
+    assert b"releases" not in AGREED.encode()
+    said = str(AGREED).replace("attempts = 2", "attempts = 2\nreleases = 1")
+    assert Charter.parse(said).digest == AGREED.digest
+    assert "\nattempts = 2\nreleases = 2\n" in str(with_(releases=2))
 
 
 def test_noise_travels_in_words_of_64_bits():
@@ -225,6 +235,8 @@ def test_a_date_begins_at_midnight_utc(moment):
         ({"serial": "1"}, "serial must be a whole number"),
         ({"expires": 2**53}, "expires of a charter"),
         ({"attempts": 1001}, "attempts of a charter"),
+        ({"releases": 0}, r"releases of a charter lies in 1\.\.2"),
+        ({"releases": 3}, r"releases of a charter lies in 1\.\.2"),
     ],
 )
 def test_an_agreement_that_cannot_work_is_refused_when_it_is_made(fields, match):

@@ -62,12 +62,25 @@ def test_what_is_shown_says_against_whom_how_many_collude_and_how_many_are_in_ev
     words = " ".join(run("charter", "show", folder / "charter.toml").stdout.split())
     told = charter.certificate
     assert f"a server that lies, and up to {told.colluders} of the members working with it" in words
-    assert f"a sum over at least {told.least_honest} honest members" in words
+    honest = f"at least {told.least_honest} honest members"
+    assert f"whatever is opened for a task, in all attempts together, covers {honest}" in words
+    assert "each roster that the server tries; there is at most one sum for a task" in words
+    assert "gets up to 2 vector(s) of a member, in one series, and shares for it are released once" in words
+    assert "excepted a server that calls the same work another task" in words
     assert charter.fingerprint in words
     assert "agreement x25519 vectors" in words
     found = json.loads(run("charter", "show", folder / "charter.toml", "--json").stdout)
     assert found["digest"] == charter.digest.hex()
     assert found["certificate"]["least_honest"] == told.least_honest
+
+
+def test_a_charter_with_two_releases_says_what_they_cost(folder):
+    changed = edited(folder, "twice.toml", ("attempts = 2", "attempts = 3\nreleases = 2"))
+    words = " ".join(run("charter", "show", changed).stdout.split())
+    assert "any sum covers at least 14 honest members" in words
+    assert "shares for it are released 2 times: its sums may differ by few members" in words
+    assert "one sum" not in words
+    assert run("charter", "check", changed).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -148,7 +161,7 @@ def test_a_new_charter_never_falls_back_to_a_weaker_agreement(folder):
         (("--guard", "active", "--members", "nowhere.txt"), "nowhere.txt"),
         (
             ("--guard", "active", "--members", "admitted.txt", "--charter", "charter.toml"),
-            "never overwritten",
+            "will not be overwritten",
         ),
         (("--guard", "active", "--members", "admitted.txt", "--charter", "a/b.toml"), "there is no folder"),
         (

@@ -80,7 +80,7 @@ def test_a_file_that_others_can_use_is_refused(tmp_path, mode):
 def test_a_file_is_never_overwritten(tmp_path, content):
     path = tmp_path / "key"
     path.write_bytes(content)
-    fails(run("new", path), "never overwritten", 2)
+    fails(run("new", path), "will not be overwritten", 2)
     assert path.read_bytes() == content
 
 
@@ -88,7 +88,7 @@ def test_an_identity_is_never_overwritten(tmp_path):
     path = tmp_path / "key"
     run("new", path)
     before = path.read_bytes()
-    fails(run("new", path), "never overwritten", 2)
+    fails(run("new", path), "will not be overwritten", 2)
     assert path.read_bytes() == before
 
 
@@ -96,7 +96,7 @@ def test_an_identity_is_never_overwritten(tmp_path):
 def test_a_link_is_not_followed(tmp_path):
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "elsewhere")
-    fails(run("new", link), "never overwritten", 2)
+    fails(run("new", link), "will not be overwritten", 2)
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -128,6 +128,13 @@ def test_what_is_no_identity_cannot_be_shown(tmp_path, make, says, code):
     if path.is_file():
         path.chmod(0o600)
     fails(run("show", path), says, code)
+
+
+def test_another_file_is_no_identity_whoever_may_read_it(tmp_path):
+    path = tmp_path / "charter.toml"
+    path.write_text("version = 1\n")
+    path.chmod(0o644)
+    fails(run("show", path), "charter.toml is not an identity", 2)
 
 
 def test_what_a_terminal_would_obey_is_not_printed(tmp_path):

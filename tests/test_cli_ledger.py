@@ -49,7 +49,7 @@ def test_a_new_ledger_has_the_budget_that_was_said(tmp_path):
     assert (made.epsilon, made.delta, made.spent().vectors) == (3.0, 1e-6, 0)
     if os.name == "posix":
         assert {stat.S_IMODE(one.stat().st_mode) for one in tmp_path.iterdir()} == {0o600}
-    fails(run("new", tmp_path / "ledger", *BUDGET), "is there already; what was spent is never overwritten")
+    fails(run("new", tmp_path / "ledger", *BUDGET), "already exists and will not be overwritten")
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from ccesa import ConfigError
 try:
     {code}
 except ConfigError as error:
+    assert isinstance(error, ImportError)
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", end], capture_output=True, text=True, timeout=60)

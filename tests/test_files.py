@@ -82,7 +82,7 @@ def test_what_is_there_is_never_overwritten(put, linking, tmp_path, monkeypatch)
     path = tmp_path / "file"
     put(path)
     before = {name: (tmp_path / name).lstat() for name in os.listdir(tmp_path)}
-    with pytest.raises(ConfigError, match="file is there already; it is never overwritten"):
+    with pytest.raises(ConfigError, match="file already exists and will not be overwritten"):
         files.write_new(path, "theirs", private=False)
     after = {name: (tmp_path / name).lstat() for name in os.listdir(tmp_path)}
     assert after.keys() == before.keys()

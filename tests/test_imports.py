@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
@@ -41,6 +42,14 @@ def test_every_public_name_is_there_and_listed():
     for name in [*ccesa.__all__, "__version__"]:
         assert getattr(ccesa, name) is not None
     assert printed("import ccesa; print(set(ccesa.__all__) <= set(dir(ccesa)))") == "True"
+
+
+def test_a_checkout_that_was_never_installed_has_no_version(monkeypatch):
+    def nothing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", nothing)
+    assert ccesa.__version__ == "unknown"
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():

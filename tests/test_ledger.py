@@ -274,7 +274,7 @@ def test_a_ledger_is_never_made_anew(tmp_path, there):
         if path.name != there:
             path.unlink()
     before = (tmp_path / there).read_bytes()
-    with pytest.raises(ConfigError, match=f"{there} is there already; what was spent is never overwritten"):
+    with pytest.raises(ConfigError, match=f"{there} already exists and will not be overwritten"):
         ledger_of(tmp_path)
     assert os.listdir(tmp_path) == [there]
     assert (tmp_path / there).read_bytes() == before

@@ -15,6 +15,7 @@ from ccesa.errors import (
     RoundFailed,
     TaskSpent,
 )
+from ccesa.memory import VECTOR, ProcessMemory
 from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, chosen
 from ccesa.privacy.ledger import Account, Ledger
 from ccesa.protocol.client import ActiveClient, Client
@@ -44,7 +45,7 @@ class Site:
     """Where client 0 lives: what it remembers across rounds. The others have ledgers without end."""
 
     def __init__(self, guard: str, ledger: Ledger | None = None, attempts: int = 1000):
-        self.guard, self.tasks, self.attempts = guard, {}, attempts
+        self.guard, self.tasks, self.attempts = guard, ProcessMemory(), attempts
         self.ledger = ledger or Ledger.in_memory(epsilon=NOISE.epsilon, delta=NOISE.delta)
 
     def config(self):
@@ -105,7 +106,7 @@ def test_the_budget_ends_after_exactly_as_many_vectors_as_it_has_room_for(guard)
     play.step(gone={0})
     assert play.finish().survivors == (1, 2, 3, 4)
     assert site.charged == NOISE.rounds
-    assert OTHER not in site.tasks
+    assert not list(site.tasks.entries(VECTOR, OTHER))
 
 
 @guards
@@ -182,7 +183,7 @@ def test_a_budget_that_ends_while_a_round_is_under_way_lets_no_vector_of_it_leav
         with pytest.raises(BudgetSpent):
             late.clients[0].receive(late.requests[0])
     assert not made
-    assert OTHER not in site.tasks
+    assert not list(site.tasks.entries(VECTOR, OTHER))
     late.step(gone={0})
     assert late.finish().survivors == (1, 2, 3, 4)
     assert site.charged == NOISE.rounds
@@ -202,8 +203,8 @@ def test_a_task_that_is_spent_charges_nothing(guard):
 def test_nothing_is_charged_where_the_task_cannot_be_counted(guard):
     """What is never given back is charged last."""
 
-    class FullDisk(dict):
-        def __setitem__(self, key, value):
+    class FullDisk(ProcessMemory):
+        def add(self, entry):
             raise OSError("no space left on device")
 
     site = Site(guard)
@@ -222,7 +223,7 @@ def test_nothing_leaves_where_the_ledger_cannot_be_charged(guard, tmp_path):
     path.write_bytes(whole.replace(b"3.0", b"9.0"))
     with pytest.raises(DamagedLedger, match="line 1"):
         play.clients[0].receive(play.requests[0])
-    assert site.tasks == {}
+    assert not list(site.tasks.entries(VECTOR))
     later = site.round(random=drawn.append).until("advertise")
     with pytest.raises(DamagedLedger):
         later.clients[0].receive(later.requests[0])
@@ -285,10 +286,11 @@ def test_a_refusal_in_between_costs_an_attempt_and_never_the_other_way_round():
         def charge(self, task: bytes, round_id: bytes) -> None:
             raise BudgetSpent("another process was faster")
 
-    tasks = {}
+    tasks = ProcessMemory()
+    spending = Spending(config=configure(), memory=tasks, attempts=2, account=Raced())
     with pytest.raises(BudgetSpent):
-        Spending(tasks, 2, Raced())(TASK)
-    assert tasks == {TASK: 1}
+        spending.send(spending.name(TASK), TASK)
+    assert [entry.key[:32] for entry in tasks.entries(VECTOR)] == [TASK]
 
 
 # Charters with noise

@@ -32,6 +32,7 @@ from ccesa import (
     plan,
     statistics,
 )
+from ccesa.memory import RELEASE, Entry, ProcessMemory
 from ccesa.protocol import messages as m
 from ccesa.quantize import Mean, Quantized
 from ccesa.service import errors as service_errors
@@ -233,7 +234,9 @@ def joined() -> Client:
 def spent() -> None:
     """A client that has contributed to the task before is asked again."""
     play, task = Play(CONFIG, task=b"m" * 32), b"m" * 32
-    play.clients[0] = Client(CONFIG, 0, ZEROS, task=task, tasks={task: 2})
+    tasks = ProcessMemory()
+    tasks.add(Entry(RELEASE, task + CONFIG.series_id, 0))
+    play.clients[0] = Client(CONFIG, 0, ZEROS, task=task, tasks=tasks)
     play.until("mask").replies()
 
 

@@ -24,6 +24,7 @@ from ccesa.errors import (
     UsageError,
     VectorError,
 )
+from ccesa.memory import RELEASE, VECTOR, Entry, ProcessMemory
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
@@ -573,7 +574,7 @@ def test_what_is_suspended_does_not_show_itself():
 @pytest.mark.parametrize("attempts", [1, 2])
 def test_s36_a_lost_round_that_is_repeated_counts_as_a_second_attempt(guard, attempts):
     """Round 1 repeats the task of round 0, which was lost after the vectors had left."""
-    same, tasks = bytes(range(32)), {i: {} for i in range(6)}
+    same, tasks = bytes(range(32)), {i: ProcessMemory() for i in range(6)}
     play = SeriesPlay(guard, rounds=2, **({"attempts": attempts} if guard == "active" else {}))
     fine, limit = play.party, {} if guard == "active" else {"attempts": attempts}
     play.party = lambda i, config: fine(i, config, task=same, tasks=tasks[i], **limit)
@@ -587,7 +588,7 @@ def test_s36_a_lost_round_that_is_repeated_counts_as_a_second_attempt(guard, att
             refusals += play.clients[i].faults.values()
         ended += play.series.close()
     assert ended[0].failure is not None
-    assert all(count == {same: attempts} for count in tasks.values())
+    assert all(len(list(one.entries(VECTOR, same))) == attempts for one in tasks.values())
     if attempts == 1:
         assert {type(one) for one in refusals} == {TaskSpent}
         assert isinstance(ended[1].failure, TooFewClients)
@@ -603,12 +604,13 @@ def lost_vector(play: SeriesPlay, message: bytes) -> bool:
 @guards
 def test_s36_who_has_spent_its_vector_refuses_and_the_others_go_on(guard):
     play, same = SeriesPlay(guard, rounds=3), bytes(range(32))
-    spent = {same: 2}
+    spent = ProcessMemory()
+    spent.add(Entry(RELEASE, same + play.config.series_id, 0))
     fine = play.party
 
     def party(i, config):
         task = same if config.number == 1 else task_of(config.number)
-        return fine(i, config, task=task, tasks=spent if i == 0 else {})
+        return fine(i, config, task=task, tasks=spent if i == 0 else ProcessMemory())
 
     play.party, ended, faults = party, [], {}
     while not play.series.finished:

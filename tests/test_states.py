@@ -175,7 +175,7 @@ def test_a_client_that_is_not_enrolled(number):
 
 
 def test_threads_are_counted_from_zero():
-    with pytest.raises(ConfigError, match="threads must be a number from 0 on"):
+    with pytest.raises(ConfigError, match="threads must be 0 or greater"):
         Client(configure(5), 0, np.zeros(5, np.uint16), threads=-1)
-    with pytest.raises(ConfigError, match="threads must be a number from 0 on"):
+    with pytest.raises(ConfigError, match="threads must be 0 or greater"):
         Server(configure(5), threads=-1)

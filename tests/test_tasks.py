@@ -4,6 +4,7 @@ import pytest
 
 from active_rounds import flipped
 from ccesa.errors import ConfigError, FaultyServer, OrderError
+from ccesa.memory import VECTOR, ProcessMemory
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import Client
@@ -25,7 +26,7 @@ def asked(guard: str, accept: bool, **options) -> Play:
 @ways
 @pytest.mark.parametrize("named", [OTHER, m.NO_TASK, TASK[:-1], TASK + b"\1", b""], ids=len)
 def test_s15_a_request_for_another_task_is_refused_before_a_vector_is_made(guard, accept, named):
-    made, tasks = [], {}
+    made, tasks = [], ProcessMemory()
     play = Play(CONFIGURE[guard](8, accept=accept), task=TASK)
     play.clients[0] = play.make_client(0, tasks=tasks)
     play.clients[0]._round.__dict__["vector"] = lambda: made.append(1)
@@ -34,7 +35,7 @@ def test_s15_a_request_for_another_task_is_refused_before_a_vector_is_made(guard
         play.clients[0].receive(changed(play.requests[0], task=named))
     assert play.clients[0].done
     assert not made
-    assert not tasks
+    assert not list(tasks.entries(VECTOR))
 
 
 @ways

@@ -125,6 +125,7 @@ def test_what_cannot_be_added_is_refused_in_one_line(value, says):
     assert "\n" not in str(error.value)
 
 
-def test_a_bare_tensor_is_no_model():
+def test_a_model_may_be_one_tensor():
+    assert torch.equal(ccesa.aggregate([torch.ones(3)] * 4).mean, torch.ones(3))
     with pytest.raises(VectorError, match="list or a dict of arrays, not Tensor"):
-        ccesa.aggregate([torch.ones(3)] * 4)
+        ccesa.Quantizer.for_model(torch.ones(3), clients=4, clip=1.0)

@@ -11,6 +11,7 @@ from ccesa.crypto import primitives
 from ccesa.errors import CcesaError, OrderError
 from ccesa.floor import Floor
 from ccesa.identity import Admission, Identity, Member
+from ccesa.memory import MASK, RELEASE, TASK, VECTOR, Entry, ProcessMemory
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.server import ActiveServer, Server
@@ -39,6 +40,17 @@ def test_the_second_implementation_agrees(section):
 # refused.json
 
 
+ABOUT = {"sent": MASK, "vector": VECTOR, "release": RELEASE, "counted": TASK}
+
+
+def tell(memory: ProcessMemory, noted: list[dict]) -> None:
+    """Have these entries in a memory, and no others."""
+    memory._kept.clear()
+    for one in noted:
+        key = b"".join(raw(one[name]) for name in ("context", "task", "series_id") if name in one)
+        memory.add(Entry(ABOUT[one["about"]], key, one.get("number", 1)))
+
+
 def joined(party, tasks):
     """A client of the package, with the memory of tasks that it has if the party counts."""
     config, task = raw(party["config"]), raw(party.get("task", "00" * 32))
@@ -47,12 +59,12 @@ def joined(party, tasks):
         config = charter.decode(config)
     else:
         config = RoundConfig.decode(config)
-    if "spent" in party:
-        tasks[task] = party["spent"]
+    if "memory" in party:
+        tell(tasks, party["memory"])
     others = {
         "random": Stream(raw(party["seed"])),
         "task": task,
-        "tasks": tasks if "spent" in party else None,
+        "tasks": tasks if "memory" in party else None,
         "used_rounds": {raw(each) for each in party.get("used_rounds", ())},
     }
     vector = words.from_bytes(raw(party["vector"]), config.bits)
@@ -73,14 +85,13 @@ def outcome(action, *arguments):
 
 @cases(FILES, "exchanges", "party", "after", "reason")
 def test_a_client_answers_refuses_and_repeats(case):
-    party, tasks = PARTIES[case["party"]], {}
+    party, tasks = PARTIES[case["party"]], ProcessMemory()
     client = joined(party, tasks)
     for each in party["exchanges"][: case["after"]]:
         assert client.receive(raw(each["request"])).hex() == each["reply"]
     for step in case["steps"]:
-        if "spent" in step:
-            (task,) = tasks
-            tasks[task] = step["spent"]
+        if "memory" in step:
+            tell(tasks, step["memory"])
         request = bytes_in(party, step["request"], "request")
         wanted = step["error"] if "error" in step else bytes_in(party, step["reply"], "reply")
         assert outcome(client.receive, request) == wanted
@@ -93,7 +104,7 @@ def test_a_client_answers_refuses_and_repeats(case):
 
 @pytest.mark.parametrize("party", PARTIES.values(), ids=PARTIES)
 def test_a_party_answers_what_is_asked_properly(party):
-    client = joined(party, {})
+    client = joined(party, ProcessMemory())
     for each in party["exchanges"]:
         assert client.receive(raw(each["request"])).hex() == each["reply"]
 
@@ -101,16 +112,16 @@ def test_a_party_answers_what_is_asked_properly(party):
 @cases("refused", "joining", "reason")
 def test_a_client_is_refused_before_it_makes_a_key_or_is_not(case):
     if "error" not in case:
-        assert not joined(case, {}).done
+        assert not joined(case, ProcessMemory()).done
         return
     with refused(case["error"]):
-        joined(case, {})
+        joined(case, ProcessMemory())
 
 
 @cases("refused", "many", "party")
 def test_more_neighbours_than_can_hold_shares(case):
     party, count = PARTIES[case["party"]], case["neighbours"]
-    client = joined(party, {})
+    client = joined(party, ProcessMemory())
     first = raw(party["exchanges"][0]["request"])
     client.receive(first)
     request = m.ShareRequest(

@@ -3,9 +3,13 @@
 from ccesa.errors import ConfigError
 
 
-def missing(what: str, package: str, extra: str) -> ConfigError:
+class MissingPackage(ConfigError, ImportError):
+    """Raised where a part is used whose package is not installed."""
+
+
+def missing(what: str, package: str, extra: str) -> MissingPackage:
     """The error of a part whose package is not installed.
 
     ``ccesa`` is on no package index, where somebody else could take its name: the hint is for a checkout.
     """
-    return ConfigError(f"{what} needs {package}: in a checkout of ccesa, pip install '.[{extra}]'")
+    return MissingPackage(f"{what} needs {package}: in a checkout of ccesa, pip install '.[{extra}]'")

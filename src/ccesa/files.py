@@ -46,7 +46,7 @@ def new_file(path: Path | str, private: bool) -> Iterator[IO[bytes]]:
         try:
             _move_to_new(written, path)
         except FileExistsError as error:
-            raise ConfigError(f"{path} is there already; it is never overwritten") from error
+            raise ConfigError(f"{path} already exists and will not be overwritten") from error
     sync_folder(path.parent)
 
 

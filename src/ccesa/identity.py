@@ -128,10 +128,17 @@ class Identity:
             ConfigError: Others can read or replace the file, or it is not an identity.
             OSError: The system cannot read the file.
         """
-        lines = _lines(files.read_trusted(path, _MOST_IDENTITY, private=True))
+        none = ConfigError(f"{path} is not an identity; `ccesa identity new` makes one")
+        try:
+            lines = _lines(files.read_trusted(path, _MOST_IDENTITY, private=True))
+        except ConfigError:
+            with open(path, "rb") as file:  # to keep some other file secret would not help
+                if _HEADER.encode() not in file.read(_MOST_IDENTITY):
+                    raise none from None
+            raise
         words = [word for line in lines for word in line.split(" ") if word]
         if len(words) not in (2, 3) or words[0] != _HEADER:
-            raise ConfigError(f"{path} is not an identity; `ccesa identity new` makes one")
+            raise none
         return cls(_decode(words[1], str(path)), *words[2:])
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.errors import VectorError, quoted
-from ccesa.words import is_masked
 
 _REAL = {"float16", "bfloat16", "float32", "float64"}
 _WHOLE = {"uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"}
@@ -149,6 +148,13 @@ class Layout:
             )  # none: one empty row
         ]
         return arrays if self.names is None else dict(zip(self.names, arrays, strict=True))
+
+
+def is_masked(value: object) -> bool:
+    """Tell whether an array has a mask, or one in a list: numpy drops it, and what it hides would leave."""
+    if isinstance(value, list | tuple):
+        return any(map(is_masked, value))
+    return isinstance(value, np.ma.MaskedArray)
 
 
 def _is_tensor(value: object) -> bool:

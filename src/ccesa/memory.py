@@ -2,23 +2,28 @@
 
 In a folder of the site an entry is an empty file, made before what it stands for leaves the site. It is there
 after a crash, in another process and in the next run; only its name counts, so there is nothing in it to be
-damaged.
+damaged. A name that cannot be read is refused: nobody knows what it forbids.
 """
 
 import contextlib
 import os
 import stat
-from collections.abc import Iterator, MutableMapping, MutableSet
+from collections.abc import Iterator, MutableSet
 from pathlib import Path
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn, Protocol, runtime_checkable
 
 from ccesa import files
-from ccesa.errors import ConfigError, UsageError
+from ccesa.errors import ConfigError, UsageError, quoted
 
-#: A round that was answered, a suspended client that was resumed, a round that was trained for, a task that
-#: was contributed to.
-ROUND, STATE, MASK, TASK = "round", "state", "mask", "task"
-#: Seconds that a folder remembers rounds, states and masks: their keys are gone long before. Tasks stay.
+#: A round that was answered, a suspended client that was resumed, a round for which a vector has left.
+ROUND, STATE, MASK = "round", "state", "mask"
+#: A vector that left for a task, and shares that were released for one: the key is the task's digest and the
+#: series, the number that of the round.
+VECTOR, RELEASE = "vector", "release"
+#: A vector as version 0.2.0 counted them, in no series; and one made of a table, whatever the question.
+TASK = "task"
+#: Seconds that a folder remembers rounds, states and masks: their keys are gone long before. What was done
+#: for a task stays.
 _REMEMBERED = 30 * 86400.0
 
 
@@ -30,10 +35,68 @@ class Entry(NamedTuple):
     number: int = 1
 
 
-class FolderMemory:
-    """Keeps entries as empty files in a folder that belongs to this site alone."""
+@runtime_checkable
+class Memory(Protocol):
+    """Where entries are kept; it belongs to one client, and outlives its rounds."""
 
-    def __init__(self, folder: Path) -> None:
+    def add(self, entry: Entry) -> bool:
+        """Return False if it was made before. When this returns, the entry is there to stay."""
+
+    def entries(self, about: str, start: bytes = b"") -> Iterator[Entry]:
+        """Return the entries whose keys start like this, in any order."""
+
+    def __contains__(self, entry: Entry) -> bool: ...
+    def sweep(self, now: float) -> None:
+        """Forget what is too old to matter."""
+
+
+class ProcessMemory:
+    """Keeps entries as long as this object lives: for a server that follows the protocol, and for tests."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Entry, object] = {}
+
+    def add(self, entry: Entry) -> bool:
+        """Return False if it was made before.
+
+        Args:
+            entry: What is about to be done.
+        """
+        mark = object()
+        return self._kept.setdefault(entry, mark) is mark
+
+    def entries(self, about: str, start: bytes = b"") -> Iterator[Entry]:
+        """Return the entries whose keys start like this.
+
+        Args:
+            about: One of the kinds of entries.
+            start: The first bytes of a key.
+        """
+        return (one for one in list(self._kept) if one.about == about and one.key.startswith(start))
+
+    def __contains__(self, entry: Entry) -> bool:
+        return entry in self._kept
+
+    def sweep(self, now: float) -> None:
+        """Forget nothing: it ends with the process.
+
+        Args:
+            now: Seconds since 1970.
+        """
+
+
+class FolderMemory:
+    """Keeps entries as empty files in a folder that belongs to this site alone.
+
+    Args:
+        folder: It is made if it is not there.
+
+    Raises:
+        ConfigError: It cannot be made or written to, or everybody can write to it.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        folder = Path(folder)
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             mode = folder.stat().st_mode
@@ -46,7 +109,14 @@ class FolderMemory:
         self._folder = folder
 
     def add(self, entry: Entry) -> bool:
-        """Return False if it was made before. When this returns, the entry is there to stay."""
+        """Return False if it was made before. When this returns, the entry is there to stay.
+
+        Args:
+            entry: What is about to be done.
+
+        Raises:
+            OSError: The system cannot write it, and nothing may be done.
+        """
         try:
             handle = os.open(self._path(entry), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -55,41 +125,57 @@ class FolderMemory:
         files.sync_folder(self._folder)
         return True
 
-    def entries(self, about: str) -> Iterator[Entry]:
-        for path in self._folder.glob(f"{about}-*-*"):
-            _, key, number = path.name.split("-", 2)
-            with contextlib.suppress(ValueError):  # not one of ours
-                yield Entry(about, bytes.fromhex(key), int(number))
+    def entries(self, about: str, start: bytes = b"") -> Iterator[Entry]:
+        """Return the entries whose keys start like this, in any order.
+
+        Args:
+            about: One of the kinds of entries.
+            start: The first bytes of a key.
+
+        Raises:
+            ConfigError: The folder cannot be read, or one of these entries says nothing.
+        """
+        return map(self._read, self._names(f"{about}-{start.hex()}"))
 
     def __contains__(self, entry: Entry) -> bool:
         return os.path.lexists(self._path(entry))
 
     def sweep(self, now: float) -> None:
-        """Forget what is too old to matter."""
-        for entry in [entry for about in (ROUND, STATE, MASK) for entry in self.entries(about)]:
-            path = self._path(entry)
-            with contextlib.suppress(FileNotFoundError):  # another process was faster
+        """Forget what is too old to matter.
+
+        Args:
+            now: Seconds since 1970.
+        """
+        for name in [name for about in (ROUND, STATE, MASK) for name in self._names(f"{about}-")]:
+            with contextlib.suppress(
+                FileNotFoundError, ConfigError
+            ):  # another was faster; it is none of ours
+                path = self._path(self._read(name))
                 if now - path.lstat().st_mtime > _REMEMBERED:
                     path.unlink()
+
+    def _names(self, begin: str) -> list[str]:
+        try:
+            return [name for name in os.listdir(self._folder) if name.startswith(begin)]
+        except OSError as error:
+            why = f"this site cannot read its memory in {self._folder}: {error.strerror}"
+            raise ConfigError(why) from error
 
     def _path(self, entry: Entry) -> Path:
         return self._folder / f"{entry.about}-{entry.key.hex()}-{entry.number}"
 
-
-class Memory(Protocol):
-    """Where entries are kept."""
-
-    def add(self, entry: Entry) -> bool:
-        """Return False if it was made before."""
-
-    def entries(self, about: str) -> Iterator[Entry]: ...
-    def __contains__(self, entry: Entry) -> bool: ...
-    def sweep(self, now: float) -> None:
-        """Forget what is too old to matter."""
+    def _read(self, name: str) -> Entry:
+        about, _, rest = name.partition("-")
+        key, _, number = rest.partition("-")
+        with contextlib.suppress(ValueError):
+            entry = Entry(about, bytes.fromhex(key), int(number))
+            if self._path(entry).name == name:
+                return entry
+        raise ConfigError(f"{self._folder} has an entry {quoted(name)}, and nobody knows what it forbids")
 
 
-class _Keys:
-    """The keys of all entries about one thing."""
+class UsedOnce(MutableSet[bytes]):
+    """Rounds that this site answered, or states that it resumed, as a ``Client`` asks for them."""
 
     def __init__(self, memory: Memory, about: str) -> None:
         self._memory, self._about = memory, about
@@ -100,10 +186,6 @@ class _Keys:
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-
-class UsedOnce(_Keys, MutableSet[bytes]):
-    """Rounds that this site answered, or states that it resumed, as a ``Client`` asks for them."""
-
     def __contains__(self, key: object) -> bool:
         return isinstance(key, bytes) and Entry(self._about, key) in self._memory
 
@@ -113,28 +195,3 @@ class UsedOnce(_Keys, MutableSet[bytes]):
 
     def discard(self, key: bytes) -> NoReturn:
         raise UsageError("what was used stays used")
-
-
-class TaskCounts(_Keys, MutableMapping[bytes, int]):
-    """How often this site contributed to each task, as ``Spending`` asks for it."""
-
-    def __init__(self, memory: Memory) -> None:
-        super().__init__(memory, TASK)
-
-    def __getitem__(self, task: bytes) -> int:
-        count = 0
-        while Entry(TASK, task, count + 1) in self._memory:
-            count += 1
-        if not count:
-            raise KeyError(task)
-        return count
-
-    def __setitem__(self, task: bytes, count: int) -> None:
-        """Count one more; refuse where another process of this site has done so in the meantime."""
-        if count > 1 and Entry(TASK, task, count - 1) not in self._memory:
-            raise UsageError("contributions are counted one by one")
-        if not self._memory.add(Entry(TASK, task, count)):
-            raise ConfigError("another process of this site was first to count this contribution")
-
-    def __delitem__(self, task: bytes) -> NoReturn:
-        raise UsageError("what was contributed stays contributed")

@@ -24,13 +24,6 @@ def zeros(length: int, bits: int) -> Vector:
     return np.zeros(length, dtype(bits))
 
 
-def is_masked(value: object) -> bool:
-    """Tell whether an array has a mask, or one in a list: numpy drops it, and what it hides would leave."""
-    if isinstance(value, list | tuple):
-        return any(map(is_masked, value))
-    return isinstance(value, np.ma.MaskedArray)
-
-
 def check(vector: object, length: int, bits: int) -> Vector:
     """Return the vector itself if it is one of such words; convert nothing silently, for that could wrap."""
     expected = dtype(bits)

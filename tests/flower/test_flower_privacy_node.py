@@ -106,9 +106,9 @@ def test_nor_does_it_answer_a_query(key, tmp_path, said):
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("ccesa-min-noise", -1.0, "ccesa-min-noise must be a number from 0 on"),
+        ("ccesa-min-noise", -1.0, "ccesa-min-noise must be 0 or greater"),
         ("ccesa-min-noise", "much", "Expected `float`, got `str`"),
-        ("ccesa-colluders", -1, "ccesa-colluders must be a number of nodes from 0 on"),
+        ("ccesa-colluders", -1, "ccesa-colluders must be 0 or greater"),
         ("ccesa-budget", "3.0,1e-6", "ccesa-budget goes with ccesa-ledger"),
         ("ccesa-budget", "3.0", "ccesa-budget must be epsilon,delta"),
         ("ccesa-budget", "3.0;1e-6", "ccesa-budget must be epsilon,delta"),

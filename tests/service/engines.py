@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from ccesa.errors import CcesaError
+from ccesa.memory import ProcessMemory
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.series_client import SeriesClient
@@ -147,6 +148,9 @@ class World:
         self.acknowledged: dict[tuple[int, int], set[int]] = {}
         self.receipts: Counter[str] = Counter()
         self._parties: dict[tuple[int, int], SeriesClient] = {}
+        #: What sites remember, and why they refused rounds.
+        self.memories = {client: ProcessMemory() for client in range(CLIENTS)}
+        self.refused: list[CcesaError] = []
         self._used: dict[int, set[bytes]] = {client: set() for client in range(CLIENTS)}
         #: What a client has sent last, and whether that is settled.
         self._sent: dict[int, tuple[tuple[int, int], bytes]] = {}
@@ -185,15 +189,18 @@ class World:
             )
         self._task = view.task or bytes(32)
         try:
-            return self._parties[key].receive(view.requests[client])
+            reply = self._parties[key].receive(view.requests[client])
         except CcesaError:
             return b""
+        self.refused += self._parties[key].faults.values()
+        return reply
 
     def _party(self, client: int, config: Any) -> Any:
         def work() -> np.ndarray:
             return vector(client, self._task)
 
-        return new_client(config, client, work, federation_of(config), task=lambda: self._task)
+        memory = self.memories[client]
+        return new_client(config, client, work, federation_of(config), task=lambda: self._task, tasks=memory)
 
     def restart(self, client: int) -> None:
         """A client that is killed and started again has its memory of used rounds, and no keys."""

@@ -3,7 +3,7 @@
 import base64
 import json
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -14,6 +14,7 @@ from ccesa.config import RoundConfig
 from ccesa.crypto import primitives
 from ccesa.errors import FaultyClient
 from ccesa.guards import guard_named
+from ccesa.memory import VECTOR, ProcessMemory
 from ccesa.protocol import messages as m
 from ccesa.protocol.series import Ended, Series
 from ccesa.service.forms import Words
@@ -214,8 +215,7 @@ class Played:
 
     def __init__(self, hub: PlayedHub, client: int, **options) -> None:
         self.hub, self.client, self.options = hub, client, options
-        self.used: set[bytes] = set()
-        self.tasks: dict[bytes, int] = {}
+        self.memory = ProcessMemory()
         self.events: list[Event] = []
         self.calls: list[Call] = []
         self.lives = 0
@@ -241,8 +241,7 @@ class Played:
             self.hub.sessions[f"token-{self.client}"] = self.client
         options = {
             "contribute": self.contribute,
-            "used_rounds": self.used,
-            "tasks": self.tasks,
+            "memory": self.memory,
             "origin": ORIGIN,
             "tell": self.events.append,
             **who,
@@ -258,6 +257,10 @@ class Played:
         """Lose everything but the memory."""
         self.core.close()
         self.start()
+
+    def tasks(self, about: str = VECTOR) -> Counter[bytes]:
+        """How often something was done for each task."""
+        return Counter(entry.key[:32] for entry in self.memory.entries(about))
 
     @property
     def done(self) -> bool:

@@ -29,7 +29,7 @@ import numpy as np
 
 from ccesa.charter import Charter
 from ccesa.errors import CcesaError
-from ccesa.memory import ROUND, FolderMemory, TaskCounts, UsedOnce
+from ccesa.memory import FolderMemory
 from ccesa.service import audit
 from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
@@ -293,8 +293,7 @@ def _site(folder: Path, client: int, agreed: Charter | None, urls: list[str]) ->
     memory = FolderMemory(folder / f"memory-{client}")
     site = Site(
         contribute=lambda task, number: vector(client, task),
-        used_rounds=UsedOnce(memory, ROUND),
-        tasks=TaskCounts(memory),
+        memory=memory,
         origin=random.choice(urls),
         charter=agreed,
         identity=identity(client) if agreed else None,

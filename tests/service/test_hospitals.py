@@ -86,7 +86,7 @@ def test_a_table_with_other_columns_is_refused_before_anybody_counts_on_it(tmp_p
     hospitals = Hospitals(tmp_path, (EXAMPLE / "schema.toml").read_text())
     (tmp_path / "data" / "north.csv").write_text("ward,sex\nsurgery,f\n")
     said = hospitals.join("north").communicate(timeout=60)[1]
-    assert said == "ccesa: data/north.csv, line 1, column 'age': there 0 times, and once is expected\n"
+    assert said == "ccesa: data/north.csv, line 1, column 'age' is missing\n"
 
 
 def test_no_record_is_looked_at_before_a_site_takes_part(tmp_path):

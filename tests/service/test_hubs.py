@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ccesa.errors import TaskSpent
 from ccesa.service import Federation, Hub
 from ccesa.service.errors import EngineFailed, Unavailable
 from ccesa.service.hub import engine
@@ -32,6 +33,7 @@ def test_hubs_that_are_stopped_anywhere_are_one_server(guard, seed, hubs):
         world = World(f"sqlite:///{folder}/a.db", federation(guard), seed, hubs)
         world.run(troubles=12)
         check(world)
+        assert not [one for one in world.refused if isinstance(one, TaskSpent)]
         world.close()
 
 
@@ -203,29 +205,46 @@ def test_an_engine_that_has_ended_leaves_nobody_waiting(world, monkeypatch):
     assert world.receipts == {"again": 6}
 
 
-def test_a_hub_ends_with_the_failure_of_its_engine(tmp_path, monkeypatch):
-    """Whatever its engine dies of, `serve` says so: whoever started it would take a plain end for the end."""
-    file = tmp_path / "federation.toml"
-    file.write_text(
-        """
-        name = "a test"
-        rounds = 1
-        round = {clients = 4}
-        form = {type = "words", words = 3}
-        [hub]
-        store = "sqlite:///a.db"
-        listen = "127.0.0.1:0"
-        operate = "127.0.0.1:0"
-        """
-    )
+FEDERATION = """
+name = "a test"
+rounds = 1
+round = {clients = 4}
+form = {type = "words", words = 3}
+[hub]
+store = "sqlite:///a.db"
+listen = "127.0.0.1:0"
+operate = "127.0.0.1:0"
+"""
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A federation in a file."""
+    (tmp_path / "federation.toml").write_text(FEDERATION)
+    return Federation.load(tmp_path / "federation.toml")
+
+
+def test_a_hub_ends_with_the_failure_of_its_engine(small, monkeypatch):
+    """Whoever started it would take a plain end for the end of the federation."""
 
     def broken(*_):
         raise ZeroDivisionError("nobody expected this")
 
     monkeypatch.setattr(engine.Engine, "_turn", broken)
     with pytest.raises(EngineFailed, match="nobody expected this") as failure:
-        Hub(Federation.load(file)).serve()
+        Hub(small).serve()
     assert isinstance(failure.value.__cause__, ZeroDivisionError)
+
+
+def test_a_hub_says_when_all_is_over(small, caplog):
+    """One that is started again after that would seem to wait for sites."""
+    store = open_store(small.store)
+    store.finish()
+    store.close()
+    with caplog.at_level("INFO"):
+        Hub(small, until_over=True).serve()
+    (over,) = [record for record in caplog.records if record.getMessage() == "over"]
+    assert over.fields == {"answered": 0, "questions": 1}
 
 
 def test_what_another_hub_put_first_is_the_task(world):

@@ -158,7 +158,7 @@ def check_alike(hub: PlayedHub, players: list[Played]) -> None:
         assert calls == [(call.method, call.path.split("?")[0]) for call in players[0].calls]
         if hub.charter:
             assert one.options["ledger"].spent().vectors == 1
-            assert list(one.tasks.values()) == [1]
+            assert list(one.tasks().values()) == [1]
     kinds = [event.kind for event in players[FAILING].events]
     assert kinds.index("nothing") > kinds.index("working")
 

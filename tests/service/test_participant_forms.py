@@ -7,6 +7,7 @@ import pytest
 
 from ccesa.charter.charter import Learning
 from ccesa.errors import ConfigError
+from ccesa.memory import TASK
 from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
 from ccesa.privacy.ledger import Ledger
 from ccesa.service.forms import Arrays, form_of
@@ -102,7 +103,7 @@ def test_the_same_table_is_the_same_task_whatever_a_hub_calls_it():
     assert sum(group.records for group in report.groups) == 21
     assert {schema for _, schema in seen} == {SCHEMA}
     assert len(seen) == 12  # nobody counts for nothing
-    assert players[3].tasks == {hub.charter.digest: 2}
+    assert players[3].tasks(TASK) == {hub.charter.digest: 2}
 
 
 # Noise
@@ -131,7 +132,7 @@ def test_every_vector_is_charged_and_none_leaves_beyond_the_budget():
     play(hub, players)
     assert survivors(hub) == [(0, 1, 3, 4, 5)] * 2
     assert [ledger.spent().vectors for ledger in ledgers] == [2, 2, 0, 2, 2, 2]
-    assert not players[2].tasks
+    assert not players[2].tasks()
     assert any("epsilon" in text for text in players[2].said("refused")), players[2].events
 
 

@@ -27,6 +27,7 @@ import commands
 from ccesa.cli.importing import imported
 from ccesa.errors import ConfigError, FaultyServer
 from ccesa.files import write_new
+from ccesa.memory import ProcessMemory
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.hub.hub import Hub
 from ccesa.service.participant import driver
@@ -149,7 +150,7 @@ def test_whoever_comes_before_the_hub_waits_for_it(tmp_path):
     made, events = federation(tmp_path, "active", rounds=1), {}
     run(made, *works(made, tmp_path, events), early=True)
     assert check(made) == [tuple(range(CLIENTS))]
-    assert all(told[0].kind == "away" for told in events.values())
+    assert all([event.kind for event in told][:2] == ["waiting", "away"] for told in events.values())
 
 
 @pytest.mark.parametrize("guard", GUARDS)
@@ -203,6 +204,18 @@ def test_the_certificate_of_a_private_authority_is_trusted_where_it_is_given(tmp
     assert check(made) == [tuple(range(CLIENTS))]
 
 
+def test_an_address_without_tls_of_a_hub_that_wants_it_is_refused(tmp_path):
+    certificate, key = certify(tmp_path)
+    made = federation(tmp_path, "active", rounds=1, hub={"certificate": certificate, "key": key})
+
+    def plain(url: str) -> None:
+        site = participant(made, 0, url.replace("https:", "http:"), tmp_path, memory=tmp_path / "plain")
+        with pytest.raises(ConfigError, match=f"expects TLS: use {url}"):
+            site.run(lambda task, number: None)
+
+    run(made, *works(made, tmp_path, ca=certificate), plain)
+
+
 def test_a_certificate_that_is_bad_for_a_while_does_not_end_a_site(tmp_path):
     """It is the hub's that was met before, or of a box on the way: nothing is said to whoever has it."""
     refused = FaultyServer("the hub's certificate is not to be trusted")
@@ -216,13 +229,13 @@ def test_a_certificate_that_is_bad_for_a_while_does_not_end_a_site(tmp_path):
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(driver, "carry", carry)
-        carrier = driver._Carrier(None)
+        carrier = driver._Carrier(None, ProcessMemory())
         found = [carrier(Call(method="GET", path="/")) for _ in range(4)]
         assert [one.status for one in found] == [204, 0, 0, 204]
         assert found[1].reason == str(refused)
         answers += [refused]
         with pytest.raises(FaultyServer):
-            driver._Carrier(None)(Call(method="GET", path="/"))
+            driver._Carrier(None, ProcessMemory())(Call(method="GET", path="/"))
 
 
 def test_keys_of_connections_are_written_nowhere(tmp_path, monkeypatch):
@@ -417,6 +430,57 @@ def test_one_process_at_a_time_has_a_memory(tmp_path):
     assert (tmp_path / "memory-0").stat().st_mode & 0o777 == 0o700
 
 
+def refused_memory(url, folder, identity_file, memory) -> str:
+    """Why a site does not begin; it says nothing to anybody."""
+    site = Participant(
+        url, charter=charter(CLIENTS, bits=32), identity=identity_file, memory=memory, patience=0
+    )
+    with pytest.raises(ConfigError) as refused:
+        site.run(lambda task, number: None)
+    return str(refused.value)
+
+
+def test_a_memory_that_is_missing_is_not_made_anew(tmp_path):
+    """Otherwise a site sends a second vector for a task; two masked vectors hide less than one."""
+    key, memory, events = tmp_path / "site.key", tmp_path / "memory", []
+    identity(0).save(key)
+    agreed = charter(CLIENTS, bits=32)
+
+    def begin(**options) -> None:
+        site = Participant("http://127.0.0.1:1", charter=agreed, identity=key, patience=0, **options)
+        with pytest.raises(TimeoutError):
+            site.run(lambda task, number: None)
+
+    begin(memory=memory, progress=events.append)
+    assert f"a new memory begins in {memory}" in events[0].text
+    begin(memory=memory, progress=events.append)
+    assert sum("a new memory" in event.text for event in events) == 1
+    memory.rename(tmp_path / "elsewhere")
+    (tmp_path / "another").mkdir()
+    for wrong in (memory, tmp_path / "another"):
+        why = refused_memory("http://127.0.0.1:1", tmp_path, key, wrong)
+        assert "site.key.used says that it was used" in why
+    assert not memory.exists()
+    begin(memory=tmp_path / "elsewhere")
+    (tmp_path / "site.key.used").unlink()  # whoever knows better
+    begin(memory=memory)
+
+
+def test_a_memory_is_swept_while_a_site_runs(tmp_path, monkeypatch):
+    """A federation may go on for years in one process."""
+    swept = []
+    memory = ProcessMemory()
+    memory.sweep = swept.append
+    monkeypatch.setattr(driver, "carry", lambda client, call: Answer(status=204))
+    clock = [0.0]
+    monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
+    carrier = driver._Carrier(None, memory)
+    for hour in range(80):
+        clock[0] = hour * 3600.0 + 1
+        carrier(Call(method="GET", path="/"))
+    assert len(swept) == 3
+
+
 # The command
 
 MODULE = """
@@ -465,6 +529,39 @@ def test_the_command_takes_part_until_it_is_over(tmp_path):
     assert {path.name for path in tmp_path.glob("*.memory")} == {f"site-{i}.key.memory" for i in range(3)}
 
 
+FORKING = """
+import os
+
+
+def twice(task, number):
+    ours = os.fork() > 0
+    vector = contribute(task, number)
+    return vector if ours else vector + 1
+"""
+
+
+def test_c16_a_site_whose_function_forks_sends_one_vector_and_the_fork_ends(tmp_path):
+    """The fork comes back with the same masks, the same identity and another vector."""
+    (tmp_path / "mine.py").write_text(MODULE + FORKING)
+    made, said = federation(tmp_path, "active"), []
+
+    def command(url: str) -> None:
+        with join(tmp_path, url, *files(tmp_path, 0), "--run", "mine:twice", "--json") as process:
+            said.extend((*process.communicate(timeout=60), process.returncode))
+
+    run(made, command, *works(made, tmp_path)[1:])
+    store = open_store(made.store)
+    rows = [row for row in store.rounds(totals=True) if row.outcome == "sum"]
+    for row in rows:
+        others = sum(vector(client, store.task_of(row.question)) for client in range(1, CLIENTS))
+        assert set(np.frombuffer(row.total, np.uint32) - others) == {row.number + 1}
+    store.close()
+    assert [row.survivors for row in rows] == [tuple(range(CLIENTS))] * 2
+    assert said[2] == 0
+    assert said[1].count("of which this one is a fork") == 2, said[1]
+    assert said[1].count("Traceback") == 0
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_is_stopped_by_a_signal(how, tmp_path):
     (tmp_path / "mine.py").write_text(MODULE)
@@ -496,7 +593,7 @@ def test_what_could_not_be_done_in_the_end_is_said_before(tmp_path):
     (tmp_path / "kept").write_text("precious")
     asked = ["join", f"http://127.0.0.1:{free_ports(1)[0]}", *files(tmp_path, 0)]
     done = commands.run(*asked, "--run", "mine:contribute", "--results", "kept", cwd=tmp_path)
-    assert done.stderr == "ccesa: kept is there already; it is never overwritten\n"
+    assert done.stderr == "ccesa: kept already exists and will not be overwritten\n"
     done = commands.run(*asked, "--statistics", "kept", cwd=tmp_path)
     assert done.stderr == "ccesa: this federation asks for no statistics: its charter has no [statistics]\n"
 

@@ -41,8 +41,8 @@ def test_what_closes_now_closes_later(asked, answered, least, seconds, more):
         ({"enough": 1.1}, "fraction"),
         ({"after": -1}, "after"),
         ({"deadline": float("nan")}, "deadline"),
-        ({"after": 100}, "ends before"),
-        ({"vector_deadline": 1}, "ends before"),
+        ({"after": 100}, "deadline must not be shorter than after"),
+        ({"vector_deadline": 1}, "nor vector_deadline than vector_after"),
         ({"faults": 0}, "faults"),
     ],
 )

@@ -75,8 +75,9 @@ def asking(monkeypatch, tmp_path):
 
     def asked(task: bytes, **options):
         monkeypatch.setattr(desks, "TASK", task)
+        digest = task_digest(task)
         for module in (desks, series_rounds):
-            monkeypatch.setattr(module, "task_of", lambda number, digest=task_digest(task): digest)
+            monkeypatch.setattr(module, "task_of", lambda number: digest)
         return served(tmp_path, rounds=1, **options)
 
     return asked
@@ -86,7 +87,6 @@ def asking(monkeypatch, tmp_path):
 def test_a_task_of_a_gigabyte(asking, tmp_path):
     with asking(np.random.default_rng(0).bytes(1024 * MIB)) as hub:
         found = peak(tmp_path, hub, "--max-task-mib", "1024")
-    print(f"a task of 1 GiB: {found} MiB")
     assert found <= 1.1 * stated("a task of 1 GiB")
 
 
@@ -105,7 +105,6 @@ print(re.search("VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1])
 """
     command = [sys.executable, "-c", script, str(tmp_path / "task")]
     found = int(subprocess.run(command, check=True, capture_output=True).stdout) // 1024
-    print(f"1 GiB of arrays: {found} MiB")
     assert found <= 1.1 * stated("1 GiB of arrays")
 
 
@@ -133,7 +132,6 @@ def test_a_thousand_results(asking, tmp_path):
 
         hub.desk.publish, hub.desk.result = publish_many, result
         found = peak(tmp_path, hub, "--results", "results")
-    print(f"1,000 results of 1 MiB: {found} MiB")
     with (tmp_path / "results").open() as lines:
         assert sum(1 for _ in lines) == 1000
     assert found <= 1.1 * stated("1,000 results of 1 MiB")

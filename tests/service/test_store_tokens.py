@@ -83,7 +83,7 @@ def test_where_not_all_files_can_be_written_nobody_is_invited(path, store, tmp_p
     folder = tmp_path / "tokens"
     folder.mkdir()
     (folder / "client-2.token").write_text("mine")
-    fails(run("invite", path, "--all", "--to", folder), "is there already")
+    fails(run("invite", path, "--all", "--to", folder), "already exists and will not be overwritten")
     assert [file.name for file in folder.iterdir()] == ["client-2.token"]
     assert store.tokens() == []
 

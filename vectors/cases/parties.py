@@ -13,14 +13,17 @@ from ccesa.config import RoundConfig
 from ccesa.errors import CcesaError
 from ccesa.floor import Floor
 from ccesa.identity import Identity
+from ccesa.memory import MASK, RELEASE, TASK, VECTOR, Entry, ProcessMemory
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.wire import Data
 
 #: A client's own limits by the names of docs/protocol.md, 3.3, in the order in which the package has them.
 LIMITS = ("clients", "degree", "mask_degree", "threshold", "threshold_ratio", "survivors")
-#: A request, or one with the number of vectors that have left for the task by then; several go in order.
-Step = bytes | tuple[bytes, int]
+#: What a memory of tasks has in it.
+Noted = list[Case]
+#: A request, or one with all that the memory of tasks has in it by then; several go in order.
+Step = bytes | tuple[bytes, Noted]
 Steps = Step | list[Step]
 
 
@@ -53,7 +56,7 @@ class Party:
         """Give the party so many of its exchanges, then each of these requests or rows of requests."""
         for reason, steps in cases.items():
             rows = [step if isinstance(step, tuple) else (step, None) for step in _row(steps)]
-            tasks: dict[bytes, int] = {}
+            tasks = Told()
             client = join(self.entry, tasks)
             for request, reply in self.history[:after]:
                 if client.receive(request) != reply:
@@ -61,13 +64,13 @@ class Party:
             found = [self._step(client, tasks, *row) for row in rows]
             self.tried.append({"party": self.name, "reason": reason, "after": after, "steps": found})
 
-    def _step(self, client: Client, tasks: dict[bytes, int], request: bytes, spent: int | None) -> Case:
-        if spent is not None:
-            tasks[_task(self.entry)] = spent
+    def _step(self, client: Client, tasks: "Told", request: bytes, noted: Noted | None) -> Case:
+        if noted is not None:
+            tasks.tell(noted)
         found = outcome(lambda: client.receive(request))
         if "reply" in found:
             found["reply"] = self._known(found["reply"], 1)
-        return {"request": self._known(request, 0), **({} if spent is None else {"spent": spent}), **found}
+        return {"request": self._known(request, 0), **({} if noted is None else {"memory": noted}), **found}
 
     def _known(self, data: bytes, side: int) -> bytes | int:
         """Return the number of the exchange that has these bytes on this side, or the bytes."""
@@ -90,11 +93,28 @@ def outcome(action: Callable[[], bytes]) -> Case:
         return {"error": type(error).__name__}
 
 
-def join(entry: Case, tasks: dict[bytes, int] | None = None) -> Client:
+class Told(ProcessMemory):
+    """A memory of tasks that has in it what a file says."""
+
+    def tell(self, noted: Noted) -> None:
+        """Have this in it, and nothing else."""
+        self._kept.clear()
+        for one in noted:
+            self.add(_entry(**one))
+
+
+def _entry(
+    about: str, context: bytes = b"", task: bytes = b"", series_id: bytes = b"", number: int = 1
+) -> Entry:
+    kinds = {"sent": MASK, "vector": VECTOR, "release": RELEASE, "counted": TASK}
+    return Entry(kinds[about], context + task + series_id, number)
+
+
+def join(entry: Case, tasks: Told | None = None) -> Client:
     """Make the client that an entry of the file describes."""
-    tasks = None if "spent" not in entry else {} if tasks is None else tasks
+    tasks = None if "memory" not in entry else tasks or Told()
     if tasks is not None:
-        tasks[_task(entry)] = entry["spent"]
+        tasks.tell(entry["memory"])
     others: dict[str, Any] = {
         "random": Stream(entry["seed"]),
         "task": _task(entry),
@@ -113,6 +133,61 @@ def join(entry: Case, tasks: dict[bytes, int] | None = None) -> Client:
 
 
 # What is tried with clients of both guards
+
+
+def remembering(party: Party, place: int, config: RoundConfig, attempts: int = 2, releases: int = 1) -> None:
+    """Try what a memory of tasks rules out. Step 2 is at this place; the number is above ``attempts``."""
+    task, other, number = _task(party.entry), bytes([7] * 32), config.number
+    request = party.history[place][0]
+    sent = {"about": "sent", "context": config.context}
+
+    def of(about: str, number: int, series: bytes = config.series_id, task: bytes = task) -> Case:
+        return {"about": about, "task": task, "series_id": series, "number": number}
+
+    spent = [of("vector", number - 1 - one) for one in range(attempts)]
+    closed = [of("release", number - 1 - one) for one in range(releases)]
+    elsewhere = [of(about, number + 1, task=other) for about in ("vector", "release")]
+    party.tries(
+        place - 1, {"a step before: spent, which does not matter yet": (party.history[place - 1][0], spent)}
+    )
+    cases: dict[str, Steps] = {
+        "spent, and given back": [(request, spent), request, (request, [])],
+        "shares were released as often as they may be": (request, closed),
+        "a vector in another series": (request, [of("vector", 0, other)]),
+        "a vector in a higher round": (request, [of("vector", number + 1)]),
+        "a vector in a round of the same number": (request, [of("vector", number)]),
+        "a vector in a lower round, and another task": [(request, [of("vector", number - 1), *elsewhere])],
+        "a vector that was counted in no series": (request, [{"about": "counted", "task": task}]),
+        "a vector has left in this context": [(request, [sent]), (request, [])],
+        "another task comes before one that is spent": (changed(party.request(place), task=bytes(32)), spent),
+    }
+    party.tries(place, {f"step 2: {reason}": steps for reason, steps in cases.items()})
+    own = [sent, of("vector", number)]
+    for after in range(place + 1, len(party.history)):
+        request = party.history[after][0]
+        cases = {
+            "a vector in a higher round since": (request, [*own, of("vector", number + 1)]),
+            "a vector in another series since": (request, [*own, of("vector", 0, other)]),
+            "a memory without the vector": (request, [sent]),
+            "shares were released in other rounds": (request, [*own, *closed]),
+            "a lower round, and another task": [
+                (request, [*own, of("vector", number - 1), *elsewhere]),
+                request,
+            ],
+        }
+        if releases > 1:
+            cases["one release is left"] = (request, [*own, *closed[1:]])
+        party.tries(after, {f"step {after}: {reason}": steps for reason, steps in cases.items()})
+    if releases > 1:
+        party.tries(
+            len(party.history) - 1,
+            {
+                "step 3: shares were released in this round by another process": (
+                    request,
+                    [*own, of("release", number)],
+                )
+            },
+        )
 
 
 def changed(message: m.Message, **changes: Any) -> bytes:

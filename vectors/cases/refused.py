@@ -18,12 +18,13 @@ from ccesa.graphs import Complete, ErdosRenyi
 DESCRIPTION = (
     "What a client must not answer, and what it must answer again. parties: clients with their "
     "configuration, their vector, the task they work on (32 zero bytes where it is missing), the seed of "
-    "their randomness, their own limits (floor), how many vectors have left for the task (spent; a party "
-    "without it counts nothing), under the guard active with charter and identity, and the exchanges of a "
+    "their randomness, their own limits (floor), their memory of tasks (memory, a list of entries; a party "
+    "without it remembers nothing), under the guard active with charter and identity, and the exchanges of a "
     "round that goes well. exchanges: feed the named party so many of those (after), then the requests of "
     "steps in order; each has a reply, or the name of a refusal. After FaultyServer every request is an "
     "OrderError. A number in place of bytes is that of the party's exchange whose request, or reply, it "
-    "is. Where spent stands beside a request, the memory of the task has that number before it. joining: "
+    "is. Where memory stands beside a request, the memory has these entries and no others before it: sent "
+    "with a context, vector and release with task, series_id and number, counted with a task. joining: "
     "clients that are refused before they make any key, or are not; used_rounds are series ids, each with "
     "the number as four little-endian bytes, that the client remembers, now is the time in seconds since "
     "1970, otherwise 0. many: the party of that name gets a share-request with so many neighbours, the "
@@ -111,8 +112,8 @@ def _joining() -> list[Case]:
         "a task of 31 bytes": entry(plain, task=bytes(31)),
         "a task of 33 bytes": entry(plain, task=bytes(33)),
         "an empty task": entry(plain, task=b""),
-        "a memory of tasks, and a task": entry(plain, task=sample("task"), spent=0),
-        "a memory of tasks, and no task": entry(plain, spent=0),
+        "a memory of tasks, and a task": entry(plain, task=sample("task"), memory=[]),
+        "a memory of tasks, and no task": entry(plain, memory=[]),
         "a configuration under a charter": entry(plain, config=_chartered()),
         "not a configuration": entry(plain, config=b"\x80"),
         "a number in place of a configuration": entry(plain, config=b"\x05"),
@@ -185,7 +186,7 @@ def _joining_active() -> list[Case]:
         "active, accept as a number": {**good, "config": _edited(plan.config, accept=1)},
         "active, a vector of one word too few": {**good, "vector": bytes(2)},
         "active, a round that was used": {**good, "used_rounds": [plan.config.round_id]},
-        "active, a memory of tasks": {**good, "spent": 0},
-        "active, a memory of tasks, and no task": {**good, "task": bytes(32), "spent": 0},
+        "active, a memory of tasks": {**good, "memory": []},
+        "active, a memory of tasks, and no task": {**good, "task": bytes(32), "memory": []},
     }
     return [joined(reason, case) for reason, case in cases.items()]

@@ -6,7 +6,7 @@ from cases import rounds
 from cases.accept_rounds import active_plans, plans
 from cases.active_refused import Scene, derived
 from cases.common import sample
-from cases.parties import Party, changed, everywhere, packed
+from cases.parties import Party, changed, everywhere, packed, remembering
 from cases.refused_active import from_scene
 from cases.refused_curious import (
     at_the_end,
@@ -50,10 +50,8 @@ def _curious_parties() -> list[Party]:
     )
     thin = from_round("accept, mask degree", rounds.Plan("complete, accept, mask degree", config), 0)
     unmasked(thin)
-    counting = from_round("accept, counting, the second vector", first, 5, spent=1)
-    request = counting.history[3][0]
-    counting.tries(2, {"accept: spent, which does not matter yet": [(counting.history[2][0], 2)]})
-    counting.tries(3, {"step 2: spent, and given back": [(request, 2), request, (request, 1)]})
+    counting = from_round("accept, remembering", first, 5, memory=[])
+    remembering(counting, 3, first.config)
     return [harary, accusing, thin, counting]
 
 

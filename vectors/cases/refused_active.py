@@ -1,14 +1,16 @@
 """Clients of the guard active, and what active_refused.json does not ask them."""
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from cases.active_refused import Scene, derived, introduction
 from cases.active_rounds import ActivePlan, plan_of, plans_with_sum
-from cases.common import Case
-from cases.parties import Party, changed, everywhere
+from cases.common import Case, sample
+from cases.parties import Party, changed, everywhere, remembering
 from cases.refused_curious import wrong_numbers, wrong_tasks
 from cases.rounds import seed, vector
 from cases.signatures import neutral_signature
@@ -47,10 +49,16 @@ def active_parties() -> list[Party]:
     harary.tries(
         1, {"V1 without the client, whose leaf stands in another's place": _in_anothers_place(scene)}
     )
-    counted = from_scene("active, counting, the second vector", Scene(plans_with_sum()[4]), 1, spent=1)
-    request = counted.history[2][0]
-    counted.tries(2, {"step 2: spent, and given back": [(request, 2), request, (request, 1)]})
-    return [harary, counted, _fixed(), _linear()]
+    return [harary, _remembering(), _fixed(), _linear()]
+
+
+def _remembering() -> Party:
+    """Make a client of a charter that lets it release shares for a task twice."""
+    plan = plan_of("remembering", "twice", 5, length=3, bits=8, task=sample("task"), attempts=4, releases=2)
+    plan = replace(plan, config=msgspec.structs.replace(plan.config, number=7))
+    party = from_scene("active, remembering, two releases", Scene(plan), 1, memory=[])
+    remembering(party, 2, plan.config, attempts=4, releases=2)
+    return party
 
 
 def _small_order(party: Party, scene: Scene) -> None:

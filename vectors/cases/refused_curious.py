@@ -1,12 +1,14 @@
 """Clients of the guard curious, and what they are asked that they must not answer."""
 
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from cases import rounds
 from cases.common import Stream, sample
-from cases.parties import Party, changed, everywhere, flipped, packed
+from cases.parties import Party, changed, everywhere, flipped, packed, remembering
 from cases.refused_limits import limited_parties
 from ccesa.crypto import keys, primitives
 from ccesa.protocol import messages as m
@@ -320,17 +322,7 @@ def unmasked(party: Party) -> None:
 
 def _counting(plan: rounds.Plan) -> list[Party]:
     """Make clients that count what they contribute to the task of the first round."""
-    first = from_round("counting, the second vector", plan, 3, spent=1)
-    request = first.history[2][0]
-    first.tries(0, {"step 0: spent, which does not matter yet": [(first.history[0][0], 2)]})
-    first.tries(
-        2,
-        {
-            "step 2: spent, and given back": [(request, 2), request, (request, 1)],
-            "step 2: another task comes before one that is spent": [
-                (changed(first.request(2), task=bytes(32)), 2)
-            ],
-        },
-    )
-    first.tries(3, {"step 3: spent by now, which no longer matters": [(first.history[3][0], 2)]})
+    plan = replace(plan, config=msgspec.structs.replace(plan.config, number=7))
+    first = from_round("remembering", plan, 3, memory=[])
+    remembering(first, 2, plan.config)
     return [first]

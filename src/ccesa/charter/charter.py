@@ -142,6 +142,8 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         least_roster: The fewest members whose keys make a round, F.
         min_survivors: The fewest members in a sum.
         attempts: How many vectors a member sends for one task, 1 to 1000.
+        releases: In how many rounds a member releases shares for one task, 1 to ``attempts``. Left out of the
+            encoding if it is 1.
         certificate: What graph and threshold rest on: assumptions, and log2 of what can go wrong.
         learning: How replies of learning become vectors; None outside of learning.
         privacy: The noise in every vector; left out where sums are released as they are.
@@ -163,6 +165,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     least_roster: int
     min_survivors: int
     attempts: int = 2
+    releases: int = 1
     certificate: Stated
     learning: Learning | None = None
     privacy: Mechanism | msgspec.UnsetType = msgspec.UNSET
@@ -174,6 +177,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             ("serial", 1, _MOST),
             ("expires", 1, _MOST),
             ("attempts", 1, 1000),
+            ("releases", 1, self.attempts),
             ("least_roster", 3, len(self.members)),
         ):
             if not least <= getattr(self, name) <= most:
@@ -250,7 +254,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     def encode(self) -> bytes:
         """Return the only encoding, which the digest is over; comments and layout of a file are not in it."""
         # Of a struct with 16 fields msgspec writes a longer header, even if some are left out; not of a dict.
-        return msgspec.msgpack.encode(msgspec.to_builtins(self, builtin_types=(bytes,)))
+        return msgspec.msgpack.encode(self._said(msgspec.to_builtins(self, builtin_types=(bytes,))))
 
     @cached_property
     def digest(self) -> bytes:
@@ -392,7 +396,13 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     def __str__(self) -> str:
         """The text of its file."""
-        return toml.written(msgspec.to_builtins(self))
+        return toml.written(self._said(msgspec.to_builtins(self)))
+
+    def _said(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Leave out what older charters do not say, so that their digests stay."""
+        if self.releases == 1:
+            del fields["releases"]
+        return fields
 
     def _config(self, **others: Any) -> RoundConfig:
         others.setdefault("accept", needs_accept(self.agreement))

@@ -126,14 +126,17 @@ class NewCharter:
     replaces: Path | None
     expires: datetime | None
     attempts: int | None
+    releases: int | None
     learning: bool
     statistics: Path | None = None
 
     def check(self, members: Admission | None, guard: str) -> None:
         """Refuse what cannot become a charter before the plan is made, not after it."""
         if self.path is None:
-            if self.replaces or self.expires or self.attempts or self.learning:
-                raise ConfigError("--replaces, --expires, --attempts and --learning go with --charter FILE")
+            if self.replaces or self.expires or self.attempts or self.releases or self.learning:
+                raise ConfigError(
+                    "--replaces, --expires, --attempts, --releases and --learning go with --charter FILE"
+                )
             return
         if not guard_named(guard).chartered:
             raise ConfigError(
@@ -143,7 +146,7 @@ class NewCharter:
             raise ConfigError("--charter needs --members: the admission list of all who agree on it")
         check_output(self.path, "--charter")
         if self.path.exists():
-            raise ConfigError(f"--charter: {self.path} is there already; a charter is never overwritten")
+            raise ConfigError(f"--charter: {self.path} already exists and will not be overwritten")
         if self._ends <= time.time():
             raise ConfigError(f"--expires {self.expires:%Y-%m-%d} is in the past")
         _ = self._before
@@ -166,6 +169,7 @@ class NewCharter:
             expires=self._ends,
             serial=1 if before is None else before.serial + 1,
             attempts=self.attempts or (2 if before is None else before.attempts),
+            releases=self.releases or (1 if before is None else before.releases),
             learning=values.learning(agreed) if agreed or self.learning else None,
             statistics=self.schema or msgspec.UNSET,
         )
@@ -209,17 +213,23 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
     yield "digest", f"[bold]{found.fingerprint}[/bold]"
     yield "members", f"{len(found.members):,}: {_some([seat.name for seat in found.members])}"
     yield "against", f"a server that lies, and up to {told.colluders:,} of the members working with it"
+    noisy, honest = found.mechanism is not None, f"at least {told.least_honest:,} honest members"
+    covers = report.covers_in_words(honest, noisy=noisy, releases=found.releases)
+    alone = report.one_sum_in_words(found.threshold, len(found.members), told.colluders)
     yield (
         "promise",
-        f"[green]whatever is opened is a sum over at least {told.least_honest:,} honest members[/green], "
-        f"whoever drops out, except with 2^-{told.privacy_bits:g} for each roster that the server tries. "
+        f"[green]{covers}[/green], whoever drops out, except with 2^-{told.privacy_bits:g} for each roster "
+        f"that the server tries{alone * (found.releases == 1 and not noisy)}. "
         "It is stated here; `ccesa charter check` computes it",
     )
     yield (
         "a round",
         f"has a roster of {found.least_roster:,} members or more; members sign no list of fewer than "
-        f"{found.min_survivors:,} survivors, and send {found.attempts} vector(s) for one task",
+        f"{found.min_survivors:,} survivors",
     )
+    yield "a task", _attempts_in_words(found)
+    if not noisy:
+        yield "excepted", "a server that calls the same work another task; a member that lost its memory"
     yield "needs", f"{_needed(found)} to be there: with fewer no round is begun"
     chance = report.probability_in_words(told.unreliable)
     leaving = report.dropout_in_words(told.dropout, told.dropout_per_step or None)
@@ -236,6 +246,23 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
         yield from _noise_in_words(found.mechanism, len(found.members))
     elif found.learning is not None:
         yield "words", Fields(found.learning.field_bits, len(found.members)).in_words
+
+
+def _attempts_in_words(found: Charter) -> str:
+    """Say how often members answer for the same task."""
+    sent = f"gets up to {found.attempts} vector(s) of a member"
+    if found.mechanism is not None:
+        return f"{sent}, each of which is charged to its ledger"
+    released = (
+        "once" if found.releases == 1 else f"{found.releases} times: its sums may differ by few members"
+    )
+    table = (
+        f"; over all tasks a member sends its table {found.attempts} time(s), so sums of two questions may "
+        "differ by few members"
+    )
+    return f"{sent}, in one series, and shares for it are released {released}" + table * (
+        found.schema is not None and found.attempts > 1
+    )
 
 
 def _needed(found: Charter) -> str:

@@ -134,7 +134,7 @@ def join(
     contribute = _contribution(run, statistics, charter)
     collected = _Collected(results, show=statistics is not None and not quiet)
     if results is not None and results.exists():
-        raise ConfigError(f"{results} is there already; it is never overwritten")
+        raise ConfigError(f"{results} already exists and will not be overwritten")
     if memory is None and identity is not None:
         memory = identity.with_name(identity.name + ".memory")
     participant = Participant(

@@ -23,7 +23,7 @@ from ccesa.plan import plan as make_plan
 from ccesa.plan.advice import advice
 from ccesa.plan.figures import figures
 
-_OFFERED = ("beside a curator", "neighbours", "client sends", "agrees on keys")
+_OFFERED = ("beside a curator", "neighbours", "client sends", "key agreements")
 
 _Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
 _Dropout = Annotated[
@@ -85,6 +85,16 @@ _Attempts = Annotated[
         show_default=False,
     ),
 ]
+_Releases = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=1000,
+        help="Rounds in which a member releases shares for one task: 1, or as the charter before. With more, "
+        "sums of a task may differ by few members.",
+        show_default=False,
+    ),
+]
 _Learning = Annotated[
     bool, typer.Option("--learning", help="With a table of learning, to be filled in before it is sent.")
 ]
@@ -138,6 +148,7 @@ def plan(
     replaces: _Replaces = None,
     expires: _Expires = None,
     attempts: _Attempts = None,
+    releases: _Releases = None,
     learning: _Learning = False,
     statistics: _Statistics = None,
     calibrated: _Calibrate = False,
@@ -161,7 +172,7 @@ def plan(
     say --epsilon, --delta and --rounds: noise then hides any one record, not a whole client.
     """
     listed = None if members is None else Admission.load(members)
-    new_charter = NewCharter(charter, replaces, expires, attempts, learning, statistics)
+    new_charter = NewCharter(charter, replaces, expires, attempts, releases, learning, statistics)
     new_charter.check(listed, guard)
     count = _count(clients, listed)
     values, schema = Values(count, value_bits, precision, clip), new_charter.schema
@@ -231,7 +242,8 @@ def _show(
     if made.offers:
         console.print(table("denser graphs have less noise", ("", *_OFFERED), _offers(made)))
     console.print(table("certificate", ("", "at most", ""), _certificate(made)))
-    console.print(table("a round costs", ("", "ccesa", "paper's rule", "conventional"), _bill(made, rates)))
+    costs = f"a round of vectors of {made.shape.length:,} words costs"
+    console.print(table(costs, ("", "ccesa", "paper's rule", "conventional"), _bill(made, rates)))
     if rates is None:
         console.print("[dim]--calibrate measures this machine and adds the seconds[/dim]")
     if made.mechanism is not None and (found := figures(made, made.mechanism)).drowns:
@@ -249,6 +261,7 @@ def _recommendation(made: Plan, fields: Fields | None) -> Iterator[tuple[str, st
     yield "masks", report.masks_in_words(made)
     yield "threshold", report.threshold_in_words(made)
     yield "exchanges", report.exchanges_in_words(made)
+    yield "tightest", report.tightest_in_words(made)
     if made.agreement != DEFAULT:
         yield "agreement", f"{made.agreement}, with the step accept"
     if fields is not None:
@@ -302,11 +315,11 @@ def _seconds(value: float) -> str:
 _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("client sends", "sent_bytes", _bytes),
     ("client receives", "received_bytes", _bytes),
-    ("client agrees on keys", "agreements", "{:,.0f} times".format),
+    ("client key agreements", "agreements", "{:,.0f}".format),
     ("client checks signatures", "verifications", "{:,.0f}".format),
     ("client makes keystream", "keystream_bytes", _bytes),
     ("through the server", "server_bytes", _bytes),
-    ("server agrees on keys", "server_agreements", "{:,.0f} times".format),
+    ("server key agreements", "server_agreements", "{:,.0f}".format),
     ("server makes keystream", "server_keystream_bytes", _bytes),
     ("client works, about", "client_seconds", _seconds),
     ("server works, about", "server_seconds", _seconds),

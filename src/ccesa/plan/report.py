@@ -14,6 +14,8 @@ from ccesa.plan.price import Cost, Rates, price
 from ccesa.plan.result import Plan
 from ccesa.privacy import Mechanism
 from ccesa.probability.per_step import ORDER
+from ccesa.probability.tails import LN2
+from ccesa.thresholds import Fixed, Threshold
 
 #: log2 of what cannot happen at all: JSON has no infinity.
 IMPOSSIBLE = -1e9
@@ -100,6 +102,7 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
         "threshold": _threshold(plan),
         "exchanges": exchanges(plan),
         "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in promised(plan).items()},
+        "spare_bits": {name: min(bits, -IMPOSSIBLE) for name, bits in plan.spare_bits.items()},
         "least_honest_fails": None if fails is None else max(fails, IMPOSSIBLE),
         "cost": _cost(costs.plan),
         "paper": {
@@ -164,6 +167,13 @@ def threshold_in_words(plan: Plan) -> str:
     return f"{plan.threshold.in_words}: {holders}{' at the mean' * plan.graph.varies}"
 
 
+def tightest_in_words(plan: Plan) -> str:
+    """Say which demand decides what the graph costs, and by how many bits each is met."""
+    (first, least), (other, more) = plan.spare_bits.items()
+    spare = "cannot fail" if more == math.inf else f"has {more:.1f} to spare"
+    return "neither can fail" if least == math.inf else f"{first}, {least:.1f} bits to spare; {other} {spare}"
+
+
 def promise_in_words(plan: Plan) -> str:
     """Say who is in whatever can be opened, whoever drops out; empty where nobody chooses dropouts."""
     if plan.least_honest is None or plan.least_honest_fails is None:
@@ -175,10 +185,24 @@ def promise_in_words(plan: Plan) -> str:
         small = f"a round of fewer than {plan.least_survivors:,} clients fails (min_survivors)"
         return f"any part of the sum that could be split off has {honest}, whoever drops out{unless}; {small}"
     return (
-        f"any sum covers {honest}, whichever roster of at least {plan.least_roster:,} the server chooses and "
-        f"whoever it drops, as long as at most {plan.colluders:,} of all {plan.clients:,} clients collude "
-        f"with it{unless}"
+        f"{covers_in_words(honest, noisy=plan.mechanism is not None)}, whichever roster of at least "
+        f"{plan.least_roster:,} the server chooses and whoever it drops, as long as at most "
+        f"{plan.colluders:,} of all {plan.clients:,} clients collude with it{unless}"
+        f"{one_sum_in_words(plan.threshold, plan.clients, plan.colluders) * (plan.mechanism is None)}"
     )
+
+
+def covers_in_words(honest: str, *, noisy: bool, releases: int = 1) -> str:
+    """Say what covers so many honest clients: all that is opened for a task, or each sum by itself."""
+    if noisy or releases > 1:
+        return f"any sum covers {honest}"
+    return f"whatever is opened for a task, in all attempts together, covers {honest}"
+
+
+def one_sum_in_words(threshold: Threshold, clients: int, colluders: int) -> str:
+    """Say that a task has one sum at most, where two sets of holders that release once cannot be disjoint."""
+    alone = isinstance(threshold, Fixed) and 2 * threshold.t > clients + colluders
+    return "; there is at most one sum for a task" if alone else ""
 
 
 def probability_in_words(log2: float) -> str:
@@ -195,12 +219,19 @@ def certificate_in_words(plan: Plan) -> Iterator[tuple[str, float, str]]:
     guard, bounds = guard_named(plan.guard), promised(plan)
     for name in guard.events:
         if name in bounds:
-            yield name, bounds[name], _MEANING[name]
+            set_aside = name == "unreliable" and plan.roster.log_short / LN2 > bounds[name] - 1
+            yield name, bounds[name], _few_join(plan) if set_aside else _MEANING[name]
     if "disconnected" not in bounds and plan.least_honest_fails is not None:
         fewer = f"a sum that can be opened covers fewer than {plan.least_honest:,} honest clients"
         yield "least honest", plan.least_honest_fails, fewer
     if plan.mechanism is not None and plan.parted > -math.inf and not guard.chooses_roster:
         yield "parted", plan.parted, _MEANING["parted"]
+
+
+def _few_join(plan: Plan) -> str:
+    """Say so where most of the bound is what is set aside for small rosters."""
+    few = f"fewer than {plan.least_roster:,} clients join"
+    return f"mostly set aside: {few}, or {_MEANING['unreliable']}"
 
 
 def demand_in_words(mechanism: Mechanism) -> str:

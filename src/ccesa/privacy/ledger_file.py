@@ -72,7 +72,7 @@ class OnDisk:
         head, text = _head_of(Path(path)), f"{first.decode()}\n"
         for there in (path, head):  # the head stays where somebody removes the file
             if os.path.lexists(there):
-                raise ConfigError(f"{there} is there already; what was spent is never overwritten")
+                raise ConfigError(f"{there} already exists and will not be overwritten")
         files.write_new(head, text, private=True)
         files.write_new(path, text, private=True)
         return cls(path)

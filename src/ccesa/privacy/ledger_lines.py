@@ -56,7 +56,7 @@ class Entry(Part, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not all(0 <= part < math.inf for part in (self.mu2, self.delta, self.slack)):
-            raise ConfigError("mu2, delta and slack of an entry are numbers from 0 on")
+            raise ConfigError("mu2, delta and slack of an entry must be 0 or greater")
 
     @property
     def account(self) -> tuple[str | None, str]:

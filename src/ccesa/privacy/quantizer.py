@@ -108,7 +108,7 @@ class NoisyQuantizer(Generic[Model]):
         """
         words.check(total, self.length, WORD_BITS)
         if whole_number("survivors", survivors) < 1:
-            raise VectorError("a sum of nobody has no mean")
+            raise VectorError("cannot average: no survivors")
         sums, _ = self.mechanism.fields.split(total)
         steps: Floats = sums[: self.mechanism.dimension] * np.float64(self.mechanism.step / survivors)
         return Mean(arrays=self.layout.restore(unrotate(steps, context)), weight=float(survivors))

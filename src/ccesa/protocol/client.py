@@ -6,7 +6,7 @@ request with the same bytes, and on anything an honest server would not send dro
 
 import hashlib
 import os
-from collections.abc import MutableSet
+from collections.abc import Callable, MutableSet
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -16,6 +16,7 @@ from ccesa.crypto import shamir
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMessage, OrderError, VectorError
 from ccesa.floor import BARE_FLOOR, Floor
 from ccesa.identity import Identity
+from ccesa.memory import Memory
 from ccesa.parts import check_type, whole_number
 from ccesa.privacy.ledger import Account
 from ccesa.protocol import messages as m
@@ -25,7 +26,7 @@ from ccesa.protocol.contributing import checked_source
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.masking import masks_ahead
 from ccesa.protocol.parties import check_account, check_noise, check_round, check_unused, checked_threads
-from ccesa.protocol.spending import ATTEMPTS, Spending, Tasks
+from ccesa.protocol.spending import ATTEMPTS, RELEASES, spending_of
 from ccesa.protocol.steps import steps_of
 from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Data
@@ -44,8 +45,11 @@ class Client:
             in step 2. A request for a vector for another task is refused.
         floor: What this client insists on; without one, no round of two and no vector without a mask.
         used_rounds: Remembers rounds across processes; a second use of one is refused.
-        tasks: Remembers how many vectors have left for each task; None counts nothing.
+        tasks: Remembers for which tasks vectors have left and shares were released, and outlives rounds: a
+            ``FolderMemory``, or a ``ProcessMemory``. None remembers nothing.
         attempts: The most vectors that leave for one task.
+        releases: The most rounds in which shares are released for one task.
+        counted: Tells the name by which ``tasks`` knows a task, where that is not the task itself.
         account: Of the ledger of this client's data, to which every vector is charged before it leaves.
         threads: The most threads that make masks; 0 stands for as many as help.
         random: Gives so many random bytes; anything but the system's is for tests.
@@ -53,8 +57,8 @@ class Client:
 
     Raises:
         ConfigError: A round of another guard, below the floor, not for the account's noise, or used before;
-            a vector that is ready, with an account; or a client id, ``task``, ``attempts`` or ``threads`` out
-            of range.
+            a vector that is ready, with an account; or a client id, ``task``, ``attempts``, ``releases`` or
+            ``threads`` out of range.
         VectorError: The vector has another length or type than the round.
     """
 
@@ -67,8 +71,10 @@ class Client:
         task: TaskSource = m.NO_TASK,
         floor: Floor | None = None,
         used_rounds: MutableSet[bytes] | None = None,
-        tasks: Tasks | None = None,
+        tasks: Memory | None = None,
         attempts: int = ATTEMPTS,
+        releases: int = RELEASES,
+        counted: Callable[[bytes], bytes] | None = None,
         account: Account | None = None,
         threads: int = 0,
         random: shamir.Randomness = os.urandom,
@@ -80,7 +86,7 @@ class Client:
             floor.check(config)
             check_noise(config, account)
         client, threads = whole_number("client id", client), checked_threads(threads)
-        spending = Spending(tasks, whole_number("attempts", attempts), account, config.round_id)
+        spending = spending_of(config, tasks, attempts, releases, account, counted)
         if not 0 <= client < config.clients:
             raise ConfigError(f"client id {client} is not in 0..{config.clients - 1}")
         if not callable(task):
@@ -150,13 +156,15 @@ class Client:
         Raises:
             FaultyServer: An honest server would not send this; all secrets are dropped.
             FaultyNeighbour: This client has complained of neighbours, and answers nothing else.
-            TaskSpent: It has contributed to the task as often as it may; nothing has changed.
+            TaskSpent: It has contributed to the task as often as it may, in another series, in a later round,
+                or released its shares for it; nothing has changed.
             BudgetSpent: Its ledger has no room for one more vector; nothing has changed.
             ConfigError: It counts contributions, and works on no task, or its ledger cannot be used.
             VectorError: The function made a vector of another length or type, and there is no account;
                 nothing has changed.
             OrderError: The client is out of the round, calls overlap, or a masked vector is asked for again,
-                which is not kept: the transport repeats it.
+                which is not kept: the transport repeats it. In a fork, or where another process has sent the
+                vector of this round, all secrets are dropped.
             UsageError: The request is not bytes.
         """
         view = m.measured(request, "request")
@@ -168,14 +176,16 @@ class Client:
                 raise self.fault
             if self.done and self._last_reply is None:
                 raise OrderError(f"client {self.client} has aborted or was suspended; it answers nothing")
-            fault = None
+            fault: FaultyServer | OrderError | None = None
             try:
                 state, reply = self._answer(view)
             except (FaultyServer, MalformedMessage) as error:
-                fault = str(error)
+                fault = FaultyServer(str(error))
+            except OrderError as error:  # another process has these keys
+                fault = OrderError(str(error))
             if fault is not None:  # raised anew: the old traceback holds on to secrets
                 self._abort()
-                raise FaultyServer(fault)
+                raise fault
             return self._advance(state, fingerprint, reply)
 
     def prepare(self) -> None:
@@ -187,6 +197,7 @@ class Client:
             OrderError: Another call is at work, or one was interrupted.
         """
         with self._exclusive:
+            self._check_process()
             if isinstance(self._state, Accepted) and self._round.ahead is None:
                 kind = self._steps[self._place].reply
                 self._round = replace(self._round, ahead=masks_ahead(self._round, self._state, kind))
@@ -207,9 +218,11 @@ class Client:
         done then, without having aborted anything.
 
         Raises:
-            OrderError: Another call is at work, or one was interrupted.
+            OrderError: Another call is at work, or one was interrupted; or this is a fork, and all secrets
+                are dropped.
         """
         with self._exclusive:
+            self._check_process()
             saved = suspended.SavedClient(
                 context=self._round.context,
                 client=self.client,
@@ -258,7 +271,14 @@ class Client:
         """Not by the way, in a pickle or a copy: only ``suspend`` takes secrets out, and ends this object."""
         raise TypeError("a Client cannot be copied or pickled: after a crash, join the next round")
 
+    def _check_process(self) -> None:
+        """Drop all secrets in a fork: no two processes go on from them."""
+        if self._round.spend.process.is_fork:
+            self._abort()
+        self._round.spend.process.check()
+
     def _answer(self, request: Data) -> tuple[Any, m.Message]:
+        self._round.spend.process.check()
         if self.done:
             raise FaultyServer("another request after the last one that this client answers")
         round, step = self._round, self._steps[self._place]
@@ -308,8 +328,10 @@ class ActiveClient(Client):
             with an account, only that.
         task: 32 bytes: a digest of what this client works on, by its own account, or a function that makes it
             in step 2.
-        tasks: Counts vectors towards the charter's ``attempts``, and outlives rounds and processes. None
-            says that this client counts nothing, or that somebody else does.
+        tasks: Remembers for which tasks vectors have left and shares were released, within the charter's
+            ``attempts`` and ``releases``; a ``FolderMemory``, which outlives rounds and processes. None
+            remembers nothing.
+        counted: Tells the name by which ``tasks`` knows a task, where that is not the task itself.
         account: ``ledger.account(charter.privacy, charter.digest)``, where the charter has noise: every
             vector is charged to it before it leaves.
         used_rounds: Remembers rounds across processes; a second use of one is refused.
@@ -330,8 +352,9 @@ class ActiveClient(Client):
         charter: Charter,
         vector: VectorSource,
         *,
-        tasks: Tasks | None,
+        tasks: Memory | None,
         task: TaskSource = m.NO_TASK,
+        counted: Callable[[bytes], bytes] | None = None,
         account: Account | None = None,
         used_rounds: MutableSet[bytes] | None = None,
         threads: int = 0,
@@ -351,6 +374,8 @@ class ActiveClient(Client):
             used_rounds=used_rounds,
             tasks=tasks,
             attempts=charter.attempts,
+            releases=charter.releases,
+            counted=counted,
             account=account,
             threads=threads,
             random=random,

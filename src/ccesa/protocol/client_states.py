@@ -43,7 +43,7 @@ class Round(Generic[Own]):
     vector: VectorSource = field(repr=False)
     #: What this client works on, by its own account.
     task: TaskSource
-    #: Called when a vector is about to leave.
+    #: Asked before a vector or shares leave.
     spend: Spending
     threads: int
     #: The masks of the vector, if they were summed before it was there. With the masked vector they are the
@@ -138,6 +138,8 @@ class Holding:
     near: Neighbourhood
     threshold: int
     shares: list[bytes] = field(repr=False)
+    #: The name by which this client's memory knows the task of the vector; nothing without a memory.
+    counted: bytes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """States change in the middle of a call, and an overlapping one would see half of it."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
@@ -46,6 +47,26 @@ class OneCallAtATime:
             yield
         finally:
             self._lock.release()
+
+
+class OwnProcess:
+    """Knows the process that an object was made in: a fork has its keys as well, and must not use them."""
+
+    def __init__(self) -> None:
+        self._id = os.getpid()
+
+    @property
+    def is_fork(self) -> bool:
+        """Whether this is another process."""
+        return os.getpid() != self._id
+
+    def check(self) -> None:
+        """Refuse to go on in another process."""
+        if self.is_fork:
+            raise OrderError(
+                "this client was made in another process, of which this one is a fork: two processes with "
+                "the same keys would send two vectors of one round; its keys are dropped here"
+            )
 
 
 def _clear(error: BaseException | None) -> None:

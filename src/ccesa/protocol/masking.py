@@ -112,27 +112,33 @@ def mask_vector(
     asked: bytes,
     among: bytes,
     kind: type[m.MaskedVector],
-) -> dict[str, Any]:
-    """Mask the vector, in the place where a reply of this kind has it; return what the reply says.
+) -> tuple[bytes, dict[str, Any]]:
+    """Mask the vector, in the place where a reply of this kind has it.
 
-    ``asked`` is the task that the server names: it must be what this client works on.
+    Return the name by which this client remembers the task, and what the reply says. ``asked`` is the task
+    that the server names: it must be what this client works on.
     """
     task = checked_task(round.task() if callable(round.task) else round.task)
     if task != asked:
         raise FaultyServer("the server asks for a vector for another task than the one this client works on")
-    round.spend.check(task)
-    draft = masked_vector(round, state, live, task, kind)
+    counted = round.spend.name(task)
+    round.spend.check(counted)
+    draft = masked_vector(round, state, live, (counted, task), kind)
     known_by = kind.fingerprint.field(draft.content, round.context, round.client)
-    return {"among": among, "task": task, "vector": draft, **known_by}
+    return counted, {"among": among, "task": task, "vector": draft, **known_by}
 
 
 def masked_vector(
-    round: Round[Any], state: Accepted, live: Neighbourhood, task: bytes, kind: type[m.MaskedVector]
+    round: Round[Any],
+    state: Accepted,
+    live: Neighbourhood,
+    spent: tuple[bytes, bytes],
+    kind: type[m.MaskedVector],
 ) -> Draft:
-    """Mask the vector with all its masks. It counts as sent from here on."""
+    """Mask the vector with all its masks. It counts as sent from here on, for a task with a name."""
     config, partners = round.config, live.mask_neighbours
     vector = contributed(round)
-    round.spend(task)
+    round.spend.send(*spent)
     if round.ahead is not None and round.ahead.drafts:
         gone = pair_masks(round, state, sorted(round.ahead.neighbours.difference(partners)))
         draft = round.ahead.drafts.pop()
@@ -180,7 +186,11 @@ def pair_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[ma
 
 
 def release(round: Round[Any], state: Holding, live: Flags) -> m.UnmaskReply:
-    """Release the b share of every survivor, the client itself included, and the s share of the rest."""
+    """Release the b share of every survivor, the client itself included, and the s share of the rest.
+
+    It closes the task.
+    """
+    round.spend.release(state.counted)
     half = shamir.SHARE_BYTES
     released = [
         shares[:half] if alive else shares[half:] for shares, alive in zip(state.shares, live, strict=True)

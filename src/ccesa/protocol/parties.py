@@ -28,7 +28,7 @@ def checked_threads(threads: object) -> int:
     """Return the most threads that work at a time; 0 stands for as many as help."""
     found = whole_number("threads", threads)
     if found < 0:
-        raise ConfigError(f"threads must be a number from 0 on, which takes as many as help, not {found}")
+        raise ConfigError(f"threads must be 0 or greater (0 takes as many as help), not {found}")
     return found
 
 

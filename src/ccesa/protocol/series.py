@@ -40,11 +40,14 @@ class Ended:
         number: Of the round in its series.
         aggregate: The sum; None where the round was lost.
         failure: Why it was lost; None where there is a sum.
+        released: Whether clients were asked for shares, or may have been: a task whose round is lost then is
+            used up.
     """
 
     number: int
     aggregate: Aggregate | None = None
     failure: RoundFailed | None = None
+    released: bool = False
 
     def result(self) -> Aggregate:
         """Return the sum.
@@ -130,11 +133,12 @@ class Series:
         waiting = self._servers.keys() - self._due.keys()
         return next((number for number in waiting if _asks_vectors(self._servers[number])), None)
 
-    def open(self, task: bytes = m.NO_TASK) -> Requests:
+    def open(self, task: bytes = m.NO_TASK, *, start: bool = True) -> Requests:
         """Start the next exchange.
 
         Args:
             task: 32 bytes: a digest of what clients are asked to work on, if this exchange asks for vectors.
+            start: Whether a round starts that could start with this exchange; else its number goes unused.
 
         Returns:
             An envelope for each client of whom something is due, by id.
@@ -150,13 +154,15 @@ class Series:
             if self.finished:
                 raise OrderError("the series is over")
             task = checked_task(task)
-            starting = self._new_round() if self._starts else None
+            starting = self._new_round() if self._starts and start else None
             masking = self.masking
             if masking is not None:
                 self._servers[masking].work_on(task)
                 self._close_step(masking)
             if starting is not None:
                 self._start(*starting)
+            elif self._starts:
+                self._number, self._left = self._number + 1, self._left - 1
             self._exchange, self._is_open = self._exchange + 1, True
             due, self._due = self._due, {}
             return _envelopes(due)
@@ -336,7 +342,10 @@ class Series:
             }
             requests, lost = _restored(servers, saved.rounds)
             self._servers = {number: servers[number] for number in requests}
-            before = [Ended(number=one, failure=RoundFailed(text)) for one, text in saved.lost.items()]
+            before = [
+                Ended(number=one, failure=RoundFailed(text), released=True)
+                for one, text in saved.lost.items()
+            ]
             self._ended = before + lost
             self.members, self._asked = set(saved.members), set(saved.asked)
             self._left, self._number = saved.left, saved.number
@@ -411,21 +420,22 @@ class Series:
                 except FaultyClient as fault:
                     faults.append(without_frames(fault))
         except RoundFailed as failure:
-            self._end(Ended(number=number, failure=without_frames(failure)))
+            self._end(Ended(number=number, failure=without_frames(failure), released=_releases(server)))
         return faults
 
     def _close_step(self, number: int) -> None:
         """Close the open step of a round; it stays in flight while there are requests for the next one."""
         server = self._servers[number]
+        released = _releases(server)
         try:
             requests = server.close()
         except RoundFailed as failure:
-            self._end(Ended(number=number, failure=without_frames(failure)))
+            self._end(Ended(number=number, failure=without_frames(failure), released=released))
             return
         if requests:
             self._due[number] = requests
         else:
-            self._end(Ended(number=number, aggregate=server.result()))
+            self._end(Ended(number=number, aggregate=server.result(), released=released))
 
     def _end(self, ended: Ended) -> None:
         del self._servers[ended.number]
@@ -442,7 +452,7 @@ def _restored(
         try:
             requests[number] = servers[number].restore(data)
         except RoundFailed as failure:
-            lost.append(Ended(number=number, failure=without_frames(failure)))
+            lost.append(Ended(number=number, failure=without_frames(failure), released=True))
     return requests, lost
 
 
@@ -454,6 +464,11 @@ def _envelopes(due: dict[int, Requests]) -> Requests:
         return envelope.pack(requests[client] for requests in ordered if client in requests)
 
     return MadeOnDemand({client: client for client in sorted(set().union(*ordered))}, make)
+
+
+def _releases(server: Server) -> bool:
+    """Tell whether the open step asks for shares: it is the last one."""
+    return server.next_step is None
 
 
 def _asks_vectors(server: Server) -> bool:

@@ -21,7 +21,7 @@ from ccesa.errors import (
 from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.exclusive import OneCallAtATime
+from ccesa.protocol.exclusive import OneCallAtATime, OwnProcess
 from ccesa.protocol.parties import check_unused
 from ccesa.protocol.schedule import Schedule, check_series, made, numbered
 from ccesa.wire import Data
@@ -56,7 +56,7 @@ class SeriesClient:
         self._schedule = Schedule.of(config)
         self._clients: dict[int, Client] = {}
         self._exchange, self._last_number, self._over = -1, config.number - 1, False
-        self._exclusive = OneCallAtATime("client of a series")
+        self._exclusive, self._process = OneCallAtATime("client of a series"), OwnProcess()
         self.faults: dict[int, CcesaError] = {}
         self.failures: dict[int, VectorError] = {}
 
@@ -79,11 +79,13 @@ class SeriesClient:
 
         Raises:
             FaultyServer: These bytes are not one exchange, or an older one; nothing has changed.
-            OrderError: The series is over, the client was suspended, or calls overlap.
+            OrderError: The series is over, the client was suspended, or calls overlap. Or this is a fork, or
+                became one meanwhile: all secrets are dropped.
             UsageError: The request is not bytes.
         """
         view = m.measured(request, "request")
         with self._exclusive:
+            self._check_process()
             try:
                 messages = envelope.unpack(view)
             except MalformedMessage as error:
@@ -96,6 +98,7 @@ class SeriesClient:
             placed = self._placed(messages)
             self._enter(placed)
             replies = [self._answer(number, message) for number, (_, message) in placed.items()]
+            self._check_process()
             return envelope.pack(reply for reply in replies if reply is not None)
 
     def prepare(self) -> None:
@@ -107,6 +110,7 @@ class SeriesClient:
             OrderError: Calls overlap.
         """
         with self._exclusive:
+            self._check_process()
             for client in self._clients.values():
                 client.prepare()
 
@@ -128,6 +132,7 @@ class SeriesClient:
             OrderError: Calls overlap.
         """
         with self._exclusive:
+            self._check_process()
             saved = suspended.SavedSeriesClient(
                 series=self._config.context,
                 exchange=self._exchange,
@@ -257,9 +262,9 @@ class SeriesClient:
         before = client.failure
         try:
             return client.receive(message)
-        except OrderError:  # the masked vector again, which is not kept: the transport repeats it
-            return None
         except CcesaError as error:
+            if isinstance(error, OrderError) and not client.done:
+                return None  # the masked vector again, which is not kept: the transport repeats it
             self._drop(number)
             self.faults[number] = without_frames(error)
             return None
@@ -270,6 +275,12 @@ class SeriesClient:
     def _drop(self, number: int) -> None:
         """Drop all secrets of a round."""
         self._clients.pop(number).leave()
+
+    def _check_process(self) -> None:
+        """Drop all secrets in a fork: no two processes go on from them."""
+        if self._process.is_fork:
+            self._end()
+        self._process.check()
 
     def _end(self) -> None:
         """Drop all secrets, for good."""

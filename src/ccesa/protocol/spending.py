@@ -1,45 +1,59 @@
-"""A client contributes to one task a few times only.
+"""A client works on a task in one series, whose numbers order its attempts, and releases shares for it once.
 
-Two sums over the same task that differ by one client give that client's vector away. So a client counts the
-vectors that have left it, by the digest of the task, and stops after a few: a lost round can be repeated
-once. What has left is spent, whatever became of the round: colluders may know the sum of one that was lost.
+Two sums over the same task that differ by one client give that client's vector away. So a memory that
+outlives rounds knows, by the digest of the task, which vectors have left and for which of them shares were
+released. A vector for a task ends every earlier round of that task; a release closes the task. What has
+left counts, whatever became of the round: colluders may know the sum of one that was lost.
 
-Where vectors have noise, each is also charged to the account of a ledger, for the same reason: before it
-leaves, and whatever becomes of it. Nothing leaves unless both have it; one count too many is safe.
+Where vectors have noise, each is charged to the account of a ledger instead, which has its own limit: the
+number of attempts stays, and their order is free.
+
+Whoever forks in the middle of a round has its keys twice. One entry per round lets one vector leave, and a
+fork drops what it holds.
 """
 
-from collections.abc import MutableMapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from threading import Lock
 
-from ccesa.errors import ConfigError, TaskSpent
+from ccesa.config import RoundConfig
+from ccesa.errors import ConfigError, FaultyServer, OrderError, TaskSpent
+from ccesa.memory import MASK, RELEASE, TASK, VECTOR, Entry, Memory
+from ccesa.parts import whole_number
 from ccesa.privacy.ledger import Account
+from ccesa.protocol.exclusive import OwnProcess
 
-ATTEMPTS = 2
+ATTEMPTS, RELEASES = 2, 1
 
 #: Rounds in other threads may have the same memory.
 _LOCK = Lock()
-#: Vectors that have left, by task. It outlives rounds, and belongs on disk where the process does not.
-Tasks = MutableMapping[bytes, int]
 
 
-@dataclass(frozen=True)
+def _by_itself(task: bytes) -> bytes:
+    return task
+
+
+@dataclass(frozen=True, kw_only=True)
 class Spending:
-    """Counts the vectors of one client by task, and charges them. Without a memory nothing is counted."""
+    """Lets vectors and shares of one round leave, or not. Without a memory nothing is remembered."""
 
-    tasks: Tasks | None
+    config: RoundConfig
+    memory: Memory | None
     attempts: int = ATTEMPTS
+    releases: int = RELEASES
     account: Account | None = None
-    #: Of the round that is charged.
-    round_id: bytes = b""
+    #: Tells the name by which the memory knows a task.
+    counted: Callable[[bytes], bytes] = _by_itself
+    process: OwnProcess = field(default_factory=OwnProcess)
 
     def __post_init__(self) -> None:
-        if self.attempts < 1:
-            raise ConfigError(f"attempts must be at least 1, not {self.attempts}")
+        for name, value in (("attempts", self.attempts), ("releases", self.releases)):
+            if value < 1:
+                raise ConfigError(f"{name} must be at least 1, not {value}")
 
     def check_named(self, task: bytes) -> None:
-        """Refuse to count for no task at all."""
-        if self.tasks is not None and not any(task):
+        """Refuse to remember anything of no task at all."""
+        if self.memory is not None and not any(task):
             raise ConfigError("this client counts what it contributes to each task, and works on none")
 
     def check_account(self) -> None:
@@ -47,21 +61,137 @@ class Spending:
         if self.account is not None:
             self.account.check()
 
-    def check(self, task: bytes) -> None:
-        """Refuse a task for which no vector may leave any more."""
+    def name(self, task: bytes) -> bytes:
+        """Return the name by which the memory knows a task; nothing where there is no memory."""
+        if self.memory is None:
+            return b""
         self.check_named(task)
-        if self.tasks is not None and self.tasks.get(task, 0) >= self.attempts:
+        return self.counted(task)
+
+    def check(self, name: bytes) -> None:
+        """Refuse a task for which no vector may leave in this round."""
+        self.process.check()
+        if self.memory is not None:
+            if Entry(MASK, self.config.context) in self.memory:
+                raise _elsewhere("sent its vector of this round")
+            self._check_task(self.memory, name)
+        self.check_account()
+
+    def send(self, name: bytes, task: bytes) -> None:
+        """Note a vector, before it leaves; what is never given back is charged last."""
+        with _LOCK:
+            self.check(name)
+            if self.memory is not None:
+                if not self.memory.add(Entry(MASK, self.config.context)):
+                    raise _elsewhere("sent its vector of this round")
+                if not self.memory.add(self._entry(VECTOR, name)):
+                    raise _elsewhere("sent a vector for this task under this number")
+                self._check_task(self.memory, name, own=1)  # other processes have no part in the lock
+            if self.account is not None:
+                self.account.charge(task, self.config.round_id)
+
+    def check_latest(self, name: bytes) -> None:
+        """Refuse to go on in a round that a later vector for its task, or a release, has ended."""
+        self.process.check()
+        if self.memory is None or self.account is not None:
+            return
+        series, number = self.config.series_id, self.config.number
+        vectors = self._all(self.memory, VECTOR, name)
+        if (series, number) not in vectors or any(one != series or last > number for one, last in vectors):
+            raise FaultyServer("another round has asked for a vector for this task since: this one is over")
+        if len(self._all(self.memory, RELEASE, name)) >= self.releases:
+            raise FaultyServer("shares for this task were released, as often as they may be: it is closed")
+
+    def release(self, name: bytes) -> None:
+        """Close the task, before shares leave."""
+        with _LOCK:
+            self.check_latest(name)
+            if self.memory is None or self.account is not None:
+                return
+            if not self.memory.add(self._entry(RELEASE, name)):
+                raise _elsewhere("released its shares of this round")
+            series, number = self.config.series_id, self.config.number
+            if any(one != series or last > number for one, last in self._all(self.memory, VECTOR, name)):
+                raise _elsewhere("sent a later vector for this task")
+
+    def _check_task(self, memory: Memory, name: bytes, own: int = 0) -> None:
+        """Refuse a vector for this task; ``own`` says whether that of this round is among those that left."""
+        vectors = self._all(memory, VECTOR, name)
+        old = sum(1 for _ in memory.entries(TASK, name))
+        if len(vectors) + old - own >= self.attempts:
             raise TaskSpent(
                 f"this client has contributed to this task {self.attempts} time(s), as often as it may: sums "
                 "over the same task that differ by one client would give that client's vector away"
             )
-        self.check_account()
+        if self.account is not None:
+            return
+        if len(self._all(memory, RELEASE, name)) >= self.releases:
+            raise TaskSpent(
+                f"this client has released its shares for this task {self.releases} time(s), as often as it "
+                "may: another sum over it could give a client's vector away"
+            )
+        if old:
+            raise TaskSpent(
+                "this client has contributed to this task under version 0.2.0, which did not note the series"
+            )
+        series, number = self.config.series_id, self.config.number
+        if any(one != series for one, _ in vectors):
+            raise TaskSpent("this client has contributed to this task in another series, and stays with it")
+        latest = max((last for _, last in vectors), default=-1)
+        if latest >= number + own:
+            raise TaskSpent(
+                f"this client has contributed to this task in round {latest} of this series, and goes on "
+                f"with a higher number only, not with {number}"
+            )
 
-    def __call__(self, task: bytes) -> None:
-        """Count a vector, before it leaves; what is never given back is charged last."""
-        with _LOCK:
-            self.check(task)
-            if self.tasks is not None:
-                self.tasks[task] = self.tasks.get(task, 0) + 1
-            if self.account is not None:
-                self.account.charge(task, self.round_id)
+    def _entry(self, about: str, name: bytes) -> Entry:
+        return Entry(about, name + self.config.series_id, self.config.number)
+
+    def _all(self, memory: Memory, about: str, name: bytes) -> set[tuple[bytes, int]]:
+        """Return series and numbers of the entries about a task."""
+        return {(one.key[len(name) :], one.number) for one in memory.entries(about, name)}
+
+
+def check_table(memory: Memory, table: bytes, attempts: int) -> int:
+    """Refuse one more vector of a table, whatever the task; return how many have left.
+
+    Otherwise a server that lies would ask for the same statistics in many tasks, each time of others.
+    """
+    count = sum(1 for _ in memory.entries(TASK, table))
+    if count >= attempts:
+        raise TaskSpent(
+            f"this site has contributed its table {attempts} time(s), as often as the charter allows"
+        )
+    return count
+
+
+def count_table(memory: Memory, table: bytes, attempts: int) -> None:
+    """Note a vector of a table, before it leaves."""
+    if not memory.add(Entry(TASK, table, check_table(memory, table, attempts) + 1)):
+        raise ConfigError("another process of this site was first to contribute the table")
+
+
+def spending_of(
+    config: RoundConfig,
+    memory: object,
+    attempts: object,
+    releases: object,
+    account: Account | None,
+    counted: Callable[[bytes], bytes] | None,
+) -> Spending:
+    """Return what lets vectors and shares of a client leave; refuse what cannot be its memory."""
+    if memory is not None and not isinstance(memory, Memory):
+        kind = type(memory).__name__
+        raise ConfigError(f"tasks: expected a FolderMemory, a ProcessMemory or None, got {kind}")
+    return Spending(
+        config=config,
+        memory=memory,
+        attempts=whole_number("attempts", attempts),
+        releases=whole_number("releases", releases),
+        account=account,
+        counted=counted or _by_itself,
+    )
+
+
+def _elsewhere(what: str) -> OrderError:
+    return OrderError(f"another process of this client has {what}; its keys are dropped here")

@@ -16,6 +16,9 @@ from ccesa.errors import ConfigError
 from ccesa.service.errors import CoordinatorFailed
 from ccesa.service.tasks import NamedArrays
 
+#: How far a model steps aside, as a part of its spread.
+_ASIDE = 1e-3
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
@@ -54,6 +57,15 @@ class Coordinator(ABC):
             Numbers to be shown beside it, such as an accuracy; or nothing.
         """
 
+    def lost(self, question: int) -> None:  # noqa: B027  # most coordinators have nothing to do
+        """Note that a question has no sum, and is not asked again; by default nothing changes.
+
+        No site works on its task again, so the next one has to differ.
+
+        Args:
+            question: From 0 on.
+        """
+
 
 class Questions(Coordinator):
     """Asks for one sum after the other; the task is the question's text and its number.
@@ -74,7 +86,7 @@ class Questions(Coordinator):
         return f"{self._text}#{question}".encode()
 
     def result(self, result: Result) -> None:
-        """Take a result, of which nothing depends here.
+        """Ignore the result.
 
         Args:
             result: What came out.
@@ -109,6 +121,18 @@ class Averaging(Coordinator):
         """
         for name, change in result.value.arrays.items():
             self.model[name] = self.model[name] + change
+
+    def lost(self, question: int) -> None:
+        """Step aside a little: for this very model no site works again.
+
+        Args:
+            question: From 0 on.
+        """
+        drawn = np.random.default_rng(question)
+        for name, value in self.model.items():
+            if np.issubdtype(value.dtype, np.floating):
+                step = _ASIDE * (float(np.std(value)) or 1.0) * drawn.standard_normal(value.shape)
+                self.model[name] = (value + step).astype(value.dtype)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ from ccesa.guards import guard_named
 from ccesa.identity import is_printable
 from ccesa.parts import Part
 from ccesa.protocol.messages import has_vector
-from ccesa.protocol.spending import ATTEMPTS
+from ccesa.protocol.spending import ATTEMPTS, RELEASES
 from ccesa.protocol.steps import steps_of
 from ccesa.service.forms import AnyForm, Arrays, form_of
 from ccesa.service.policy import Policy
@@ -145,6 +145,7 @@ class Federation:
         told = msgspec.to_builtins(form) if isinstance(form, msgspec.Struct) else form
         self.form = form_of(charter, told)
         self.attempts = attempts if charter is None else charter.attempts
+        self.releases = RELEASES if charter is None else charter.releases
         self.policy, self.hub = policy or Policy(), hub or HubTable()
         self._folder, self._round = Path(folder), config
         if charter is not None and charter.schema is not None and rounds > charter.attempts:
@@ -214,6 +215,11 @@ class Federation:
     def needed(self) -> int:
         """The fewest clients that have to be there for a round to succeed; with fewer none is begun."""
         return self._any_round.needed() if self.charter is None else self.charter.needed
+
+    @property
+    def liars(self) -> int:
+        """How many members may lie together; without a charter none."""
+        return 0 if self.charter is None else self.charter.certificate.colluders
 
     @cached_property
     def names(self) -> tuple[str, ...]:

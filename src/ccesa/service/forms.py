@@ -17,6 +17,7 @@ from ccesa.charter import Charter
 from ccesa.errors import ConfigError, VectorError, quoted, shown
 from ccesa.fields import USUAL_BITS, WORD_BITS
 from ccesa.identity import in_base64
+from ccesa.layout import is_masked
 from ccesa.parts import Part
 from ccesa.privacy import NoisyQuantizer
 from ccesa.privacy.mechanism import Mechanism
@@ -155,7 +156,7 @@ class Words(Form, frozen=True, kw_only=True, tag="words"):
         return payload
 
     def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
-        if words.is_masked(contribution):
+        if is_masked(contribution):
             raise VectorError(
                 "a masked array: what is hidden would be summed as well, call filled(...) first"
             )

@@ -26,6 +26,8 @@ LOST = (
     "AttemptsSpent",
     "RoundFailed",
     "VectorError",
+    "TaskLost",
+    "Abandoned",
 )
 #: Why a request was refused: names of problems.
 REFUSED = tuple(KINDS)

@@ -42,7 +42,9 @@ class Policy(Part, frozen=True, kw_only=True):
         if self.enough > 1:
             raise ConfigError(f"enough of a policy is a fraction, not {self.enough:g}")
         if self.deadline < self.after or self.vector_deadline < self.vector_after:
-            raise ConfigError("a deadline of the policy ends before enough is enough")
+            raise ConfigError(
+                "deadline must not be shorter than after, nor vector_deadline than vector_after"
+            )
 
     def lasts(self, vectors: bool) -> float:
         """Return how long an exchange is open at most.

@@ -19,9 +19,10 @@ FRESH = {"Cache-Control": "no-store, no-transform"}
 #: What can be wrong where sites ask: status and title, by the name in the problem's type.
 KINDS = {
     "malformed": (400, "This is not a request that can be understood"),
-    "unauthorized": (401, "It is not known who asks"),
+    "unauthorized": (401, "Authentication required"),
     "not-found": (404, "There is nothing here"),
     "no-result": (404, "There is no result yet"),
+    "set-aside": (404, "This member is set aside"),
     "method-not-allowed": (405, "This cannot be done here"),
     "timeout": (408, "The request took too long to arrive"),
     "conflict": (409, "Another reply of this client came first"),
@@ -33,7 +34,7 @@ KINDS = {
     "encoded": (415, "Bodies are not compressed"),
     "range": (416, "There are no such bytes"),
     "faulty": (422, "An honest client would not send this"),
-    "busy": (429, "One thing at a time"),
+    "busy": (429, "Too many requests"),
     "header-too-large": (431, "The header is too large"),
     "internal": (500, "The hub has made a mistake"),
     "unavailable": (503, "The hub cannot do this now"),
@@ -48,7 +49,6 @@ OPERATORS = {
     "refused": (422, "This cannot be done"),
     "dead": (503, "The engine has stopped"),
     "not-ready": (503, "Not ready"),
-    "too-many": (503, "Too many pages are open"),
 }
 #: Names for refusals that the framework makes, by status.
 _BY_STATUS = {404: "not-found", 405: "method-not-allowed"}

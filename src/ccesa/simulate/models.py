@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
 
@@ -50,6 +51,10 @@ class Options(TypedDict, total=False):
 
 @overload
 def aggregate(
+    models: Iterable[NDArray[Any]], **options: Unpack[Options]
+) -> AggregatedModels[NDArray[Any]]: ...
+@overload
+def aggregate(
     models: Iterable[Mapping[str, NDArray[Any]]], **options: Unpack[Options]
 ) -> AggregatedModels[dict[str, NDArray[Any]]]: ...
 @overload
@@ -63,7 +68,7 @@ def aggregate(
 @overload
 def aggregate(models: Iterable[Sequence[T]], **options: Unpack[Options]) -> AggregatedModels[list[T]]: ...
 def aggregate(
-    models: Iterable[Arrays],
+    models: Iterable[Any],
     *,
     weights: Iterable[float] | None = None,
     dropout: float | Dropout = 0.0,
@@ -79,7 +84,8 @@ def aggregate(
     """Compute the weighted mean of the models by a secure aggregation round in this process.
 
     Args:
-        models: One per client, at least 3: lists or dicts of arrays or tensors, such as a ``state_dict``.
+        models: One per client, at least 3: lists or dicts of arrays or tensors, such as a ``state_dict``, or
+            one array each.
         weights: How much each counts, from 0 on; all the same by default.
         dropout: The probability that a client drops out of the round, or a model of who does.
         clip: The bound on the absolute value of every element, or one per array. By default the largest of
@@ -104,12 +110,14 @@ def aggregate(
         ConfigError: Other options that cannot be.
         RoundFailed: Too many drop out for a sum.
     """
-    models = _listed("models", models)
-    chance = _dropout_model(dropout)
+    given, chance = _listed("models", models), _dropout_model(dropout)
+    are_arrays = all(hasattr(one, "shape") for one in given)
+    models = [[one] for one in given] if are_arrays else given
     if privacy is not None:
         others = {"clip": clip, "bits": bits, "precision": precision, "graph": graph, "threshold": threshold}
         check_alone(weights=weights, **others)
-        return _with_noise(models, privacy, chance, seed=seed, threads=threads)
+        noisy = _with_noise(models, privacy, chance, seed=seed, threads=threads)
+        return replace(noisy, mean=noisy.mean[0]) if are_arrays else noisy
     weights = [1.0] * len(models) if weights is None else _listed("weights", weights)
     _check(models, weights, seed)
     quantizer = _quantizer(models, weights, clip, bits=bits, precision=precision)
@@ -122,7 +130,8 @@ def aggregate(
     played = _played(config, encoded, dropout=chance, seed=seed, threads=threads)
     mean = quantizer.decode(played["report"].result.vector)
     values = len(models) * quantizer.layout.size
-    return AggregatedModels(mean=mean.arrays, weight=mean.weight, values=values, **played)
+    found = mean.arrays[0] if are_arrays else mean.arrays
+    return AggregatedModels(mean=found, weight=mean.weight, values=values, **played)
 
 
 def _with_noise(
@@ -200,7 +209,7 @@ def _check(models: Sequence[Arrays], weights: Sequence[float], seed: int | None)
         raise VectorError(f"{len(weights)} weights for {len(models)} models")
     for client, weight in enumerate(weights):
         if not isinstance(weight, Real) or not 0 <= weight < math.inf:
-            raise VectorError(f"client {client}: a weight is a number from 0 on, not {weight!r}")
+            raise VectorError(f"client {client}: a weight must be 0 or greater, not {weight!r}")
     if seed is not None and whole_number("seed", seed) < 0:
         raise ConfigError(f"seed must not be negative, it is {seed}")
     if len(models) == 0:

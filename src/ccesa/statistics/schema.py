@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
@@ -20,7 +20,7 @@ from ccesa.errors import ConfigError, quoted, shown
 from ccesa.fields import WORD_BITS
 from ccesa.parts import Part, check_integer
 from ccesa.privacy.mechanism import Mechanism
-from ccesa.statistics.columns import Category, Number, check_list, check_text, composed
+from ccesa.statistics.columns import Category, Measure, Number, check_list, check_text, composed
 from ccesa.words import Vector
 
 if TYPE_CHECKING:
@@ -262,7 +262,8 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
         try:
             return msgspec.convert(tomllib.loads(text.removeprefix("\ufeff")), cls)
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"this is not a schema: {shown(str(error), 200)}") from None
+            allowed = f" (one of {', '.join(get_args(Measure))})" if ".measures[" in str(error) else ""
+            raise ConfigError(f"this is not a schema: {shown(str(error), 200)}{allowed}") from None
 
     @classmethod
     def load(cls, path: Path | str) -> "Schema":

@@ -62,7 +62,8 @@ def _opened(path: Path | str) -> Iterator["_Lines"]:
         except UnicodeDecodeError:
             raise VectorError(f"{path}, line {lines.number}: not UTF-8") from None
         except VectorError as error:
-            raise VectorError(f"{path}, line {lines.number}, {error}") from None
+            place = f"{path}, line {lines.number}," if lines.number else f"{path}:"
+            raise VectorError(f"{place} {error}") from None
 
 
 class _Lines:
@@ -100,12 +101,15 @@ def _records(lines: _Lines, schema: Schema) -> Iterator[dict[str, Any]]:
 
 def _header(line: str, schema: Schema) -> tuple[str, list[str]]:
     """Return the separator that gives the most columns of the schema, and the names that it gives."""
+    if not line:
+        raise VectorError("the file is empty; its first line must name the columns")
     found = {one: [trimmed(name) for name in _split(line, one)] for one in SEPARATORS}
     separator = max(SEPARATORS, key=lambda one: len(set(schema.columns) & set(found[one])))
     header = found[separator]
     for name in schema.columns:
         if (times := header.count(name)) != 1:
-            raise VectorError(f"column {quoted(name)}: there {times} times, and once is expected")
+            what = f"appears {times} times" if times else "is missing"
+            raise VectorError(f"column {quoted(name)} {what}")
     return separator, header
 
 

@@ -172,4 +172,4 @@ def _value(row: Mapping[str, Any], name: str) -> Any:
     try:
         return row[name]
     except (KeyError, TypeError, IndexError):
-        raise VectorError(f"column {quoted(name)}: there is none") from None
+        raise VectorError(f"column {quoted(name)} is missing") from None

@@ -14,10 +14,10 @@ from ccesa.errors import ConfigError
 from ccesa.flower.both import log
 from ccesa.flower.node.settings import NodeSettings
 from ccesa.flower.node.state import Kept
-from ccesa.memory import MASK, ROUND, STATE, TASK, Entry, FolderMemory, Memory
+from ccesa.memory import MASK, RELEASE, ROUND, STATE, VECTOR, Entry, FolderMemory, Memory
 
 #: Entries about each of these that a node's state has at most; the oldest go.
-_MOST = {ROUND: 4096, STATE: 16, MASK: 4096, TASK: 4096}
+_MOST = {ROUND: 4096, STATE: 16, MASK: 4096, VECTOR: 4096, RELEASE: 4096}
 _RECORD = "ccesa-memory"
 
 
@@ -37,8 +37,10 @@ class StateMemory:
         self._kept.store(kept)
         return True
 
-    def entries(self, about: str) -> Iterator[Entry]:
-        yield from (self._kept.load() or {}).get(about, [])
+    def entries(self, about: str, start: bytes = b"") -> Iterator[Entry]:
+        """Return the entries whose keys start like this."""
+        kept = (self._kept.load() or {}).get(about, [])
+        return (entry for entry in kept if entry.key.startswith(start))
 
     def __contains__(self, entry: Entry) -> bool:
         return entry in self.entries(entry.about)

@@ -49,13 +49,12 @@ from ccesa.flower.node.memory import open_memory
 from ccesa.flower.node.noise import account_of, check_noise
 from ccesa.flower.node.settings import NodeSettings
 from ccesa.flower.node.suspended import SuspendedClient, SuspendedClients
-from ccesa.memory import MASK, ROUND, STATE, Memory, TaskCounts, UsedOnce
+from ccesa.memory import ROUND, STATE, Memory, UsedOnce
 from ccesa.protocol import envelope as of_series
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.contributing import Careful
 from ccesa.protocol.series_client import SeriesClient
-from ccesa.protocol.spending import Spending
 from ccesa.protocol.steps import steps_of
 from ccesa.wire import Data
 from ccesa.words import Vector
@@ -64,7 +63,7 @@ from ccesa.words import Vector
 MakeClient = Callable[..., Client]
 
 _ALLOWING = "; ccesa-plain=true would allow it"
-_COUNTING = " (ccesa-attempts, or attempts in the charter)"
+_COUNTING = " (ccesa-attempts and ccesa-releases, or attempts and releases in the charter)"
 #: Characters of a reason in the node's log.
 _REASON = 500
 
@@ -190,10 +189,13 @@ class _Node:
     ) -> Client:
         """Make the client of a round; ``place`` is its id, which a node with a charter knows itself."""
 
-        vector = Careful(lambda: self._vector(config, terms, memory))
+        vector = Careful(lambda: self._vector(config, terms))
 
         def task() -> bytes:
             return terms.round_task(envelope.without(self._message.content))
+
+        def counted(task: bytes) -> bytes:
+            return terms.counted_task(envelope.without(self._message.content))
 
         own = self._settings
         account = account_of(own, terms.mechanism)
@@ -205,7 +207,8 @@ class _Node:
                 vector,
                 task=task,
                 used_rounds=used,
-                tasks=None,
+                tasks=memory,
+                counted=counted,
                 account=account,
                 threads=own.threads,
             )
@@ -216,6 +219,10 @@ class _Node:
             task=task,
             floor=own.floor,
             used_rounds=used,
+            tasks=memory,
+            attempts=own.attempts,
+            releases=own.releases,
+            counted=counted,
             account=account,
             threads=own.threads,
         )
@@ -244,22 +251,14 @@ class _Node:
         check_noise(self._settings, config, terms.mechanism)
         return config, terms
 
-    def _vector(self, config: RoundConfig, terms: Terms, memory: Memory) -> Vector:
-        """Step 2, after everything was checked: what this node contributes, counted before it leaves.
-
-        It trains at most once for one round: two vectors under the same masks tell their difference.
-        """
+    def _vector(self, config: RoundConfig, terms: Terms) -> Vector:
+        """Step 2, after everything was checked: what this node contributes."""
         content = envelope.without(self._message.content)
         packing = packing_for(terms, model_of(content)).for_round(config.context)
         if packing.length != config.length:
             raise ConfigError(f"terms for {packing.length} elements in a round of {config.length}")
-        spend, counted = Spending(TaskCounts(memory), self._settings.attempts), terms.counted_task(content)
-        spend.check(counted)
-        UsedOnce(memory, MASK).add(config.context)
         self._message.content = content
-        vector = self._contribution(packing)
-        spend(counted)
-        return vector
+        return self._contribution(packing)
 
     def _contribution(self, packing: AnyPacking) -> Vector:
         """Run the app, and turn its reply into one vector.

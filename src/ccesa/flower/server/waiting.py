@@ -26,7 +26,7 @@ class Waiting:
         if not 0 < self.enough <= 1:
             raise ConfigError(f"enough must be a fraction of the nodes in (0, 1], not {self.enough!r}")
         if not 0 <= self.grace < math.inf:
-            raise ConfigError(f"grace must be a number of seconds from 0 on, not {self.grace!r}")
+            raise ConfigError(f"grace must be 0 seconds or more, not {self.grace!r}")
 
     @property
     def seconds(self) -> float:

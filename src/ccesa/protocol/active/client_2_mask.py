@@ -35,12 +35,12 @@ def masked(
     live = v2[state.near.members]
     if v2[state.members].sum() != live.sum():
         raise FaultyServer("a neighbour is in V2 whose shares this client was not shown")
-    held = Holding(**held_among(state, live))
+    held = held_among(state, live)
     among = signed_texts.among(round.context, round.client, packed)
-    said = mask_vector(round, state, held.near, task, among, m.SignedMaskReply)
+    counted, said = mask_vector(round, state, held["near"], task, among, m.SignedMaskReply)
     what = (round.context, state.root, packed, task)
     sign = round.own.identity.sign
-    return SignedV2(**vars(held), root=state.root, v2=packed, task=task), m.SignedMaskReply(
+    return SignedV2(**held, counted=counted, root=state.root, v2=packed, task=task), m.SignedMaskReply(
         **round.head,
         **said,
         signature=sign(signed_texts.masking_text(*what)),

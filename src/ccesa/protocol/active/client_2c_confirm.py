@@ -1,4 +1,4 @@
-"""Step 2c, client side, rule R2: sign one V3, if enough of the neighbourhood is in it."""
+"""Step 2c, client side, rules R2 and R4: sign one V3, if enough of the neighbourhood is in it."""
 
 from dataclasses import dataclass
 
@@ -25,6 +25,7 @@ def answer(
     v3 = part_of(round, "V3", request.v3, "V2", v2)
     check_enough(state.near.among(v3[state.near.members]), state.threshold)
     check_size("V3", v3, round.config.min_survivors)
+    round.spend.check_latest(state.counted)
     text = signed_texts.confirmed_text(round.context, state.root, state.v2, state.task, request.v3)
     signature = round.own.identity.sign(text)
     return Confirmed(**vars(state), v3=request.v3), m.ConfirmReply(**round.head, signature=signature)

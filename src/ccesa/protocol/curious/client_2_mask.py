@@ -15,7 +15,8 @@ def answer(round: Round[Floor], state: Accepted, request: m.MaskRequest) -> tupl
 
 def masked(round: Round[Floor], state: Accepted, live: Flags, task: bytes) -> tuple[Holding, m.MaskReply]:
     """Mask among these members, for this task."""
-    held = Holding(**held_among(state, live))
-    among = signed_texts.among(round.context, round.client, m.pack_ids(held.near.members))
-    said = mask_vector(round, state, held.near, task, among, m.MaskReply)
-    return held, m.MaskReply(**round.head, **said)
+    held = held_among(state, live)
+    near = held["near"]
+    among = signed_texts.among(round.context, round.client, m.pack_ids(near.members))
+    counted, said = mask_vector(round, state, near, task, among, m.MaskReply)
+    return Holding(**held, counted=counted), m.MaskReply(**round.head, **said)

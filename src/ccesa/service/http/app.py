@@ -80,6 +80,7 @@ class _Told:
         """Give a client what the open exchange has for it, as soon as there is something."""
         client = await self._members.who(request)
         series, after = request.path_params["series"], asking.after(request)
+        self._desk.seen(client, series, after)  # a database that has gone back does not know that exchange
         patience = self._patience(request)
 
         def is_over(view: View) -> bool:
@@ -100,10 +101,12 @@ class _Told:
 
     async def result(self, request: Request) -> Response:
         """Give members a result, once it is known."""
-        await self._members.who(request)
+        client = await self._members.who(request)
         question = request.path_params["question"]
         if not self._federation.hub.publish:
             raise Problem("not-found", "this federation does not publish its results")
+        if self._desk.is_set_aside(client):
+            raise Problem("set-aside", "it gets no results until the operator lets it in again")
         patience = self._patience(request)
         view = await patience.until(lambda view: view.question >= question or view.is_over)
         found = await self._desk.result(question) if view.question >= question else None

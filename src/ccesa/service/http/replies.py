@@ -104,12 +104,14 @@ class Replies:
         """Return what is open, if it is the exchange that a reply is for.
 
         One that this hub has not heard of is open elsewhere, or was before this hub was started: wait for it.
+        Or its database has gone back, which the hub finds out by what its members know.
         """
         view = self._desk.view
         if key[:2] == (view.series, view.exchange) and not view.is_over:
             return view
         if key[:2] <= (view.series, view.latest) or view.is_over:
             raise self._late(view)
+        self._desk.seen(key[2], *key[:2])
         raise Problem("unavailable", "this exchange is not open here yet", retry_after=1)
 
     def _late(self, view: View, why: str = "it has closed") -> Problem:

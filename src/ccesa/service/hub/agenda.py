@@ -11,6 +11,7 @@ import numpy as np
 from ccesa import words
 from ccesa.errors import ConfigError
 from ccesa.service.coordinator import Coordinator, Result, asking
+from ccesa.service.errors import CoordinatorFailed
 from ccesa.service.federation import Federation
 from ccesa.service.forms import AnyForm, form_of
 from ccesa.service.logs import event
@@ -20,6 +21,9 @@ from ccesa.service.tasks import pack_arrays, task_digest
 
 #: The outcome of a round that has one.
 SUM = "sum"
+#: Outcomes of rounds after which no site answers the same question again: it was lost after shares had been
+#: released, the sum makes no sense, or the operator has ended its series.
+TASK_LOST, SENSELESS, ABANDONED = "TaskLost", "VectorError", "Abandoned"
 
 
 #: Seconds between a round that was lost in its set-up and the next one; they double, up to a most.
@@ -39,6 +43,8 @@ class Agenda:
         #: Questions that have a sum, and those that have none and may be asked once more, in their order.
         self.answered: set[int] = set()
         self.pending: list[int] = []
+        #: Questions that were asked, have no sum, and are not asked again.
+        self.lost: set[int] = set()
         self._attempts: Counter[int | None] = Counter()
         self.reload()
 
@@ -56,8 +62,29 @@ class Agenda:
         self._attempts = Counter(row.question for row in self.rounds)
         summed = {row.question for row in self.rounds if row.outcome == SUM}
         self.answered = {question for question in summed if question is not None}
-        every, most = range(self.questions), self._federation.attempts
-        self.pending = [one for one in every if one not in summed and self._attempts[one] < most]
+        every, most, used_up = range(self.questions), self._federation.attempts, self._used_up()
+        self.pending = [
+            one for one in every if one not in summed and one not in used_up and self._attempts[one] < most
+        ]
+        self.lost = {one for one in self._attempts if one is not None} - summed - set(self.pending)
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether there is noise in the sums: then sites may answer a question again, and are charged."""
+        return self._federation.form.mechanism is not None
+
+    def _used_up(self) -> set[int | None]:
+        """Return the questions that no site answers again: it works on one in one series, and releases once.
+
+        Vectors may have left for whatever was asked in a series that is over.
+        """
+        if self.is_noisy:
+            return set()
+        row, releases = self._store.series(), self._federation.releases
+        runs = None if row is None or row.over else row.series
+        released = Counter(row.question for row in self.rounds if row.outcome in (TASK_LOST, SENSELESS))
+        elsewhere = {row.question for row in self.rounds if row.series != runs or row.outcome == ABANDONED}
+        return {question for question, count in released.items() if count >= releases} | elsewhere
 
     @property
     def lost_in_setup(self) -> int:
@@ -84,13 +111,30 @@ class Agenda:
         with asking("task"):
             task = self._coordinator.task(question)
         payload = bytes(task) if isinstance(task, bytes | bytearray | memoryview) else pack_arrays(task)
+        self._check_new(question, task_digest(payload))
         self._store.put_task(question, payload, task_digest(payload))
         return self._store.task_of(question) or payload  # another hub may have been faster
 
+    def _check_new(self, question: int, digest: bytes) -> None:
+        """Refuse a task that sites have worked on for another question: they would not do so again."""
+        same = {row.question for row in self.rounds if row.task == digest} - {None, question}
+        if len(same) >= self._federation.releases and not self.is_noisy:
+            raise CoordinatorFailed(
+                f"the coordinator asks for the same in question {question} as in another one before, and no "
+                "site works on a task again: let its task differ, also after lost(question)"
+            )
+
     def tell(self) -> None:
-        """Tell the coordinator all results that it does not know, in their order."""
-        for row in sorted(self.rounds, key=lambda one: (one.series, one.number)):
-            if row.outcome == SUM and row.question is not None and row.question not in self._told:
+        """Tell the coordinator all results and losses that it does not know, in their order."""
+        last = {row.question: row for row in sorted(self.rounds, key=lambda one: (one.series, one.number))}
+        for row in sorted(last.values(), key=lambda one: (one.series, one.number)):
+            if row.question is None or row.question in self._told:
+                continue
+            if row.question in self.lost:
+                with asking("lost"):
+                    self._coordinator.lost(row.question)
+                self._told[row.question] = {}
+            elif row.outcome == SUM:
                 stored = self._store.total_of(row.question)
                 if stored is not None:
                     self.told(stored)

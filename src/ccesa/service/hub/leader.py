@@ -27,6 +27,8 @@ from ccesa.service.tasks import task_digest
 _LAST = "unmask"
 #: Seconds for which the lease is taken, and after which what could not be done is tried again.
 LEASE, PATIENCE = 10.0, 5.0
+#: Rounds of a series: more than there ever are.
+ROUNDS = 1 << 31
 
 
 class Leader:
@@ -88,7 +90,10 @@ class Leader:
         self.reason, self._held = reason, now
 
     def _begin(self, now: float) -> bool:
-        """Begin a series for the questions that are left."""
+        """Begin a series for the questions that are left.
+
+        It has rounds for as often as they may be asked: sites answer a question in one series only.
+        """
         pending = self._agenda.pending
         if not pending or self._store.finishing():
             return False
@@ -100,9 +105,9 @@ class Leader:
         }
         made = self._federation
         form = msgspec.json.encode(made.form)
-        row = self._store.begin_series(config.encode(), len(pending), body, now, made.names, form)
+        row = self._store.begin_series(config.encode(), ROUNDS, body, now, made.names, form)
         self._presence.reload()
-        event("series", series=row.series, rounds=row.rounds)
+        event("series", series=row.series, questions=len(pending))
         self._gathering = now
         return True
 
@@ -121,13 +126,17 @@ class Leader:
         question = pending[0] if replica.masking is not None else None
         opening = Exchange(
             exchange=replica.next,
-            members=tuple(sorted(self._tried)),
+            members=tuple(sorted(self._tried)) if self._is_needed(replica) else (),
             task=m.NO_TASK if question is None else task_digest(self._agenda.task(question)),
             question=question,
             opened=now,
         )
         self._store.open_exchange(replica.row.series, opening)
         return True
+
+    def _is_needed(self, replica: Replica) -> bool:
+        """Tell whether there is a question for one more round than are in flight, if one could start now."""
+        return replica.before_start > 0 or len(self._agenda.pending) > len(replica.in_flight)
 
     def _is_gathered(self, replica: Replica, now: float) -> bool:
         """Tell whether enough members are here for a round; one in flight goes on with whom it has."""

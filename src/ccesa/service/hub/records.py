@@ -4,12 +4,12 @@ import dataclasses
 import json
 import logging
 
-from ccesa.errors import RoundFailed, VectorError
+from ccesa.errors import CorruptShares, RoundFailed, VectorError
 from ccesa.evidence import Evidence
 from ccesa.protocol.schedule import numbered
 from ccesa.protocol.series import Ended
 from ccesa.service.federation import Federation
-from ccesa.service.hub.agenda import SUM, Agenda
+from ccesa.service.hub.agenda import ABANDONED, SENSELESS, SUM, TASK_LOST, Agenda
 from ccesa.service.hub.blame import blamed
 from ccesa.service.hub.budget import spent
 from ccesa.service.hub.presence import Presence
@@ -17,7 +17,7 @@ from ccesa.service.hub.replica import Replica, Started
 from ccesa.service.logs import event
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store
-from ccesa.service.store.rows import Exchange, RoundRow
+from ccesa.service.store.rows import Exchange, RoundRow, SeriesRow
 
 #: What the audit log says of a certificate.
 _STATED = ("colluders", "least_honest", "privacy_bits", "reliability_bits")
@@ -58,8 +58,11 @@ class Records:
         Vectors may have left for the questions that were asked in it, so they count as asked.
         """
         row = self._store.series()
-        if row is None or row.over:
-            return
+        if row is not None and not row.over:
+            self._abandon(row, now)
+        self._store.begin_anew()
+
+    def _abandon(self, row: SeriesRow, now: float) -> None:
         self._agenda.reload()
         known = {(one.series, one.number) for one in self._agenda.rounds}
         for exchange in self._store.exchanges(row.series):
@@ -104,6 +107,8 @@ class Records:
         charter = self._federation.charter
         around = None if charter is None else charter.certificate.around
         blames = blamed(row.pairs, around)
+        if isinstance(ended.failure, CorruptShares):
+            blames.add(ended.failure.client)
         aside = self._store.put_round(row, blames, self._federation.policy.faults, self._promised(row))
         self._agenda.reload()
         if aside is not None:
@@ -115,13 +120,13 @@ class Records:
     def _told(self, row: RoundRow) -> RoundRow:
         """Tell the coordinator about a sum; one that no vectors of this form have is a round that is lost.
 
-        Somebody in it lied, and masks hide who: its question may be asked again, and the next ones are.
+        Somebody in it lied, and masks hide who.
         """
         try:
             return dataclasses.replace(row, metrics=dict(self._agenda.told(row)))
         except VectorError as error:
-            name, reason = type(error).__name__, f"somebody in the sum lied: {error}"
-            return dataclasses.replace(row, outcome=name, reason=reason, total=b"")
+            reason = f"somebody in the sum lied: {error}"
+            return dataclasses.replace(row, outcome=SENSELESS, reason=reason, total=b"")
 
     def _promised(self, row: RoundRow) -> dict[str, object]:
         """Return what a sum rests on, and what the noise in all of them has spent, this one included."""
@@ -135,7 +140,9 @@ class Records:
 
     def _row(self, replica: Replica, ended: Ended, started: Started, now: float) -> RoundRow:
         outcome = ended.failure or ended.result()
-        lost = isinstance(outcome, RoundFailed)
+        lost, name, reason = isinstance(outcome, RoundFailed), type(outcome).__name__, str(outcome)
+        if lost and ended.released and not self._agenda.is_noisy:
+            name, reason = TASK_LOST, f"{name} after shares were released: {reason}"
         return RoundRow(
             series=replica.row.series,
             number=ended.number,
@@ -145,8 +152,8 @@ class Records:
             context=numbered(replica.config, ended.number).context,
             started=started.time,
             ended=now,
-            outcome=type(outcome).__name__ if lost else SUM,
-            reason=str(outcome) if lost else "",
+            outcome=name if lost else SUM,
+            reason=reason if lost else "",
             survivors=() if isinstance(outcome, RoundFailed) else outcome.survivors,
             asked=started.asked,
             pairs=_pairs(outcome.evidence),
@@ -170,8 +177,8 @@ def _abandoned(series: int, number: int, asked: Exchange, agenda: Agenda, now: f
         context=b"",
         started=asked.opened,
         ended=now,
-        outcome="Abandoned",
-        reason="the operator has begun a new series",
+        outcome=ABANDONED,
+        reason="the operator has begun a new series; sites answer a question in one series only",
         survivors=(),
         asked=len(asked.members),
         pairs=(),

@@ -54,7 +54,7 @@ class Replica:
                 "the series in the store has another form than the federation's file, so its sums mean "
                 "something else: put the file back until it is over, or end it with --new-series"
             )
-        over = {one.number for one in store.rounds() if one.series == row.series}
+        over = {one.number for one in store.rounds() if one.series == row.series} | self._unused()
         numbers = range(self.config.number, self.config.number + row.rounds)
         first = next((number for number in numbers if number not in over), numbers.stop)
         skipped = first - self.config.number
@@ -76,6 +76,15 @@ class Replica:
         #: Whether this replica has taken replies of the open exchange itself, before those of others.
         self._has_taken = False
         self.follow()
+
+    def _unused(self) -> set[int]:
+        """Return the numbers of rounds that could have started, and were not needed."""
+        schedule = Schedule.of(self.config)
+        return {
+            self.config.number + one.exchange // schedule.stride
+            for one in self._store.exchanges(self.row.series)
+            if schedule.starts(one.exchange) and not one.members
+        }
 
     @property
     def finished(self) -> bool:
@@ -167,7 +176,7 @@ class Replica:
             return
         before, masking = set(self.series.rounds), self.series.masking
         self.series.members, self._now = set(logged.members), logged.opened
-        self.requests = self.series.open(logged.task)
+        self.requests = self.series.open(logged.task, start=bool(logged.members))
         for number in set(self.series.rounds) - before:
             self.started[number] = Started(time=logged.opened, asked=len(logged.members))
         if masking in self.series.rounds:  # else it was lost before anybody was asked for a vector

@@ -20,8 +20,8 @@ def take_part(site: Site) -> Part[None]:
     """Take part in a federation until it is over.
 
     Raises:
-        ConfigError: The hub runs rounds that this site has not agreed to, or does not let it in.
-        FaultyServer: It answers what a hub never answers.
+        ConfigError: The hub runs rounds that this site has not agreed to, or does not know its token.
+        FaultyServer: It has another charter, refuses this member, or says what a hub never says.
         OrderError: Somebody else answers in the name of this site.
         TimeoutError: It has been away for longer than this site is patient.
         VectorError: The site is strict, and had nothing to send but noise in some round.

@@ -5,9 +5,10 @@ environment, and answers are read no further than the core asks for.
 import contextlib
 import os
 import random
+import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, MutableMapping, MutableSet
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,12 @@ from ccesa.errors import ConfigError, FaultyServer, quoted
 from ccesa.extras import missing
 from ccesa.floor import Floor
 from ccesa.identity import Identity
-from ccesa.memory import ROUND, FolderMemory, TaskCounts, UsedOnce
+from ccesa.memory import Entry, FolderMemory, Memory, ProcessMemory
 from ccesa.privacy.ledger import Ledger
 from ccesa.protocol.spending import ATTEMPTS
 from ccesa.service.participant.calls import Answer, Call, Part, Pause
 from ccesa.service.participant.core import take_part
-from ccesa.service.participant.events import Tell, silent
+from ccesa.service.participant.events import Event, Tell, silent
 from ccesa.service.participant.in_time import InTime, at_once
 from ccesa.service.participant.results import TakeResult
 from ccesa.service.participant.site import Contribute, Site
@@ -36,7 +37,11 @@ if TYPE_CHECKING:
 _CONNECT, _SILENCE = 20.0, 60.0
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _PORTS = {"http": 80, "https": 443}
-_LOCK = "lock"
+#: In a memory: whose it is. Behind the name of an identity: that it was used, so its memory cannot be new.
+_LOCK, _OWNER, _USED = "lock", "identity", ".used"
+_DAY = 86400.0
+#: What a connection without TLS ends with where TLS is spoken.
+_BROKEN = ("ReadError", "RemoteProtocolError")
 
 
 class Participant:
@@ -98,12 +103,12 @@ class Participant:
     ) -> None:
         self._origin = origin_of(url, insecure_http)
         self._ca, self._memory = ca, None if memory is None else Path(memory)
+        self._used = Path(f"{identity}{_USED}") if isinstance(identity, Path | str) else None
         if charter is not None and identity is not None and memory is None:
             raise ConfigError("a site with a charter needs a folder for its memory: the hub may ask twice")
         self._site = Site(
             contribute=_nothing,
-            used_rounds=set(),
-            tasks={},
+            memory=ProcessMemory(),
             origin=self._origin,
             charter=Charter.load(charter) if isinstance(charter, Path | str) else charter,
             identity=Identity.load(identity) if isinstance(identity, Path | str) else identity,
@@ -139,9 +144,44 @@ class Participant:
             OSError: The hub has been away for too long, or the memory cannot be written.
             VectorError: With ``strict`` and noise, in the end: there was nothing to send in some round.
         """
-        with _opened(self._memory) as (used_rounds, tasks), self._http() as client:
-            site = replace(self._site, contribute=contribute, used_rounds=used_rounds, tasks=tasks)
-            drive(take_part(site), _Carrier(client))
+        with self._remembering() as memory, self._http() as client:
+            site = replace(self._site, contribute=contribute, memory=memory)
+            drive(take_part(site), _Carrier(client, memory))
+
+    @contextlib.contextmanager
+    def _remembering(self) -> Iterator[Memory]:
+        """Open the memory of this site for this process alone; without a folder it ends with the process."""
+        folder, identity = self._memory, self._site.identity
+        if folder is None:
+            yield ProcessMemory()
+            return
+        if self._used is not None and self._used.exists() and not folder.exists():
+            raise self._lost(folder)
+        memory = FolderMemory(folder)
+        with _alone(folder):
+            if identity is not None:
+                self._check_owner(memory, Entry(_OWNER, identity.public), folder)
+            memory.sweep(time.time())
+            yield memory
+
+    def _check_owner(self, memory: Memory, owner: Entry, folder: Path) -> None:
+        """Refuse a memory that is not the one with which this identity was used before."""
+        if owner not in memory:
+            if self._used is not None and self._used.exists():
+                raise self._lost(folder)
+            text = f"a new memory begins in {folder}: use it wherever this identity takes part"
+            self._site.tell(Event(kind="waiting", text=text))
+            memory.add(owner)
+        if self._used is not None:
+            with contextlib.suppress(OSError):  # a folder that is not to be written to
+                self._used.touch(mode=0o600)
+
+    def _lost(self, folder: Path) -> ConfigError:
+        return ConfigError(
+            f"{folder} is not the memory of this identity, and {self._used} says that it was used before: "
+            "give the folder of that time. If it is gone, make a new identity, and have it in a new charter. "
+            f"If this identity has never sent anything, delete {self._used}"
+        )
 
     def _http(self) -> "httpx.Client":
         try:
@@ -188,17 +228,23 @@ def _trusting(ca: Path | str | None) -> ssl.SSLContext:
 class _Carrier:
     """Makes the calls of one site."""
 
-    def __init__(self, client: "httpx.Client") -> None:
+    def __init__(self, client: "httpx.Client", memory: Memory) -> None:
         self._client, self._met = client, False
+        self._memory, self._swept = memory, time.monotonic()
 
     def __call__(self, call: Call) -> Answer:
         """Make one call. A hub that was met before may have a bad certificate for a while."""
+        if time.monotonic() - self._swept > _DAY:
+            self._memory.sweep(time.time())
+            self._swept = time.monotonic()
         try:
             answer = carry(self._client, call)
         except FaultyServer as error:
             if not self._met:
                 raise
             return Answer(status=0, reason=str(error))
+        if not self._met and answer.reason.startswith(_BROKEN):
+            _check_scheme(self._client.base_url)
         self._met = self._met or answer.is_hubs
         return answer
 
@@ -248,6 +294,21 @@ def carry(client: "httpx.Client", call: Call) -> Answer:
         return Answer(status=0, reason=reason)
 
 
+def _check_scheme(url: "httpx.URL") -> None:
+    """Refuse an address without TLS at which TLS is spoken; to ask again would not help."""
+    if url.scheme != "http":
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent over it
+    address = url.host, url.port or _PORTS["http"]
+    with (
+        contextlib.suppress(OSError),  # an SSLError is one, too
+        socket.create_connection(address, _CONNECT) as plain,
+        context.wrap_socket(plain, server_hostname=url.host),
+    ):
+        raise ConfigError(f"the hub at {url} expects TLS: use {url.copy_with(scheme='https')}")
+
+
 def _read(response: "httpx.Response", most: int, body: bytearray) -> None:
     """Add what comes to a body, and no more than one byte too many."""
     for piece in response.iter_raw():
@@ -289,18 +350,13 @@ def origin_of(url: str, insecure_http: bool = False) -> str:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path | None) -> Iterator[tuple[MutableSet[bytes], MutableMapping[bytes, int]]]:
-    """Open the memory of a site for this process alone; without a folder it ends with the process."""
-    if folder is None:
-        yield set(), {}
-        return
-    memory = FolderMemory(folder)
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other processes away from a memory."""
     try:
         lock = files.lock(folder / _LOCK)
     except BlockingIOError:
         raise ConfigError(f"another process takes part with the memory in {folder}") from None
     try:
-        memory.sweep(time.time())
-        yield UsedOnce(memory, ROUND), TaskCounts(memory)
+        yield
     finally:
         os.close(lock)

@@ -116,7 +116,7 @@ class Line:
             if answer.status in (200, 201):
                 self.token = _checked_token(read(answer, _Session).token)
                 return self.token
-        raise ConfigError(f"the hub does not let this member in ({answer})")
+        raise FaultyServer(f"the hub does not let this member in ({answer})")
 
     def _signed_challenge(self, member: Member) -> Part[Answer]:
         asked = read((yield from self.ask(Call(method="GET", path="/v1/challenge"))), _Challenge)
@@ -184,5 +184,5 @@ def is_token(token: str) -> bool:
 
 def _checked_token(token: str) -> str:
     if not is_token(token):
-        raise FaultyServer(f"a token that no header can have: {quoted(token)}")
+        raise FaultyServer(f"the token contains characters not allowed in a header: {quoted(token)}")
     return token

@@ -4,10 +4,11 @@ What has arrived is learned from the hub, never assumed. Whatever breaks off is 
 box on the way may let only so much through one connection, or collect a body before it passes it on.
 """
 
+import io
 import re
 from collections.abc import Callable
 
-from ccesa.errors import FaultyServer
+from ccesa.errors import ConfigError, FaultyServer
 from ccesa.service.participant.calls import Answer, Call, Part
 from ccesa.service.participant.line import SMALLEST, Line, Trouble
 from ccesa.wire import Data
@@ -82,7 +83,7 @@ class _Upload:
         if offset < self._offset or answer.is_final:
             self._rewinds += 1
         if self._rewinds > _REWINDS:
-            raise FaultyServer("the hub does not take this upload: it keeps going back")
+            raise FaultyServer("the upload has failed: the server repeatedly rewound it")
         self._offset = offset
         yield from self._trouble.wait(answer)
 
@@ -103,6 +104,7 @@ def fetch(line: Line, path: str, most: int) -> Part[bytes | None]:
     """Return bytes that the hub keeps, fetched in parts; None where it does not have them.
 
     Raises:
+        ConfigError: This site is set aside.
         FaultyServer: The hub hands over something else than it was asked for, or more than ``most`` bytes.
         TimeoutError: For longer than the line is patient, nothing more has arrived.
     """
@@ -115,30 +117,32 @@ class _Download:
     def __init__(self, line: Line, path: str, most: int) -> None:
         self._line, self._path, self._most = line, path, most
         self._trouble = Trouble(line)
-        self._found, self._tag = bytearray(), ""
+        self._found, self._tag = io.BytesIO(), ""  # which hands its bytes over without a copy
 
     def run(self) -> Part[bytes | None]:
         """Ask for parts until all is there."""
         while True:
             answer = yield from self._line.ask_as_member(self._part(), patient=False)
+            if answer.problem == "set-aside":
+                raise ConfigError(f"the hub hands no results to this site ({answer})")
             if answer.is_final and answer.status == 404:
                 return None
-            before = len(self._found)
+            before = self._found.tell()
             if answer.broken or answer.is_final:
                 total = self._take(answer)
-                if len(self._found) == total:
-                    return bytes(self._found)
+                if self._found.tell() == total:
+                    return self._found.getvalue()
             if answer.is_cut:
                 self._line.pace.cut(self._line.part)
             elif answer.is_final:
                 self._line.pace.arrive()
-            if len(self._found) > before:
+            if self._found.tell() > before:
                 self._trouble = Trouble(self._line)
             else:
                 yield from self._trouble.wait(answer)
 
     def _part(self) -> Call:
-        start = len(self._found)
+        start = self._found.tell()
         last = start + min(self._line.part, self._most + 1 - start) - 1
         headers = {"range": f"bytes={start}-{last}"}
         if self._tag:  # where it is another by now, all of it comes
@@ -148,16 +152,16 @@ class _Download:
     def _take(self, answer: Answer) -> int | None:
         """Keep what has come; return how much there is in all, if that is known."""
         if answer.status == 200:  # from its beginning: it is another by now, or a proxy knows no ranges
-            self._found.clear()
+            self._found = io.BytesIO()
             total = answer.number("content-length") if answer.broken else len(answer.body)
         else:
-            total = _total(answer, len(self._found))
-        self._found += answer.body
+            total = _total(answer, self._found.tell())
+        self._found.write(answer.body)
         self._tag = answer.headers.get("etag", "")
-        told = len(self._found) if total is None else total
-        if max(told, len(self._found)) > self._most:
+        told = self._found.tell() if total is None else total
+        if max(told, self._found.tell()) > self._most:
             raise FaultyServer(f"the hub has {told} bytes where this site takes at most {self._most}")
-        if len(self._found) > told:
+        if self._found.tell() > told:
             raise FaultyServer(f"expected {told} bytes in parts, got more")
         return total
 

@@ -1,6 +1,6 @@
 """What a participant brings along: who it is, what it insists on, and what it must not do twice."""
 
-from collections.abc import Callable, MutableMapping, MutableSet
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +8,7 @@ from ccesa.charter import Charter
 from ccesa.errors import ConfigError
 from ccesa.floor import Floor
 from ccesa.identity import Identity
+from ccesa.memory import Memory
 from ccesa.privacy.ledger import Ledger
 from ccesa.protocol.spending import ATTEMPTS
 from ccesa.service.participant.events import Tell, silent
@@ -24,12 +25,11 @@ Contribute = Callable[[Any, int], Any]
 class Site:
     """What a participant brings along. Either charter and identity, or a token.
 
-    ``used_rounds`` and ``tasks`` have to outlive the process where the hub might lie.
+    ``memory`` has to outlive the process where the hub might lie.
     """
 
     contribute: Contribute = field(repr=False)
-    used_rounds: MutableSet[bytes] = field(repr=False)
-    tasks: MutableMapping[bytes, int] = field(repr=False)
+    memory: Memory = field(repr=False)
     #: The hub's address, which a member signs.
     origin: str = ""
     charter: Charter | None = None
@@ -70,15 +70,6 @@ class Site:
         if self.charter is not None and self.identity is not None:
             self.charter.admission.id_of(self.identity.public)
             self.charter.check_current()
-
-    def counted(self, task: bytes) -> bytes:
-        """Return what vectors are counted by: the task, but a table is the same one in every task.
-
-        Otherwise a hub that lies would ask for the same statistics under many names, each time of others.
-        """
-        if self.charter is not None and self.charter.schema is not None:
-            return self.charter.digest
-        return task
 
     @property
     def member(self) -> Member | None:

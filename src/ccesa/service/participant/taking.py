@@ -13,12 +13,13 @@ from ccesa.errors import (
     own_failure,
     shown,
 )
+from ccesa.memory import ROUND, UsedOnce
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.contributing import Careful
 from ccesa.protocol.series_client import SeriesClient
-from ccesa.protocol.spending import Spending
+from ccesa.protocol.spending import check_table, count_table
 from ccesa.protocol.steps import steps_of
 from ccesa.service.participant.calls import Answer, Call, Part, Pause
 from ccesa.service.participant.events import Event, Kind
@@ -47,8 +48,8 @@ class Taking:
 
     def __init__(self, site: Site, line: Line, number: int, terms: Terms) -> None:
         self._site, self._line, self._terms, self._number = site, line, terms, number
-        self._series = SeriesClient(terms.config, self._client, used_rounds=site.used_rounds)
-        self._spend = Spending(site.tasks, site.attempts if site.charter is None else site.charter.attempts)
+        used_rounds = UsedOnce(site.memory, ROUND)
+        self._series = SeriesClient(terms.config, self._client, used_rounds=used_rounds)
         self._steps = steps_of(terms.config)
         self._most = sum(
             sorted(m.limit(step.request, terms.config) + 4 for step in self._steps)[-envelope.MOST :]
@@ -199,7 +200,7 @@ class Taking:
 
         options: dict[str, Any] = {
             "task": self._held_task,
-            "tasks": None,  # they are counted where the vector is made
+            "tasks": site.memory,
             "account": self._terms.account,
             "threads": site.threads,
         }
@@ -207,7 +208,7 @@ class Taking:
             return ActiveClient(config, site.identity, site.charter, vector, **options)
         if self._place is None:
             raise ConfigError("this site does not know which client it is")
-        return Client(config, self._place, vector, floor=site.floor, **options)
+        return Client(config, self._place, vector, floor=site.floor, attempts=site.attempts, **options)
 
     def _held_task(self) -> bytes:
         """Return the digest of what this site really holds, whatever the hub calls it."""
@@ -219,12 +220,14 @@ class Taking:
         """Call the site's function, and turn what it returns into a vector."""
         if self._task is None:
             raise FaultyServer("the hub asks for a vector, and has not handed over the task")
-        payload, counted = self._task[1], self._site.counted(self._task[0])
-        self._spend.check(counted)
+        payload, charter = self._task[1], self._site.charter
+        if charter is not None and charter.schema is not None:
+            check_table(self._site.memory, charter.digest, charter.attempts)
         given = self._terms.form.given(payload)
         self._tell("working", f"working on the task of round {config.number}", config.number)
         vector = self._contribution(given, payload, config)
-        self._spend(counted)
+        if charter is not None and charter.schema is not None:
+            count_table(self._site.memory, charter.digest, charter.attempts)
         return vector
 
     def _contribution(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:
