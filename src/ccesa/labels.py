@@ -112,5 +112,8 @@ def _head(label: bytes, context: bytes) -> bytes:
 
 
 def digest(*parts: bytes) -> bytes:
-    """Return the SHA-256 of a frame."""
-    return hashlib.sha256(frame(*parts)).digest()
+    """Return the SHA-256 of a frame, whose last part may be large: it is not copied."""
+    *others, last = parts
+    found = hashlib.sha256(frame(*others) + len(last).to_bytes(4, "little"))
+    found.update(last)
+    return found.digest()

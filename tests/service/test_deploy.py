@@ -18,7 +18,9 @@ import typer
 import yaml
 
 import ccesa
+from ccesa import cli
 from ccesa.cli.app import app
+from ccesa.errors import ConfigError, FaultyServer, OrderError
 from ccesa.service import Federation
 from ccesa.service.http.limits import Limits
 from ccesa.service.meters import LOST, MEMBERS, REFUSED, STATES, Meters
@@ -202,6 +204,18 @@ def test_units_run_as_nobody_and_reach_nothing_that_they_do_not_need(unit):
     state = next(line for line in lines if line.startswith("StateDirectory="))
     assert state == f"StateDirectory={unit.stem}"
     assert "StateDirectoryMode=0700" in lines
+
+
+def test_a_site_is_not_started_again_where_that_changes_nothing():
+    """Two machines with one identity would end each other for ever; a hub that is away comes back."""
+    lines = TEXTS["ccesa-site.service"].splitlines()
+    [kept_down] = [line.partition("=")[2] for line in lines if line.startswith("RestartPreventExitStatus=")]
+    for error in (OrderError("somebody else answers"), ConfigError("a memory that is missing")):
+        assert str(cli._status(error)) == kept_down
+    assert str(cli._status(FaultyServer("the hub has another charter"))) != kept_down
+    assert int(kept_down) != cli.WENT_WRONG, "a hub that is away"
+    assert "Restart=on-failure" in lines
+    assert "MemoryMax=50%" in lines
 
 
 def test_a_site_reads_its_key_where_only_it_can():

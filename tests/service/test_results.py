@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from ccesa.cli.app import app
 from ccesa.errors import ConfigError
 from ccesa.service.federation import Federation
+from ccesa.service.forms import Words
 from ccesa.service.participant.calls import Answer
 from ccesa.service.participant.line import Line
 from ccesa.service.participant.results import fetch_results
@@ -90,7 +91,7 @@ def test_no_sum_is_an_exit_status_of_its_own(path):
 
 
 def test_a_site_that_is_set_aside_is_told_why_it_gets_none():
-    asked = fetch_results(Line(token="a token"), 3, lambda result: None)  # noqa: S106
+    asked = fetch_results(Line(token="a token"), Words(words=1), 3, lambda result: None)  # noqa: S106
     next(asked)
     refusal = Problem("set-aside", "it gets no results until the operator lets it in again")
     answer = Answer(status=refusal.status, body=bytes(refusal.response().body))

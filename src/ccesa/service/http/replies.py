@@ -63,10 +63,11 @@ class Replies:
             return await self._take_upload(key, size)
 
     async def head(self, request: Request) -> Response:
-        """Say how much of an upload is there."""
+        """Say how much of an upload is there, once nothing more of it is on its way."""
         key = await self._key(request)
         self._checked(key)
-        return _no_content({"Upload-Offset": str(self._offset(key))})
+        async with self._alone(request, key):
+            return _no_content({"Upload-Offset": str(self._offset(key))})
 
     async def patch(self, request: Request) -> Response:
         """Take the next part of a reply; the last one is answered as the whole would be."""
