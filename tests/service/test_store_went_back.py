@@ -19,7 +19,7 @@ from ccesa.service.hub import engine
 from ccesa.service.store import open_store
 from ccesa.service.store.mark import Mark
 from engines import CLIENTS, World, check, federation
-from postgres import Server, binaries
+from postgres import Server
 from processes import Place, finish
 from rounds import charter
 from series_rounds import GUARDS
@@ -88,22 +88,11 @@ class Dump:
         self._schema, self._dumped = options.partition("=")[2], ""
 
     def copy(self):
-        command = [
-            binaries() / "pg_dump",
-            "-h",
-            self._server.folder,
-            "-U",
-            "ccesa",
-            "-n",
-            self._schema,
-            "postgres",
-        ]
-        self._dumped = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+        self._dumped = self._server.dump("-n", self._schema)
 
     def put_back(self):
         self._server.psql(f"DROP SCHEMA {self._schema} CASCADE")
-        command = [binaries() / "psql", "-h", self._server.folder, "-U", "ccesa", "-d", "postgres", "-Xq"]
-        subprocess.run(command, input=self._dumped, check=True, text=True, capture_output=True)
+        self._server.psql(self._dumped)
 
 
 class Standby:
@@ -158,6 +147,7 @@ def test_a_database_that_goes_back_under_a_hub_is_noticed(kept, exchanges):
     world.go_on(0)  # a connection that is cut off is found out first
     silent(world, "the database has gone back: it lacks ")
     assert world.hubs[0].view.state == "stuck"
+    assert world.hubs[0].status.advice.startswith("Put the newest database back.")
     assert not world.hubs[0].view.requests
     world.hubs[0].store.store.close()
     world.hubs[0] = world.hub(0)

@@ -72,7 +72,7 @@ class Attempts:
         self._answer: AnyMean | None = None
 
     def enter(self, terms: Terms, messages: list[Message]) -> AnyMean | None:
-        """Take note of what the strategy sends now; return what came out, if it is an evaluation once more."""
+        """Note what the strategy sends now; return what came out, if it is an evaluation once more."""
         model = terms.counted_task(messages[0].content)
         if model != self._model:
             self._model, self._aside = model, 0

@@ -190,7 +190,7 @@ class Engine:
         except CcesaError as error:  # such as a series under another charter, or a store that has gone back
             self._replica = None
             self.trouble = str(error)
-            self._leader.hold(self.trouble, now)
+            self._leader.hold(self.trouble, now, is_stale=isinstance(error, StaleStore))
             _refuse(batch, "this hub cannot go on")
             with suppress(CcesaError):
                 self._show(now)

@@ -107,8 +107,10 @@ class SQLite(Database):
 
     def _connect(self) -> sqlite3.Connection:
         self._file = self._found()
-        if self._file is not None:
+        try:
             files.check_private(self._path)
+        except OSError:
+            raise Unavailable(f"the database {self._path} is not there") from None
         name = f"file:{quote(str(self._path))}?mode=rw"  # a file that has gone is not made anew, empty
         connection = sqlite3.connect(
             name, uri=True, timeout=_SECONDS, isolation_level=None, check_same_thread=False
