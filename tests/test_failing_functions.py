@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ccesa.errors import ConfigError, FaultyServer, OrderError, TaskSpent, VectorError
+from ccesa.memory import VECTOR
 from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer, chosen
 from ccesa.privacy.ledger import Ledger
 from ccesa.protocol.client import ActiveClient, Client
@@ -81,7 +82,7 @@ def test_d2_a_function_that_fails_is_not_to_be_told_from_others(guard, way):
     play = site.round(vector=WAYS[way]).until("mask")
     replies = play.replies()
     assert len({len(reply) for reply in replies.values()}) == 1
-    assert site.charged == site.tasks[TASK] == 1
+    assert site.charged == len(list(site.tasks.entries(VECTOR, TASK))) == 1
     for client, reply in replies.items():
         play.hand_over(client, reply)
     play.close()
@@ -104,7 +105,7 @@ def test_without_an_account_it_is_the_callers_to_know(way):
     play = site.round(vector=WAYS[way], account=None).until("mask")
     with pytest.raises(BaseException):  # noqa: B017, PT011 - each of these is another
         play.clients[0].receive(play.requests[0])
-    assert not site.tasks
+    assert not list(site.tasks.entries(VECTOR))
 
 
 @guards
