@@ -383,3 +383,17 @@ def test_a_series_goes_on_without_a_client_whose_budget_is_spent_and_says_why(gu
     # Under ``curious`` keys of the next round are older than the last vector; no others are made.
     assert max(play.keys) == {"curious": NOISE.rounds, "active": NOISE.rounds - 1}[guard]
     assert play.clients[0].rounds == ()
+
+
+@pytest.mark.parametrize("guard", ["curious", "active"])
+def test_shares_of_a_round_leave_once_whatever_is_copied(guard, tmp_path):
+    """Two clients that go on from one copy would give both kinds of shares of a neighbour away."""
+    site = Site(guard)
+    play = site.round().until("unmask")
+    asleep, request = play.clients[0].suspend(), play.requests[0]
+    one, other = (site.client(play.config) for _ in range(2))
+    for twin in (one, other):
+        twin.resume(asleep)
+    one.receive(request)
+    with pytest.raises(OrderError, match="another process of this client has released its shares"):
+        other.receive(request)

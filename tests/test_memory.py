@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from ccesa import files
 from ccesa.errors import ConfigError, OrderError, TaskSpent
 from ccesa.memory import (
     MASK,
@@ -66,7 +67,7 @@ def test_an_entry_that_cannot_be_read_is_refused_and_stays(end, tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_folder_forgets_rounds_after_a_month_and_tasks_never(tmp_path):
+def test_a_folder_forgets_rounds_after_a_month_and_what_has_left_never(tmp_path):
     memory, kinds = FolderMemory(tmp_path), (ROUND, STATE, MASK, TASK, VECTOR, RELEASE)
     for kind in kinds:
         for key, made in ((KEY, 0), (OTHER, 86400)):
@@ -74,8 +75,27 @@ def test_a_folder_forgets_rounds_after_a_month_and_tasks_never(tmp_path):
             os.utime(tmp_path / f"{kind}-{key.hex()}-1", (made, made))
     memory.sweep(30 * 86400 + 1)
     for kind in kinds:
-        left = {OTHER} if kind in (ROUND, STATE, MASK) else {KEY, OTHER}
+        left = {OTHER} if kind in (ROUND, STATE) else {KEY, OTHER}
         assert {entry.key for entry in memory.entries(kind)} == left
+
+
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path):
+    for mode in (0o770, 0o707):
+        folder = tmp_path / oct(mode)
+        folder.mkdir()
+        folder.chmod(mode)
+        with pytest.raises(ConfigError, match="can be changed by others"):
+            FolderMemory(folder)
+
+
+def test_a_folder_is_synced_with_those_above_it(tmp_path, monkeypatch):
+    """An entry is not there to stay in a folder whose own name may be lost."""
+    synced = []
+    monkeypatch.setattr(files, "sync_folder", synced.append)
+    FolderMemory(tmp_path / "a" / "memory")
+    assert synced == [tmp_path / "a", tmp_path]
+    FolderMemory(tmp_path / "a" / "memory")
+    assert len(synced) == 2
 
 
 def test_of_many_at_once_one_vector_leaves_for_a_number(tmp_path):

@@ -99,6 +99,13 @@ def check_private(path: Path | str) -> None:
         _check_folders(Path(path))
 
 
+def check_folder(folder: Path) -> None:
+    """Raise ConfigError if others can make, remove or exchange files in a folder."""
+    if os.name == "posix":
+        _check_mode(folder, os.stat(folder).st_mode, private=False)
+        _check_folders(folder)
+
+
 def has_locks() -> bool:
     """Tell whether this system has the locks that ``lock`` takes."""
     return fcntl is not None

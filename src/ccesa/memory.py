@@ -7,7 +7,6 @@ damaged. A name that cannot be read is refused: nobody knows what it forbids.
 
 import contextlib
 import os
-import stat
 from collections.abc import Iterator, MutableSet
 from pathlib import Path
 from typing import NamedTuple, NoReturn, Protocol, runtime_checkable
@@ -22,8 +21,7 @@ ROUND, STATE, MASK = "round", "state", "mask"
 VECTOR, RELEASE = "vector", "release"
 #: A vector as version 0.2.0 counted them, in no series; and one made of a table, whatever the question.
 TASK = "task"
-#: Seconds that a folder remembers rounds, states and masks: their keys are gone long before. What was done
-#: for a task stays.
+#: Seconds that a folder remembers rounds and states. What has left stays: a copy of a client may be older.
 _REMEMBERED = 30 * 86400.0
 
 
@@ -92,20 +90,21 @@ class FolderMemory:
         folder: It is made if it is not there.
 
     Raises:
-        ConfigError: It cannot be made or written to, or everybody can write to it.
+        ConfigError: It cannot be made or written to, or others can write to it or exchange it.
     """
 
     def __init__(self, folder: Path | str) -> None:
         folder = Path(folder)
         try:
+            made = [one for one in (folder, *folder.parents) if not one.exists()]
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            mode = folder.stat().st_mode
+            for one in made:  # nothing is there to stay in a folder whose own name may be lost
+                files.sync_folder(one.parent)
+            files.check_folder(folder)
         except OSError as error:
             raise ConfigError(f"this site cannot keep its memory in {folder}: {error.strerror}") from error
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ConfigError(f"this site cannot write to {folder}, where it is to keep its memory")
-        if os.name == "posix" and mode & stat.S_IWOTH:
-            raise ConfigError(f"everybody can write to {folder}, where this site keeps its memory: chmod o-w")
         self._folder = folder
 
     def add(self, entry: Entry) -> bool:
@@ -138,7 +137,15 @@ class FolderMemory:
         return map(self._read, self._names(f"{about}-{start.hex()}"))
 
     def __contains__(self, entry: Entry) -> bool:
-        return os.path.lexists(self._path(entry))
+        try:
+            os.lstat(self._path(entry))
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise ConfigError(
+                f"this site cannot read its memory in {self._folder}: {error.strerror}"
+            ) from error
+        return True
 
     def sweep(self, now: float) -> None:
         """Forget what is too old to matter.
@@ -146,7 +153,7 @@ class FolderMemory:
         Args:
             now: Seconds since 1970.
         """
-        for name in [name for about in (ROUND, STATE, MASK) for name in self._names(f"{about}-")]:
+        for name in [name for about in (ROUND, STATE) for name in self._names(f"{about}-")]:
             with contextlib.suppress(
                 FileNotFoundError, ConfigError
             ):  # another was faster; it is none of ours

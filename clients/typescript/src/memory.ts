@@ -39,8 +39,8 @@ export interface Memory {
 }
 
 /**
- * Milliseconds that joined rounds, and rounds whose vector has left, are remembered: their keys are gone long before.
- * What has left for a task stays for ever.
+ * Milliseconds that joined rounds are remembered: their keys are gone long before. What has left stays for ever, because
+ * a copy of a client may be older.
  */
 export const REMEMBERED_MS = 30 * 86_400_000;
 

@@ -106,10 +106,12 @@ class Spending:
         """Close the task, before shares leave."""
         with _LOCK:
             self.check_latest(name)
-            if self.memory is None or self.account is not None:
+            if self.memory is None:
                 return
-            if not self.memory.add(self._entry(RELEASE, name)):
+            if not self.memory.add(self._entry(RELEASE, name)):  # also with noise: one reply leaves a round
                 raise _elsewhere("released its shares of this round")
+            if self.account is not None:
+                return
             series, number = self.config.series_id, self.config.number
             if any(one != series or last > number for one, last in self._all(self.memory, VECTOR, name)):
                 raise _elsewhere("sent a later vector for this task")

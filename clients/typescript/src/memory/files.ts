@@ -91,7 +91,7 @@ async function opened(folder: string, used: string | undefined): Promise<Files> 
 
 /** Forget rounds that are too old to matter; another process may be faster. */
 async function sweep(node: NodeFiles, folder: string): Promise<void> {
-  const rounds = (await node.readdir(folder)).filter((name) => /^(round|sent)-/.test(name));
+  const rounds = (await node.readdir(folder)).filter((name) => /^round-/.test(name));
   for (const path of rounds.map((name) => `${folder}/${name}`)) {
     try {
       if (Date.now() - (await node.stat(path)).mtimeMs > REMEMBERED_MS) {

@@ -93,7 +93,7 @@ async function addNew(store: IDBObjectStore, key: string): Promise<boolean> {
 
 /** Forget rounds that are too old to matter. */
 async function sweep(store: IDBObjectStore): Promise<boolean> {
-  const cursor = store.openCursor(IDBKeyRange.bound("round-", "sent-\uffff"));
+  const cursor = store.openCursor(IDBKeyRange.bound("round-", "round-\uffff"));
   while ((await done(cursor)) !== null) {
     if (Date.now() - Number(cursor.result!.value) > REMEMBERED_MS) {
       cursor.result!.delete();

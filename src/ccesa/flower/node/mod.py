@@ -269,7 +269,9 @@ class _Node:
             return reply.packed(self._call_next(self._message, self._context), packing)
         except CcesaError as error:
             log.warn(f"this node contributes nothing to this round: {_reason(error)}")
-        except (Exception, SystemExit) as error:  # the user's own code
+        except KeyboardInterrupt:  # whoever sits at the node
+            raise
+        except BaseException as error:  # the user's own code
             log.fail("this node contributes nothing: the app failed", error)
         return packing.nothing()
 

@@ -22,7 +22,8 @@ DEAD = 15.0
 _NAMED = 5
 _SITES = "Each site says in its own log why it left."
 _GONE_BACK = (
-    "Put the newest database back. If it is lost, stop all hubs, and start one with ccesa serve --new-series."
+    "Put the newest database back. If it is lost, stop all hubs, and start one with "
+    "ccesa serve --new-series. If members say so that are wrong, set them aside."
 )
 #: What an operator can do.
 _ADVICE: dict[State, str] = {

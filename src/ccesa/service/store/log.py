@@ -62,9 +62,10 @@ class Log(Replies):
         with self._database.alone() as run:
             run("DELETE FROM facts WHERE name = ?", _GONE_BACK)
             run("DELETE FROM facts WHERE name = ?", ABOVE)
+            run("UPDATE members SET known_series = 0, known_exchange = -1")
             found = newest(run)
-            if found is not None:
-                run("INSERT INTO facts VALUES (?, ?)", ABOVE, str(found.series + _SKIPPED).encode())
+            above = (0 if found is None else found.series) + _SKIPPED
+            run("INSERT INTO facts VALUES (?, ?)", ABOVE, str(above).encode())
 
     def begin_series(
         self,
