@@ -205,7 +205,8 @@ def packed(value):
     """msgpack in its shortest form."""
     if isinstance(value, dict):
         body = b"".join(packed(key) + packed(item) for key, item in value.items())
-        return bytes([0x80 | len(value)]) + body
+        count = len(value)
+        return (bytes([0x80 | count]) if count < 16 else headed(count, 0xDE, 16)) + body
     if isinstance(value, bool):
         return b"\xc3" if value else b"\xc2"
     if isinstance(value, list):

@@ -152,9 +152,10 @@ COUNTED = ("colluders", "around", "least_honest")
 def charter(text):
     """All that it says, as it is encoded."""
     try:
-        given = tomllib.loads(text.removeprefix("\ufeff"))
+        given = tomllib.loads(text.removeprefix("\ufeff"), parse_float=finite)
     except ValueError:
         raise Refused("ConfigError") from None
+    check_plain(text, given)
     check_keys(given, NEEDED, KEYS | FURTHER)
     check_tables(given)
     for member in given["members"]:
@@ -167,6 +168,26 @@ def charter(text):
     found = charter_of(text)
     check_charter(found)
     return found
+
+
+def finite(text):
+    if float(text) in (math.inf, -math.inf) and "inf" not in text:
+        raise Refused("ConfigError")
+    return float(text)
+
+
+def check_plain(text, given):
+    """Integers have 64 bits, and no fraction of a second has more than nine digits."""
+    inside = [given]
+    for value in inside:
+        inside += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise Refused("ConfigError")
+    # Of a charter only expires is a time, and it stands alone in its line.
+    if any(
+        re.match(r"""['" ]*expires\b.*?:\d\d\.\d{10}""", line.partition("#")[0]) for line in text.splitlines()
+    ):
+        raise Refused("ConfigError")
 
 
 def check_keys(table, needed, known):

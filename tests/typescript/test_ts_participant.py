@@ -1,5 +1,6 @@
 """Participants in Chromium, in Node and in Python at one hub, which is a process of its own."""
 
+import json
 import time
 
 import pytest
@@ -132,7 +133,9 @@ def test_models_are_averaged_by_what_the_charter_says(tmp_path):
 
 
 @pytest.mark.typescript
-def test_models_with_noise_are_charged_and_none_leaves_beyond_the_budget(tmp_path):
+def test_models_with_noise_are_charged_and_one_leaves_where_a_function_fails_and_none_beyond_the_budget(
+    tmp_path,
+):
     demand = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=2, norm=1.0)
     noise = chosen(demand, clients=6, honest=5, dimension=16)
     agreed = {"bits": 64, "privacy": noise, "min_survivors": 5}
@@ -141,7 +144,9 @@ def test_models_with_noise_are_charged_and_none_leaves_beyond_the_budget(tmp_pat
     def budget(client: int) -> dict[str, float]:
         return {"epsilon": 0.1 if client == 2 else 8.0, "delta": 1e-6}
 
-    made = only_in_node(hub, budget=budget)
+    made = only_in_node(hub, budget=budget, fails=lambda client: [0] if client == 3 else [])
+    assert [one["round"] for one in made[3].said("nothing")] == [0]
+    assert "no data today" in made[3].said("nothing")[0]["text"]
     assert any("BudgetSpent" in one["reason"] for one in made[2].events if one["event"] == "fault")
     assert [bool(site.said("summed")) for site in made] == [True, True, False, True, True, True]
 
@@ -223,33 +228,99 @@ def test_a_page_that_is_left_stops_and_drops_its_secrets(tmp_path, pages):
 
 CLAIM = """async ([name, round, task]) => {
   const memory = indexedDbMemory(name);
-  const many = Array.from({length: 10});
-  const claims = await Promise.all(many.map(() => memory.usedRounds.claim(new Uint8Array(36).fill(round))));
-  const spent = await Promise.all(many.map(() => memory.tasks.spend(new Uint8Array(32).fill(task), 3)));
-  return [claims.filter(Boolean).length, spent.filter(Boolean).length];
+  const entries = [{about: "round", key: new Uint8Array(36).fill(round), number: 0}];
+  for (const about of ["vector", "release"]) entries.push({about, key: new Uint8Array(64).fill(task), number: 7});
+  const claims = entries.map(entry => Promise.all(Array.from({length: 10}, () => memory.add(entry))));
+  const made = (await Promise.all(claims)).map(each => each.filter(Boolean).length);
+  return [...made, (await memory.entries("vector", new Uint8Array(32).fill(task))).length];
 }"""
 
 
 def test_a_memory_in_the_browser_gives_each_thing_once_in_all_tabs_and_for_good(pages):
     context, address = pages
     first, second = opened(context, address), opened(context, address)
-    assert first.evaluate(CLAIM, ["a", 1, 2]) == [1, 3]
-    assert second.evaluate(CLAIM, ["a", 1, 2]) == [0, 0]
-    assert second.evaluate(CLAIM, ["a", 2, 2]) == [1, 0]
-    assert second.evaluate(CLAIM, ["b", 1, 2]) == [1, 3]
+    assert first.evaluate(CLAIM, ["a", 1, 2]) == [1, 1, 1, 1]
+    assert second.evaluate(CLAIM, ["a", 1, 2]) == [0, 0, 0, 1]
+    assert second.evaluate(CLAIM, ["a", 2, 2]) == [1, 0, 0, 1]
+    assert second.evaluate(CLAIM, ["b", 1, 2]) == [1, 1, 1, 1]
     first.reload()
     load(first)
-    assert first.evaluate(CLAIM, ["a", 1, 2]) == [0, 0]
+    assert first.evaluate(CLAIM, ["a", 1, 2]) == [0, 0, 0, 1]
 
 
-def test_tabs_that_ask_at_the_same_moment_do_not_both_get_the_last(pages):
+def at_the_same_moment(tabs: list, work: str) -> list:
+    """Let all tabs begin with this in half a second, and return what each found."""
+    waiting = f"new Promise(resolve => setTimeout(resolve, {time.time() * 1000 + 500} - Date.now()))"
+    for tab in tabs:
+        tab.evaluate(f"() => {{ globalThis.found = {waiting}.then(() => {work}); }}")
+    return [tab.evaluate("found") for tab in tabs]
+
+
+def test_tabs_that_ask_at_the_same_moment_do_not_both_get_it(pages):
     context, address = pages
     tabs = [opened(context, address) for _ in range(2)]
-    start = time.time() * 1000 + 500
-    waiting = f"new Promise(resolve => setTimeout(resolve, {start} - Date.now()))"
-    for tab in tabs:
-        tab.evaluate(f"() => {{ globalThis.found = {waiting}.then(() => ({CLAIM})(['c', 1, 1])); }}")
-    assert [sum(pair) for pair in zip(*(tab.evaluate("found") for tab in tabs), strict=True)] == [1, 3]
+    found = at_the_same_moment(tabs, f"({CLAIM})(['c', 1, 1])")
+    assert [sum(pair) for pair in zip(*found, strict=True)] == [1, 1, 1, 2]
+
+
+#: What a memory had before it had entries: rounds, and how many vectors had left by task.
+OLD = """name => new Promise((resolve, reject) => {
+  const asked = indexedDB.open(`ccesa ${name}`, 1);
+  asked.onupgradeneeded = () => ["rounds", "vectors"].forEach(store => asked.result.createObjectStore(store));
+  asked.onerror = reject;
+  asked.onsuccess = () => {
+    const write = asked.result.transaction(["rounds", "vectors"], "readwrite");
+    write.objectStore("rounds").add(1, "01".repeat(36));
+    write.objectStore("vectors").add(2, "05".repeat(32));
+    write.oncomplete = () => { asked.result.close(); resolve(); };
+  };
+})"""
+TAKEN_OVER = """async name => {
+  const memory = indexedDbMemory(name);
+  const found = await memory.entries("vector", new Uint8Array(32).fill(5));
+  const joined = await memory.add({about: "round", key: new Uint8Array(36).fill(1), number: 0});
+  return [found.map(({key, number}) => [key.length, number]), joined];
+}"""
+
+
+def test_what_an_older_version_remembered_in_the_browser_is_taken_over(pages):
+    context, address = pages
+    tab = opened(context, address)
+    tab.evaluate(OLD, "old")
+    assert tab.evaluate(TAKEN_OVER, "old") == [[[32, 1], [32, 2]], False]
+
+
+REFUSED = json.loads((PACKAGE.parents[1] / "vectors" / "refused_accept.json").read_text())
+COPIED = next(one for one in REFUSED["parties"] if one["name"] == "accept, remembering")
+
+
+def masked_by_copies(pages, memories: list) -> list:
+    """Two tabs with the keys of one client are asked for its vector at the same moment: one adds 7, one 1000."""
+    context, address = pages
+    party = {name: value for name, value in COPIED.items() if name not in ("exchanges", "memory")}
+    requests = [exchange["request"] for exchange in COPIED["exchanges"][:4]]
+    tabs = [opened(context, address) for _ in memories]
+    for tab, value, memory in zip(tabs, (7, 1000), memories, strict=True):
+        vector = value.to_bytes(4, "little") * 3
+        told = [{**party, "vector": vector.hex()}, requests[:3], memory]
+        tab.evaluate("async told => { globalThis.mine = await copyOf(...told); }", told)
+    return at_the_same_moment(tabs, f"mine('{requests[3]}')")
+
+
+def words(reply: str) -> list[int]:
+    data = bytes.fromhex(reply)[-12:]
+    return [int.from_bytes(data[k : k + 4], "little") for k in (0, 4, 8)]
+
+
+def test_c16_of_two_tabs_with_the_keys_of_one_client_one_sends_its_vector(pages):
+    first, second = sorted(masked_by_copies(pages, ["d", "d"]), key=len)
+    assert first == "OrderError"
+    assert len(second) == len(COPIED["exchanges"][3]["reply"])
+
+
+def test_c16_twin_without_a_memory_in_common_the_difference_is_the_plain_one(pages):
+    first, second = masked_by_copies(pages, ["e", "f"])
+    assert {(b - a) % 2**32 for a, b in zip(words(first), words(second), strict=True)} == {993}
 
 
 LEDGER = """async () => {

@@ -133,12 +133,13 @@ def charters() -> dict[str, Charter]:
         ),
         "noise": _with_noise(),
         "statistics": msgspec.structs.replace(chartered("plain", 5), bits=64, statistics=_schema()),
+        "noise and statistics, 16 entries": _with_noise_and_statistics(),
         "learning by default": msgspec.structs.replace(chartered("plain", 5), bits=64, learning=Learning()),
     }
 
 
-def _with_noise() -> Charter:
-    mechanism = Mechanism(
+def _with_noise(mechanism: Mechanism | None = None, **others: Any) -> Charter:
+    mechanism = mechanism or Mechanism(
         epsilon=8.0,
         delta=1e-6,
         rounds=10,
@@ -153,8 +154,30 @@ def _with_noise() -> Charter:
         fails=-64.0,
     )
     honest = msgspec.structs.replace(_STATED, least_honest=4)
-    changes = {"bits": 64, "min_survivors": 5, "certificate": honest, "privacy": mechanism}
-    return msgspec.structs.replace(chartered("plain", 5), **changes)
+    return msgspec.structs.replace(
+        chartered("plain", 5), bits=64, min_survivors=5, certificate=honest, privacy=mechanism, **others
+    )
+
+
+def _with_noise_and_statistics() -> Charter:
+    """A charter with all its entries: a msgpack map of more than 15 has another header."""
+    schema = msgspec.structs.replace(_schema(), max_records=1000, least_group=1, privacy_unit="record")
+    mechanism = Mechanism(
+        epsilon=8.0,
+        delta=1e-6,
+        rounds=2,
+        norm=schema.norm,
+        against="follows",
+        honest=3,
+        dimension=schema.dimension,
+        variance=262144,
+        grid_bits=6,
+        bound=3700,
+        field_bits=64,
+        fails=-60.0,
+        unit="record",
+    )
+    return _with_noise(mechanism, statistics=schema)
 
 
 def _schema() -> Schema:
@@ -199,6 +222,9 @@ def _same() -> dict[str, str]:
         .replace('agreement = "x25519"\n', ""),
         "one release, said": text.replace("attempts = 2\n", "attempts = 2\nreleases = 1\n"),
         "the fraction of a second does not count": text.replace("00:00:00Z", "00:00:00.75Z"),
+        "a fraction of nine digits": text.replace("00:00:00Z", "00:00:00.123456789Z"),
+        "the largest offset": text.replace("2100-01-01T00:00:00Z", "2100-01-01T23:59:00+23:59"),
+        "what looks like a time of ten digits in a comment": f'{text}# "00:00:00.1234567890"\n',
         "a whole number for a fraction": text.replace("privacy_bits = 128.0", "privacy_bits = 128"),
         "keys in another order": "\n".join(reversed(head.splitlines())) + f"\nmembers = {rest}",
     }
@@ -215,6 +241,8 @@ def _bad() -> dict[str, str]:
         "a key twice": f"serial = 1\n{text}",
         "a time without seconds, of a later TOML": text.replace("00:00:00Z", "00:00Z"),
         "an escape of a later TOML": text.replace('"client-0"', '"client-\\x30"'),
+        # Readers of TOML differ in these; the last are refused by all of them.
+        **_beyond(text),
         "the 30th of February": text.replace("2100-01-01T", "2100-02-30T"),
         "a fraction for a whole number": text.replace("colluders = 1", "colluders = 1.0"),
         "an unknown key": f"{text}\n[more]\n",
@@ -263,6 +291,23 @@ def _bad() -> dict[str, str]:
         "no message type": f"{wide}\n[learning]\nmessage_types = []\n",
         "a metric twice": f'{wide}\n[learning]\nmetrics = ["a", "a"]\n',
         "a metric of control characters": f'{wide}\n[learning]\nmetrics = ["\\u0007"]\n',
+    }
+
+
+def _beyond(text: str) -> dict[str, str]:
+    """Numbers, times and keys that not every reader of TOML has."""
+    return {
+        "an integer of more than 64 bits": text.replace("serial = 1", f"serial = {2**64 + 1}"),
+        "an integer of more than 64 bits for a float": text.replace("exposed = -inf", f"exposed = -{10**20}"),
+        "one more than the largest integer of 64 bits, for a float": text.replace("bits = 32", "bits = 64")
+        + f"\n[learning]\nmetric_clip = {2**63}\n",
+        "a float that overflows": text.replace("exposed = -inf", "exposed = -1e400"),
+        "a fraction of ten digits": text.replace("00:00:00Z", "00:00:00.1234567890Z"),
+        "an offset of 24 hours": text.replace("00:00:00Z", "00:00:00+24:00"),
+        "an offset of 60 minutes": text.replace("00:00:00Z", "00:00:00+23:60"),
+        "a key twice, in quotes": text.replace("serial = 1", 'serial = 1\n"serial" = 1'),
+        "a key of a table twice": text.replace('type = "complete"', 'type = "complete"\ntype = "complete"'),
+        "a table twice": f'{text}\n[graph]\ntype = "complete"\n',
     }
 
 

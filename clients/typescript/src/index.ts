@@ -17,7 +17,7 @@ export { ContributionFailed, HubAway, Stopped } from "./service/errors.js";
 export type { ArraysLike, Contribution } from "./service/forms.js";
 export { packArrays, unpackArrays, type Arrays, type NamedArray, type Numbers } from "./service/arrays.js";
 export type { Result, ResultValue, Words } from "./service/results.js";
-export type { Account, Memory, TaskCounts, UsedRounds } from "./memory.js";
+export type { About, Account, Entry, Memory, UsedRounds } from "./memory.js";
 export { memoryInMemory } from "./memory/in-memory.js";
 export { indexedDbIdentity } from "./memory/identity.js";
 export { indexedDbMemory } from "./memory/indexed-db.js";

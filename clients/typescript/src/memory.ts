@@ -1,10 +1,42 @@
 /**
- * What a client has to remember across rounds, tabs and crashes, so that no round is joined twice and no task is
- * answered more often than agreed (3.3, 3.4). Every answer is durable when its promise is fulfilled, and two callers at
- * the same time never both get the last one.
+ * What a client has done and must not do again, across rounds, tabs and crashes (3.3, 3.5): entries that are made once,
+ * before what they stand for leaves, and never taken back.
  */
 
-import type { Bytes } from "./bytes.js";
+import { equal, fromHex, toHex, type Bytes } from "./bytes.js";
+import { ConfigError } from "./errors.js";
+import type { PrivacyTable } from "./privacy/table.js";
+
+/**
+ * What an entry is about: a round that was joined; a round for which a vector has left, by its context; a vector that has
+ * left for a task, and shares that were released for one, by task and series; a vector of a table, whatever the task.
+ */
+export type About = "round" | "sent" | "vector" | "release" | "table";
+
+/** Something that was done. */
+export interface Entry {
+  readonly about: About;
+  readonly key: Bytes;
+  /** Tells entries about the same apart: of a vector and a release, the number of the round. */
+  readonly number: number;
+}
+
+/** All that a client remembers. It belongs to one identity, and outlives rounds and processes. */
+export interface Memory {
+  /**
+   * Make an entry; false if it is there already. It is durable when this is fulfilled, and of two callers at the same
+   * time, in whatever tab or process, one gets false.
+   */
+  add(entry: Entry): Promise<boolean>;
+  /** Return the entries whose keys begin like this, in any order; throws for one that cannot be read. */
+  entries(about: About, start: Bytes): Promise<readonly Entry[]>;
+  /**
+   * Take the memory for one participant, until what is returned is called. Without it, or where a platform cannot lock,
+   * two participants with one memory are still safe, as each round is claimed by one of them; but neither gets far.
+   * Throws OrderError where another has it.
+   */
+  hold?(): Promise<() => void>;
+}
 
 /** Rounds that were joined: 36 bytes each, the series id and the number. */
 export interface UsedRounds {
@@ -12,30 +44,47 @@ export interface UsedRounds {
   claim(round: Bytes): Promise<boolean>;
 }
 
-/** How many vectors have left for each task. */
-export interface TaskCounts {
-  /** Count one more vector for the task, unless so many have left; false then, and nothing has changed. */
-  spend(task: Bytes, attempts: number): Promise<boolean>;
-}
-
 /** Of a ledger: what vectors with noise are charged to. */
 export interface Account {
   /** The digest of the charter whose noise is charged; undefined without a charter. */
   readonly charter: Bytes | undefined;
+  /** The noise in every vector that is charged. */
+  readonly noise: PrivacyTable;
+  /** Throws VectorError for a vector that was seen before: noise hides nothing twice. */
+  checkFresh(vector: Bytes): Promise<void>;
   /** Throws BudgetSpent without room for one more vector, DamagedLedger for one that cannot be read. */
   check(): Promise<void>;
   /** Charge one vector, before it leaves and never back. Throws as check does. */
   charge(round: Bytes): Promise<void>;
 }
 
-/** All that a participant remembers. */
-export interface Memory {
-  readonly usedRounds: UsedRounds;
-  readonly tasks: TaskCounts;
-  /**
-   * Take the memory for one participant, until what is returned is called. Without it, or where a platform cannot lock,
-   * two participants with one memory are still safe, as each round is claimed by one of them; but neither gets far.
-   * Throws OrderError where another has it.
-   */
-  hold?(): Promise<() => void>;
+/** Return the rounds that a memory knows. */
+export function roundsOf(memory: Memory): UsedRounds {
+  return { claim: (key) => memory.add({ about: "round", key, number: 0 }) };
+}
+
+/** Tell whether a memory has an entry. */
+export async function has(memory: Memory, { about, key, number }: Entry): Promise<boolean> {
+  const found = await memory.entries(about, key);
+  return found.some((entry) => entry.number === number && equal(entry.key, key));
+}
+
+/** Return the name of an entry, under which stores keep it. Of a round there is one, and no number. */
+export function nameOf({ about, key, number }: Entry): string {
+  return about === "round" || about === "sent" ? `${about}-${toHex(key)}` : `${about}-${toHex(key)}-${number}`;
+}
+
+const NAME = /^(?:(round|sent)-((?:[0-9a-f]{2})+)|(vector|release|table)-((?:[0-9a-f]{2})+)-(0|[1-9][0-9]{0,9}))$/;
+
+/**
+ * Return the entry of a name.
+ * @throws ConfigError for a name that is none: nobody knows what it forbids.
+ */
+export function entryOf(name: string): Entry {
+  const found = NAME.exec(name);
+  if (found === null) {
+    throw new ConfigError(`the memory has an entry ${name}, and nobody knows what it forbids`);
+  }
+  const [, once, onceKey, about, key, number] = found;
+  return { about: (once ?? about) as About, key: fromHex((onceKey ?? key)!), number: Number(number ?? 0) };
 }

@@ -2,6 +2,15 @@
 
 /** Return what somebody else wrote as one short line of printable ASCII. */
 export function shown(text: unknown, most = 200): string {
-  const line = String(text).slice(0, most + 1).replace(/[^\x20-\x7e]+/g, "?");
+  const line = written(text).slice(0, most + 1).replace(/[^\x20-\x7e]+/g, "?");
   return line.length > most ? `${line.slice(0, most)}...` : line;
+}
+
+/** What others throw may throw once more when it is asked what it is. */
+function written(text: unknown): string {
+  try {
+    return String(text);
+  } catch {
+    return "something that cannot be shown";
+  }
 }

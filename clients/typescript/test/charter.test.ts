@@ -125,10 +125,7 @@ const SAME: readonly (readonly [what: string, text: string, digest: string])[] =
     (zero) =>
       [`zero as ${zero}`, changed("dropout = 0.1", `dropout = ${zero}`), "91c5035c405795257412a2663486476521ec1081244d2103fed137d33d3e04b8"] as const,
   ),
-  ...["-100000000000000000000", "-1e20"].map(
-    (large) =>
-      [`${large}`, changed("-20.25", large), "61a60962a759bc6b1760007b88bb59c83dd16691945803758e468abcc85bc60f"] as const,
-  ),
+  ["-1e20", changed("-20.25", "-1e20"), "61a60962a759bc6b1760007b88bb59c83dd16691945803758e468abcc85bc60f"],
   ["a name of 255 bytes", changed("client-1", "x".repeat(255)), "ba754f133127dfa966583d9798e939750ae87f0cc051a9edfda93286854b0cda"],
   ["a name of 256 bytes", changed("client-1", "x".repeat(256)), "0a4438f4d4d5de280edc35e46f08fe37fd859affbee38169b12f31827d082943"],
   ["a name of 65536 bytes", changed("client-1", "x".repeat(65536)), "15c94d224a61d2464213bc240cd2ac86bdb391a0c3630f7df9b6babf20406736"],
@@ -145,6 +142,7 @@ for (const [what, text, digest] of SAME) {
 }
 
 const BAD: readonly (readonly [what: string, text: string | Uint8Array])[] = [
+  ["an integer of more than 64 bits", changed("-20.25", "-100000000000000000000")],
   ["seconds as a float", changed("2100-01-01T00:00:00Z", "4102444800.0")],
   ["a day that there is not", changed("2100-01-01T00:00:00Z", "2100-02-30")],
   ["a day before 1970", changed("2100-01-01T00:00:00Z", "1969-12-31")],

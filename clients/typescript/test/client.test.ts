@@ -17,6 +17,7 @@ import {
   TaskSpent,
   VectorError,
 } from "../src/errors.js";
+import type { Entry } from "../src/memory.js";
 import { ActiveClient, Client, type RoundClient } from "../src/protocol/client.js";
 import { joinCurious, NO_TASK } from "../src/protocol/joining.js";
 import { maskedVector, sumAhead } from "../src/protocol/masking.js";
@@ -27,7 +28,7 @@ import { parseCharter } from "../src/charter/text.js";
 import { identityFromSeed, type Identity } from "../src/crypto/signatures.js";
 import type { PrivacyTable } from "../src/privacy/table.js";
 import { ACCEPT, ACTIVE, engine, HARARY, HYBRID, played, SIGNED, vectors, watched, type Player } from "./players.js";
-import { OneTask } from "./vectors/parties.js";
+import { Told } from "./vectors/parties.js";
 
 /** Noise that a round of nine words of 32 bits has no room for. */
 const NOISE: PrivacyTable = {
@@ -132,13 +133,13 @@ test("a vector is asked for when all checks have passed, and again where its fun
       }
       return calls === 3 ? new Uint8Array(1) : vectorOf(player);
     };
-    const tasks = new OneTask(0);
+    const tasks = new Told();
     const client = await played(player, at, { vector, ...(zero(taskOf(player)) ? {} : { tasks }) });
     assert.equal(calls, 0);
     await assert.rejects(client.receive(player.requests[at]!), RangeError);
     await assert.rejects(client.receive(player.requests[at]!), RangeError);
     await assert.rejects(client.receive(player.requests[at]!), VectorError);
-    assert.equal(tasks.spent, 0);
+    assert.deepEqual(await tasks.counts(), [0, 0]);
     await answers(client, player, at);
     assert.equal(calls, 4);
     await assert.rejects(client.receive(player.requests[at]!), OrderError);
@@ -165,7 +166,7 @@ test("no vector is made for a request that is refused", async () => {
 test("a task that is made in time is checked as one that was there", async () => {
   for (const [player, at] of MASK) {
     const made = [new Uint8Array(31), null as unknown as Bytes, NO_TASK, taskOf(player)];
-    const client = await played(player, at, { task: () => made.shift()!, tasks: new OneTask(0) });
+    const client = await played(player, at, { task: () => made.shift()!, tasks: new Told() });
     await assert.rejects(client.receive(player.requests[at]!), ConfigError);
     await assert.rejects(client.receive(player.requests[at]!), ConfigError);
     await assert.rejects(client.receive(player.requests[at]!), ConfigError);
@@ -175,12 +176,16 @@ test("a task that is made in time is checked as one that was there", async () =>
   }
 });
 
+/** What an account has besides, where nothing goes wrong with the noise. */
+const FRESH = { noise: NOISE, checkFresh: async () => undefined };
+
 test("vectors are counted and charged before they are masked, and neither is taken back", async () => {
-  for (const [player, at] of MASK.slice(0, 3)) {
+  for (const [player, at] of [[ACTIVE, 3], [SIGNED, 2]] as const) {
     const log: string[] = [];
     let full = true;
     const masker: Masker = (...given) => (log.push("mask"), maskHere(...given));
     const account = {
+      ...FRESH,
       charter: await charterOf(player),
       check: async () => void log.push("check"),
       charge: async (round: Bytes) => {
@@ -191,14 +196,15 @@ test("vectors are counted and charged before they are masked, and neither is tak
       },
     };
     const tasks = {
-      spend: async (task: Bytes, attempts: number) => (log.push(`spend ${toHex(task)} ${attempts}`), true),
+      add: async ({ about, key }: Entry) => (log.push(`${about} ${toHex(key).slice(0, 64)}`), true),
+      entries: async () => [],
     };
-    const client = await played(player, at, { masker, account, tasks });
+    const client = await played(player, at, { masker, account, tasks, vector: () => vectorOf(player) });
     await assert.rejects(client.receive(player.requests[at]!), BudgetSpent);
     full = false;
     await answers(client, player, at);
-    const spend = `spend ${player.party.task} 2`;
-    assert.deepEqual(log, ["check", spend, "charge 36", spend, "charge 36", "mask"]);
+    const entries = [`sent ${toHex(client.context)}`, `vector ${player.party.task}`];
+    assert.deepEqual(log, ["check", ...["check", ...entries, "charge 36"], ...["check", ...entries, "charge 36"], "mask"]);
   }
 });
 
@@ -206,6 +212,7 @@ test("without room in the ledger step 0 is not answered, and no key is drawn", a
   const { random, drawn } = await watched(ACTIVE);
   let room = false;
   const account = {
+    ...FRESH,
     charter: await charterOf(ACTIVE),
     check: async () => {
       if (!room) {
@@ -214,7 +221,7 @@ test("without room in the ledger step 0 is not answered, and no key is drawn", a
     },
     charge: async () => undefined,
   };
-  const client = await played(ACTIVE, 0, { account, random });
+  const client = await played(ACTIVE, 0, { account, random, vector: () => vectorOf(ACTIVE) });
   await assert.rejects(client.receive(ACTIVE.requests[0]!), BudgetSpent);
   assert.deepEqual(drawn, []);
   room = true;
@@ -223,14 +230,13 @@ test("without room in the ledger step 0 is not answered, and no key is drawn", a
 
 test("a memory that fails is the caller's, and nothing is masked", async () => {
   let fails = true;
-  const tasks = {
-    spend: async () => {
-      if (fails) {
-        throw new RangeError("the disk is full");
-      }
-      return true;
-    },
+  const failing = async <T>(value: T): Promise<T> => {
+    if (fails) {
+      throw new RangeError("the disk is full");
+    }
+    return value;
   };
+  const tasks = { add: () => failing(true), entries: () => failing([]) };
   const masker: Masker = (...given) => (assert(!fails), maskHere(...given));
   const client = await played(HARARY, 2, { tasks, masker });
   await assert.rejects(client.receive(HARARY.requests[2]!), RangeError);
@@ -240,7 +246,7 @@ test("a memory that fails is the caller's, and nothing is masked", async () => {
 
 test("a vector that was counted leaves once or never, whatever fails", async () => {
   for (const [player, at] of MASK.slice(0, 3)) {
-    const tasks = new OneTask(0);
+    const tasks = new Told();
     let vectors = 0;
     const vector = (): Bytes => (vectors++, vectorOf(player));
     const masker: Masker = (given) => {
@@ -250,11 +256,11 @@ test("a vector that was counted leaves once or never, whatever fails", async () 
     const { random, drawn } = await watched(player);
     const client = await played(player, at, { tasks, vector, masker, random });
     await assert.rejects(client.receive(player.requests[at]!), RangeError);
-    assert.deepEqual([tasks.spent, vectors], [1, 1]);
+    assert.deepEqual([...(await tasks.counts()), vectors], [1, 0, 1]);
     assert.equal(client.fault?.cause instanceof RangeError, true);
     assert(drawn.every(zero));
     await gone(client, player);
-    assert.deepEqual([tasks.spent, vectors], [1, 1]);
+    assert.deepEqual([...(await tasks.counts()), vectors], [1, 0, 1]);
   }
 });
 
@@ -316,7 +322,7 @@ test("an identity that does not sign is the caller's, but not once a vector is c
 test("whoever leaves while a vector is made counts none", async () => {
   for (const [player, at] of MASK.slice(0, 3)) {
     const [asked, made] = [later(), later()];
-    const tasks = new OneTask(0);
+    const tasks = new Told();
     const vector = async (): Promise<Bytes> => {
       asked.resolve();
       await made.promise;
@@ -328,7 +334,7 @@ test("whoever leaves while a vector is made counts none", async () => {
     client.leave();
     made.resolve();
     await assert.rejects(answer, OrderError);
-    assert.equal(tasks.spent, 0);
+    assert.deepEqual(await tasks.counts(), [0, 0]);
     assert.equal(client.fault, null);
     await gone(client, player);
   }
@@ -506,7 +512,7 @@ test("a client is what it was asked to be, or nothing", async () => {
     [{ vector: new Array(36).fill(0) }, VectorError],
     [{ task: new Array(32).fill(0) }, ConfigError],
     [{ usedRounds: { claim: async () => false } }, ConfigError],
-    [{ privacy: NOISE }, ConfigError],
+    [{ account: { ...FRESH, charter: undefined, check: async () => undefined, charge: async () => undefined } }, ConfigError],
   ];
   for (const [given, error] of refused) {
     await assert.rejects(Client.join({ ...options, ...given } as typeof options), error);
@@ -535,8 +541,8 @@ test("each guard has its own clients, and under active the charter has the last 
   await assert.rejects(ActiveClient.join({ ...options, now: charter.expires }), ConfigError);
   await assert.rejects(ActiveClient.join({ ...options, now: NaN }), ConfigError);
   const { tasks: _, ...uncounted } = options;
-  await assert.rejects(ActiveClient.join(uncounted as typeof options), /counts attempts/);
-  const free = { check: async () => undefined, charge: async () => undefined };
+  await assert.rejects(ActiveClient.join(uncounted as typeof options), /limits what leaves/);
+  const free = { ...FRESH, check: async () => undefined, charge: async () => undefined };
   const noisy = await parseCharter(NOISY.text, engine);
   const round = { ...options, charter: noisy, config: decodeConfig(fromHex(NOISY.config), noisy), vector: () => work.vector };
   await assert.rejects(ActiveClient.join(round), /no ledger/);
@@ -621,11 +627,12 @@ test("no field of a request has bytes behind its last one", async () => {
 });
 
 test("a task that is spent is no abort", async () => {
-  const tasks = new OneTask(2);
+  const other = { about: "vector", task: ACTIVE.party.task!, series_id: "00".repeat(32), number: 0 } as const;
+  const tasks = await new Told().tell([other]);
   const client = await played(ACTIVE, 3, { tasks });
   await assert.rejects(client.receive(ACTIVE.requests[3]!), TaskSpent);
   assert.equal(client.fault, null);
-  tasks.spent = 0;
+  await tasks.tell([]);
   await answers(client, ACTIVE, 3);
-  assert.equal(tasks.spent, 1);
+  assert.deepEqual(await tasks.counts(), [1, 0]);
 });

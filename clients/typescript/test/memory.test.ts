@@ -13,7 +13,8 @@ import { Ledger, type LedgerStore } from "../src/privacy/ledger.js";
 import { fileMemory } from "../src/memory/files.js";
 import { memoryInMemory } from "../src/memory/in-memory.js";
 import { indexedDbMemory } from "../src/memory/indexed-db.js";
-import type { Memory } from "../src/memory.js";
+import { has, type Entry, type Memory } from "../src/memory.js";
+import { concat, toHex, type Bytes } from "../src/bytes.js";
 
 const ROUND = new Uint8Array(36).fill(3);
 const TASK = new Uint8Array(32).fill(4);
@@ -33,15 +34,27 @@ async function winners(ask: () => Promise<boolean>): Promise<number> {
   return (await Promise.all(Array.from({ length: 20 }, ask))).filter(Boolean).length;
 }
 
+const ROUNDS: Entry = { about: "round", key: ROUND, number: 0 };
+const SENT: Entry = { about: "sent", key: TASK, number: 0 };
+
+function vector(task: Bytes, number: number): Entry {
+  return { about: "vector", key: concat(task, ROUND), number };
+}
+
 async function remembersOnce(first: Memory, second: Memory): Promise<void> {
   let turn = 0;
   const either = (): Memory => (turn++ % 2 === 0 ? first : second);
-  assert.equal(await winners(() => either().usedRounds.claim(ROUND)), 1);
-  assert.equal(await winners(() => either().tasks.spend(TASK, 3)), 3);
-  assert.equal(await second.tasks.spend(TASK, 3), false);
-  assert.equal(await first.tasks.spend(TASK, 4), true);
-  assert.equal(await first.tasks.spend(OTHER, 1), true);
-  assert.equal(await first.usedRounds.claim(new Uint8Array(36)), true);
+  for (const entry of [ROUNDS, SENT, vector(TASK, 0), vector(TASK, 4294967295), vector(OTHER, 0)]) {
+    assert.equal(await winners(() => either().add(entry)), 1);
+    assert.equal(await second.add(entry), false);
+    assert.equal(await has(first, entry), true);
+  }
+  const found = async (task: Bytes): Promise<number[]> =>
+    (await second.entries("vector", task)).map(({ key, number }) => (assert.deepEqual(key, concat(task, ROUND)), number)).sort();
+  assert.deepEqual(await found(TASK), [0, 4294967295]);
+  assert.deepEqual(await found(OTHER), [0]);
+  assert.deepEqual(await first.entries("release", TASK), []);
+  assert.equal(await has(second, vector(TASK, 1)), false);
 }
 
 test("a memory in memory gives each thing once", async () => {
@@ -57,26 +70,43 @@ test("a memory in a folder gives each thing once, to whichever process comes fir
   await inFolder(async (folder) => {
     const inside = join(folder, "deep", "memory");
     await remembersOnce(fileMemory(inside), fileMemory(inside));
-    assert.equal(await fileMemory(inside).usedRounds.claim(ROUND), false);
-    assert.equal(await fileMemory(inside).tasks.spend(TASK, 4), false);
+    assert.equal(await fileMemory(inside).add(ROUNDS), false);
+    assert.equal(await fileMemory(inside).add(vector(TASK, 0)), false);
     assert.equal((await stat(inside)).mode & 0o777, 0o700);
-    assert.equal((await readdir(inside)).length, 2 + 4 + 1);
+    assert.equal((await readdir(inside)).length, 5);
   });
 });
 
 test("a folder that cannot be written to is an error and never a yes", async () => {
   await inFolder(async (folder) => {
     await writeFile(join(folder, "file"), "");
-    await assert.rejects(fileMemory(join(folder, "file")).usedRounds.claim(ROUND), CcesaError);
+    await assert.rejects(fileMemory(join(folder, "file")).add(ROUNDS), CcesaError);
     const memory = fileMemory(join(folder, "gone"));
-    await memory.usedRounds.claim(ROUND);
+    await memory.add(ROUNDS);
     await rm(join(folder, "gone"), { recursive: true });
-    await assert.rejects(memory.tasks.spend(TASK, 2), CcesaError);
+    await assert.rejects(memory.add(vector(TASK, 2)), CcesaError);
+    await assert.rejects(memory.entries("vector", TASK), CcesaError);
+  });
+});
+
+test("an entry that cannot be read is an error and never a yes, and what version 0.2.0 wrote is read", async () => {
+  await inFolder(async (folder) => {
+    const memory = fileMemory(folder);
+    await writeFile(join(folder, `vector-${toHex(TASK)}-1`), "");
+    await writeFile(join(folder, `round-${toHex(ROUND)}`), "");
+    assert.deepEqual(await memory.entries("vector", TASK), [{ about: "vector", key: TASK, number: 1 }]);
+    assert.equal(await memory.add(ROUNDS), false);
+    for (const name of ["what", "1e3", "01", "-1", "", "99999999999"]) {
+      await writeFile(join(folder, `vector-${toHex(OTHER)}-${name}`), "");
+      await assert.rejects(memory.entries("vector", OTHER), /nobody knows what it forbids/);
+      await rm(join(folder, `vector-${toHex(OTHER)}-${name}`));
+    }
+    assert.deepEqual(await memory.entries("vector", OTHER), []);
   });
 });
 
 test("where there is no IndexedDB its memory says so", async () => {
-  await assert.rejects(indexedDbMemory("x").usedRounds.claim(ROUND), { name: "Unsupported" });
+  await assert.rejects(indexedDbMemory("x").add(ROUNDS), { name: "Unsupported" });
 });
 
 // Ledgers

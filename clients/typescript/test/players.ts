@@ -29,7 +29,7 @@ export function vectors(file: string): any {
 
 /** Return the party of this name in a file like refused.json. */
 export function player(file: string, name: string): Player {
-  const { exchanges, spent: _, ...party } = vectors(file).parties.find((each: { name: string }) => each.name === name);
+  const { exchanges, memory: _, ...party } = vectors(file).parties.find((each: { name: string }) => each.name === name);
   return {
     party,
     requests: exchanges.map(({ request }: { request: string }) => fromHex(request)),

@@ -1,6 +1,8 @@
 """The text of a charter's file: TOML, of which the standard library has only the reader."""
 
 import json
+import math
+import re
 import tomllib
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
@@ -14,15 +16,55 @@ _HEAD = """\
 """
 
 
+#: Integers of 64 bits, and digits of a second's fraction: what every reader of TOML has room for.
+_LEAST, _MOST = -(2**63), 2**63 - 1
+_LONG_FRACTION = re.compile(r":[0-9]{2}\.[0-9]{10}")
+#: Strings and comments of a text that is TOML: in them nothing is a time.
+_QUOTED = re.compile(
+    r'''"""(?:\\.|[^\\])*?"""(?!")|'{3}.*?'{3}(?!')|"(?:\\.|[^"\\])*"|'[^']*'|#[^\n]*''', re.DOTALL
+)
+
+
 def parse(text: str) -> dict[str, Any]:
     """Return the tables of the file, with ``expires`` in seconds since 1970."""
     try:
-        found = tomllib.loads(text.removeprefix("\ufeff"))  # as some editors begin a file
-    except (ValueError, RecursionError) as error:  # also numbers and nesting that Python does not read
+        found = tables(text.removeprefix("\ufeff"))  # as some editors begin a file
+    except (ValueError, RecursionError) as error:  # also nesting that Python does not read
         raise ConfigError(f"this is not a charter, it is not TOML: {shown(str(error), 200)}") from None
     if "expires" in found:
         found["expires"] = seconds(found["expires"])
     return found
+
+
+def tables(text: str) -> dict[str, Any]:
+    """Return what a text of TOML says, if all readers of TOML read the same.
+
+    Raises:
+        ValueError: It is not TOML, or a number or a time in it is beyond what they have in common.
+        RecursionError: It is nested too deeply.
+    """
+    found = tomllib.loads(text, parse_float=_float)
+    _check_integers(found)
+    if _LONG_FRACTION.search(_QUOTED.sub("", text)):
+        raise ValueError("the fraction of a second has at most nine digits")
+    return found
+
+
+def _float(text: str) -> float:
+    found = float(text)
+    if math.isinf(found) and not text.endswith("inf"):
+        raise ValueError(f"{shown(text, 20)} is too large for a float")
+    return found
+
+
+def _check_integers(value: object) -> None:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            _check_integers(each)
+    elif isinstance(value, int) and not _LEAST <= value <= _MOST:
+        raise ValueError("an integer has at most 64 bits, its sign included")
 
 
 def written(tables: dict[str, Any]) -> str:

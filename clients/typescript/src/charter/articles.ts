@@ -87,6 +87,7 @@ const CHARTER: readonly Article[] = [
   ["least_roster", integer(3, LARGEST), plain],
   ["min_survivors", integer(2, LARGEST), plain],
   ["attempts", integer(1, 1000, 2), plain],
+  ["releases", integer(1, 1000, 1), (releases: number) => (releases === 1 ? undefined : releases)],
   ["certificate", (table, key) => read(CERTIFICATE, table.table(key)), (part: Part) => valueOf(CERTIFICATE, part)],
   [
     "learning",

@@ -64,6 +64,8 @@ export interface Articles {
   readonly leastRoster: number;
   readonly minSurvivors: number;
   readonly attempts: number;
+  /** In how many rounds a member releases shares for one task. */
+  readonly releases: number;
   readonly certificate: Certificate;
   readonly learning: Learning | null;
   readonly privacy: PrivacyTable | null;
@@ -86,6 +88,7 @@ export interface Charter extends Articles {
 /** What holds between the articles of a charter, besides the limits of a configuration under it. */
 const RULES: readonly (readonly [what: string, holds: (articles: Articles) => boolean])[] = [
   ["least_roster is at most the number of members", (a) => a.leastRoster <= a.members.length],
+  ["releases is at most attempts", (a) => a.releases <= a.attempts],
   ["bits is 64 for learning, noise and statistics", (a) => a.bits === 64 || !(a.learning || a.privacy || a.statistics)],
   ["learning has a message type", (a) => a.learning?.messageTypes.length !== 0],
   ["noise counts on no more honest clients than there are", (a) => (a.privacy?.honest ?? 0) <= honestAtLeast(a)],

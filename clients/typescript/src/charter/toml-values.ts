@@ -1,4 +1,7 @@
-/** Values of TOML 1.0 that are no tables and no arrays, each by the grammar of that version and by nothing more. */
+/**
+ * Values of TOML 1.0 that are no tables and no arrays, each by the grammar of that version and by nothing more. Numbers
+ * and times are within what all readers have in common: integers of 64 bits, finite floats, nanoseconds.
+ */
 
 import { ConfigError } from "../errors.js";
 
@@ -81,7 +84,7 @@ function readString(scanner: Scanner): string | undefined {
 }
 
 const DATE = String.raw`(\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))`;
-const TIME = String.raw`((?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?:\.\d+)?`;
+const TIME = String.raw`((?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?:\.\d{1,9})?`;
 const OFFSET = String.raw`(Z|z|[+-](?:[01]\d|2[0-3]):[0-5]\d)`;
 const DIGITS = String.raw`\d(?:_?\d)*`;
 const EXPONENT = `[eE][+-]?${DIGITS}`;
@@ -100,7 +103,7 @@ const SCALARS: readonly (readonly [RegExp, Read])[] = [
   [/([+-]?)inf/y, (match) => (match[1] === "-" ? -Infinity : Infinity)],
   [/[+-]?nan/y, () => NaN],
   [/0x[0-9A-Fa-f](?:_?[0-9A-Fa-f])*|0o[0-7](?:_?[0-7])*|0b[01](?:_?[01])*/y, integer],
-  [new RegExp(`${WHOLE}(?:\\.${DIGITS}(?:${EXPONENT})?|${EXPONENT})`, "y"), (match) => Number(plain(match))],
+  [new RegExp(`${WHOLE}(?:\\.${DIGITS}(?:${EXPONENT})?|${EXPONENT})`, "y"), float],
   [new RegExp(WHOLE, "y"), integer],
 ];
 
@@ -123,8 +126,14 @@ function plain(match: RegExpExecArray): string {
   return match[0].replaceAll("_", "").replace(/^\+/, "");
 }
 
-function integer(match: RegExpExecArray): bigint {
-  return BigInt(plain(match));
+function integer(match: RegExpExecArray, scanner: Scanner): bigint {
+  const value = BigInt(plain(match));
+  return BigInt.asIntN(64, value) === value ? value : scanner.refuse("an integer of more than 64 bits");
+}
+
+function float(match: RegExpExecArray, scanner: Scanner): number {
+  const value = Number(plain(match));
+  return Number.isFinite(value) ? value : scanner.refuse("a number that is too large for a float");
 }
 
 function offsetTime(match: RegExpExecArray, scanner: Scanner): TomlTime {

@@ -1,11 +1,11 @@
 /**
- * A memory in a folder, for Node. A file that can be made only once stands for a round, or for a vector that has left:
- * of two processes that make the same one, one fails. The folder belongs to one identity, and never to a backup.
+ * A memory in a folder, for Node. An entry is an empty file, which can be made only once: of two processes that make the
+ * same one, one fails. The folder belongs to one identity, and never to a backup.
  */
 
 import { toHex, type Bytes } from "../bytes.js";
 import { ConfigError, Unsupported } from "../errors.js";
-import type { Memory } from "../memory.js";
+import { entryOf, nameOf, type About, type Entry, type Memory } from "../memory.js";
 import { builtin } from "../platform.js";
 
 /** As much of Node's files as is used here; its types are not for a package that browsers load. */
@@ -43,17 +43,10 @@ export interface Files {
 export function fileMemory(folder: string): Memory {
   const files = inFiles(folder);
   return {
-    usedRounds: { claim: async (round: Bytes) => (await files()).make(`round-${toHex(round)}`) },
-    tasks: {
-      spend: async (task: Bytes, attempts: number) => {
-        const here = await files();
-        for (let count = 1; count <= attempts; count++) {
-          if (await here.make(`vector-${toHex(task)}-${count}`)) {
-            return true;
-          }
-        }
-        return false;
-      },
+    add: async (entry: Entry) => (await files()).make(nameOf(entry)),
+    entries: async (about: About, start: Bytes) => {
+      const names = await (await files()).names();
+      return names.filter((name) => name.startsWith(`${about}-${toHex(start)}`)).map(entryOf);
     },
   };
 }

@@ -1,8 +1,7 @@
 /**
  * A memory that is lost with the page or the process.
  *
- * For secrecy two things have to be remembered: no round is joined twice, and no task is answered more often than
- * agreed. A memory that is lost is safe in two cases, and in no other:
+ * For secrecy it has to be remembered which rounds were joined, and what has left for which task (3.3, 3.5). A memory that is lost is safe in two cases, and in no other:
  *
  * 1. The identity is lost with it. Nobody can sign in that member's name again, so whatever the memory has counted is
  *    all that will ever have left. That is a page that makes its identity, keeps it in no storage, and is a member of a
@@ -14,27 +13,19 @@
 
 import { toHex, type Bytes } from "../bytes.js";
 import { OrderError } from "../errors.js";
-import type { Memory } from "../memory.js";
+import { nameOf, type About, type Entry, type Memory } from "../memory.js";
 
 /** Return a memory that is lost when it is not referred to any more; see above for when that is safe. */
 export function memoryInMemory(): Memory {
-  const rounds = new Set<string>();
-  const counts = new Map<string, number>();
+  const kept = new Map<string, Entry>();
   let held = false;
   return {
-    usedRounds: {
-      claim: async (round: Bytes): Promise<boolean> => rounds.size < rounds.add(toHex(round)).size,
+    add: async (entry: Entry): Promise<boolean> => {
+      const { about, key, number } = entry;
+      return kept.size < kept.set(nameOf(entry), { about, key: key.slice(), number }).size;
     },
-    tasks: {
-      spend: async (task: Bytes, attempts: number): Promise<boolean> => {
-        const count = counts.get(toHex(task)) ?? 0;
-        if (count >= attempts) {
-          return false;
-        }
-        counts.set(toHex(task), count + 1);
-        return true;
-      },
-    },
+    entries: async (about: About, start: Bytes): Promise<readonly Entry[]> =>
+      [...kept].filter(([name]) => name.startsWith(`${about}-${toHex(start)}`)).map(([, entry]) => entry),
     hold: async () => {
       if (held) {
         throw new OrderError("another participant takes part with this memory");

@@ -9,7 +9,7 @@
 
 import { toHex, type Bytes } from "../bytes.js";
 import { CcesaError, OrderError, Unsupported } from "../errors.js";
-import type { Memory } from "../memory.js";
+import { entryOf, nameOf, type About, type Entry, type Memory } from "../memory.js";
 
 /** For how long a tab that was just closed may still hold the lock. */
 const GRACE_MS = 2000;
@@ -20,29 +20,43 @@ const GRACE_MS = 2000;
  * @param name - Says which one, where an origin has several.
  */
 export function indexedDbMemory(name: string): Memory {
-  const opened = databaseOf(`ccesa ${name}`, ["rounds", "vectors"]);
+  const opened = databaseOf(`ccesa ${name}`, ["entries"], takeOver);
   return {
-    usedRounds: {
-      claim: async (round: Bytes) => write(await opened(), ["rounds"], (store) => addNew(store, toHex(round))),
-    },
-    tasks: {
-      spend: async (task: Bytes, attempts: number) =>
-        write(await opened(), ["vectors"], (store) => countUp(store, toHex(task), attempts)),
+    add: async (entry: Entry) => write(await opened(), ["entries"], (store) => addNew(store, nameOf(entry))),
+    entries: async (about: About, start: Bytes) => {
+      const begin = `${about}-${toHex(start)}`;
+      const store = (await opened()).transaction("entries").objectStore("entries");
+      const names = await done(store.getAllKeys(IDBKeyRange.bound(begin, `${begin}\uffff`)));
+      return names.map((found) => entryOf(String(found)));
     },
     hold: () => hold(`ccesa ${name}`),
   };
 }
 
-async function addNew(store: IDBObjectStore, key: string): Promise<boolean> {
-  return (await done(store.count(key))) === 0 && (await done(store.add(1, key))) !== undefined;
+/** Take over what version 0.2.0 remembered: rounds, and by task how many vectors had left, in no series. */
+function takeOver(transaction: IDBTransaction): void {
+  const entries = transaction.objectStore("entries");
+  const old = (store: string, use: (key: string, count: number) => void): void => {
+    const cursor = transaction.objectStore(store).openCursor();
+    cursor.onsuccess = () => {
+      if (cursor.result !== null) {
+        use(String(cursor.result.key), Number(cursor.result.value));
+        cursor.result.continue();
+      }
+    };
+  };
+  if (transaction.db.objectStoreNames.contains("rounds")) {
+    old("rounds", (key) => void entries.put(1, `round-${key}`));
+    old("vectors", (key, count) => {
+      for (let number = 1; number <= count; number++) {
+        entries.put(1, `vector-${key}-${number}`);
+      }
+    });
+  }
 }
 
-async function countUp(store: IDBObjectStore, key: string, most: number): Promise<boolean> {
-  const count: unknown = (await done(store.get(key))) ?? 0;
-  if (typeof count !== "number") {
-    throw new CcesaError("the memory in this browser is not as it was written");
-  }
-  return count < most && (await done(store.put(count + 1, key))) !== undefined;
+async function addNew(store: IDBObjectStore, key: string): Promise<boolean> {
+  return (await done(store.count(key))) === 0 && (await done(store.add(1, key))) !== undefined;
 }
 
 /** Do something in one transaction over these stores; it is on the disk when this is fulfilled. */
@@ -69,18 +83,30 @@ export function done<T>(request: IDBRequest<T>): Promise<T> {
   });
 }
 
-/** Return what opens a database with these stores, once it is first needed. */
-export function databaseOf(name: string, stores: readonly string[]): () => Promise<IDBDatabase> {
+/** Return what opens a database with these stores, once it is first needed; `upgrade` makes a second version of a first. */
+export function databaseOf(
+  name: string,
+  stores: readonly string[],
+  upgrade?: (transaction: IDBTransaction) => void,
+): () => Promise<IDBDatabase> {
   let database: Promise<IDBDatabase> | undefined;
-  return () => (database ??= open(name, stores, () => (database = undefined)));
+  return () => (database ??= open(name, stores, upgrade, () => (database = undefined)));
 }
 
-async function open(name: string, stores: readonly string[], closed: () => void): Promise<IDBDatabase> {
+async function open(
+  name: string,
+  stores: readonly string[],
+  upgrade: ((transaction: IDBTransaction) => void) | undefined,
+  closed: () => void,
+): Promise<IDBDatabase> {
   if (typeof indexedDB === "undefined") {
     throw new Unsupported("there is no IndexedDB here: in Node use what is for files");
   }
-  const request = indexedDB.open(name, 1);
-  request.onupgradeneeded = () => stores.forEach((store) => request.result.createObjectStore(store));
+  const request = indexedDB.open(name, upgrade === undefined ? 1 : 2);
+  request.onupgradeneeded = () => {
+    stores.forEach((store) => request.result.createObjectStore(store));
+    upgrade?.(request.transaction!);
+  };
   const database = await done(request);
   // A page that deletes the database is not kept waiting, and whatever is asked next opens it anew.
   database.onversionchange = () => {

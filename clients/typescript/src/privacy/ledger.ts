@@ -5,7 +5,7 @@
 
 import { toHex, type Bytes } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
-import { BudgetSpent, ConfigError, DamagedLedger } from "../errors.js";
+import { BudgetSpent, ConfigError, DamagedLedger, VectorError } from "../errors.js";
 import type { Account } from "../memory.js";
 import { deltaOf, DIGITS, epsilonOf, type Release } from "./accounting.js";
 import { fixed } from "./fixed.js";
@@ -93,8 +93,14 @@ function releasesOf(entries: readonly Entry[]): Release[] {
   return [...vectors.values()];
 }
 
+/** Draws of so many numbers are the same twice with a chance below 2^-150: none is likelier than 0.19. */
+const NEVER_ALIKE = 64;
+
 /** The ledger of one client's data. */
 export class Ledger {
+  /** Digests of vectors that were made for its accounts. */
+  readonly #made = new Set<string>();
+
   /** Whoever has a store has its ledger; it is read anew for every answer. */
   constructor(
     private readonly engine: Engine,
@@ -138,9 +144,20 @@ export class Ledger {
     const scope = toHex(charter ?? (await mechanismDigest(this.engine, noise)));
     return {
       charter,
+      noise,
+      checkFresh: (vector) => this.#checkFresh(vector, noise),
       check: async () => this.#checkRoom(await this.#read(), noise, scope),
       charge: (round) => this.#charge({ round: toHex(round), scope, noise }),
     };
+  }
+
+  async #checkFresh(vector: Bytes, { dimension }: PrivacyTable): Promise<void> {
+    const digest = toHex(await this.engine.sha256(vector));
+    if (dimension >= NEVER_ALIKE && this.#made.size === this.#made.add(digest).size) {
+      throw new VectorError(
+        "the function gave the vector of another round once more, with the same noise: draw noise in every call",
+      );
+    }
   }
 
   async #charge(entry: Entry): Promise<void> {

@@ -77,6 +77,14 @@ export abstract class RoundClient {
   }
 
   /**
+   * Why the client has sent noise around zeros: what its function threw, or what is wrong with what that returned. It is
+   * for whoever runs the client, and for nobody else; null where there was a vector, and always without an account.
+   */
+  get failure(): CcesaError | null {
+    return this.#round.failures.at(-1) ?? null;
+  }
+
+  /**
    * Answer a request. The same request again gets the same bytes again, but for a masked vector, which is not kept.
    *
    * @throws FaultyServer for a request that an honest server would not send; the client has aborted.
@@ -84,7 +92,8 @@ export abstract class RoundClient {
    * @throws OrderError after an abort, for a masked vector once more, and while another request is being answered.
    * @throws ConfigError for anything but bytes.
    * @throws TaskSpent, BudgetSpent, DamagedLedger, VectorError, ConfigError, or what the caller's functions throw,
-   *   before a vector leaves: nothing has changed, and the same request may come again.
+   *   before a vector leaves: nothing has changed, and the same request may come again. With an account nothing is
+   *   thrown for the function that makes the vector: see `failure`.
    */
   async receive(request: Uint8Array): Promise<Bytes> {
     if (this.#busy) {

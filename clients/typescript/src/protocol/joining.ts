@@ -10,9 +10,10 @@ import { maskHere, type Masker } from "../crypto/masks.js";
 import type { Identity } from "../crypto/signatures.js";
 import { ConfigError, VectorError } from "../errors.js";
 import { checkFloor, DEFAULT_FLOOR, floorOf, type Floor } from "../floor.js";
-import type { Account, TaskCounts, UsedRounds } from "../memory.js";
-import { checkNoisyRound, type PrivacyTable } from "../privacy/table.js";
+import type { Account, Memory, UsedRounds } from "../memory.js";
+import { checkNoisyRound } from "../privacy/table.js";
 import { roundKey, TASK_BYTES, type Round, type Source } from "./round.js";
+import type { Limits } from "./spending.js";
 import type { Joined } from "./states.js";
 
 /** What clients of both guards are given. */
@@ -27,9 +28,17 @@ export interface CommonOptions {
   readonly task: Source;
   /** Rounds that were joined; with it none is joined twice. */
   readonly usedRounds?: UsedRounds | undefined;
-  /** Counts the vectors that have left by task; with it no task is answered too often. */
-  readonly tasks?: TaskCounts | null | undefined;
-  /** What vectors with noise are charged to. */
+  /**
+   * Remembers for which tasks vectors have left and shares were released (3.5); it outlives rounds and processes. With
+   * it vectors for a task leave in one series and in order, one of a round, and shares once.
+   */
+  readonly tasks?: Memory | null | undefined;
+  /** Tells the name by which `tasks` knows a task, where that is not the task itself. */
+  readonly counted?: ((task: Bytes) => Bytes) | undefined;
+  /**
+   * What vectors with noise are charged to. With one the vector has to be a function, and whatever that throws or
+   * returns, a vector leaves: see `failure`.
+   */
   readonly account?: Account | undefined;
   readonly random?: Random | undefined;
   readonly engine?: Engine | undefined;
@@ -45,18 +54,18 @@ export interface ClientOptions extends CommonOptions {
   readonly client: number;
   /** The least that this client takes part in. */
   readonly floor?: Partial<Floor> | undefined;
-  /** The noise in the vectors, if they have any: a round that they do not fit into is refused (15.1). */
-  readonly privacy?: PrivacyTable | undefined;
-  /** How many vectors may leave for one task; twice by default. */
+  /** How many vectors may leave for one task; 2 by default. */
   readonly attempts?: number | undefined;
+  /** In how many rounds shares may be released for one task; 1 by default. */
+  readonly releases?: number | undefined;
 }
 
 /** What a client of the guard `active` is given. */
 export interface ActiveOptions extends CommonOptions {
   readonly charter: Charter;
   readonly identity: Identity;
-  /** Counts vectors towards the charter's `attempts`; null says that nobody does, or that somebody else does. */
-  readonly tasks: TaskCounts | null;
+  /** Remembers vectors and releases, within the charter's `attempts` and `releases`; null remembers nothing. */
+  readonly tasks: Memory | null;
   /** Seconds since 1970; the system's clock by default. */
   readonly now?: number | undefined;
 }
@@ -70,11 +79,11 @@ export interface Entry {
 /** Of a vector that is about nothing in particular. */
 export const NO_TASK: Bytes = new Uint8Array(TASK_BYTES);
 
-const ATTEMPTS = 2;
+const DEFAULT_LIMITS: Limits = { attempts: 2, releases: 1 };
 
 /** Join under the guard `curious`. */
 export async function joinCurious(options: ClientOptions): Promise<Entry> {
-  const { config, client, attempts = ATTEMPTS } = options;
+  const { config, client, attempts = DEFAULT_LIMITS.attempts, releases = DEFAULT_LIMITS.releases } = options;
   const floor = floorOf(options.floor);
   checkConfig(config);
   if (config.guard !== "curious") {
@@ -83,14 +92,16 @@ export async function joinCurious(options: ClientOptions): Promise<Entry> {
   if (!Number.isInteger(client) || client < 0 || client >= config.clients) {
     throw new ConfigError(`expected a client below ${config.clients}, got ${client}`);
   }
-  if (!Number.isInteger(attempts) || attempts < 1) {
-    throw new ConfigError(`expected at least one attempt, got ${attempts}`);
+  for (const [what, count] of Object.entries({ attempts, releases })) {
+    if (!Number.isInteger(count) || count < 1) {
+      throw new ConfigError(`${what} must be at least 1, got ${count}`);
+    }
   }
   checkFloor(config, floor);
-  if (options.privacy !== undefined) {
-    checkNoisyRound(options.privacy, config);
+  if (options.account !== undefined) {
+    checkNoisyRound(options.account.noise, config); // where there is a charter, that has seen to it
   }
-  return enter(options, { config, client, attempts, floor, membership: null });
+  return enter(options, { config, client, limits: { attempts, releases }, floor, membership: null });
 }
 
 /** Join under the guard `active`: but for a few particulars, everything is as the charter says. */
@@ -102,12 +113,13 @@ export async function joinActive(options: ActiveOptions): Promise<Entry> {
   checkCurrent(charter, now);
   checkAccount(charter, options.account);
   if (options.tasks === undefined) {
-    throw new ConfigError("the charter counts attempts: give tasks, or null where somebody else counts");
+    throw new ConfigError("the charter limits what leaves for a task: give tasks, or null to remember nothing");
   }
   const client = charter.place(identity.publicKey);
   const membership = { charter, identity };
   const agreed = underCharter(charter, config);
-  return enter(options, { config: agreed, client, attempts: charter.attempts, floor: DEFAULT_FLOOR, membership });
+  const limits = { attempts: charter.attempts, releases: charter.releases };
+  return enter(options, { config: agreed, client, limits, floor: DEFAULT_FLOOR, membership });
 }
 
 /** Refuse vectors under a charter with noise that nobody charges, or that are charged as those of another one. */
@@ -120,27 +132,29 @@ function checkAccount(charter: Charter, account: Account | undefined): void {
   }
 }
 
-type Particular = Pick<Round, "config" | "client" | "attempts" | "floor" | "membership">;
+type Particular = Pick<Round, "config" | "client" | "limits" | "floor" | "membership">;
 
 async function enter(options: CommonOptions, particular: Particular): Promise<Entry> {
   const { vector, task } = options;
   const tasks = options.tasks ?? null;
   const { config } = particular;
   if (typeof vector !== "function") {
-    checkVector(config, vector);
+    checkReady(config, vector, options.account);
   }
   if (typeof task !== "function") {
-    checkTask(task, tasks);
+    checkTaskIs(task, tasks);
   }
   const engine = options.engine ?? (await systemEngine());
   const round = {
     ...particular,
     engine,
     tasks,
+    counted: options.counted ?? ((task: Bytes) => task),
     context: await contextOf(engine, config),
     agreement: agreementOf(config.agreement),
     random: options.random ?? engine.random,
     account: options.account ?? null,
+    failures: [],
     masker: options.masker ?? maskHere,
     progress: options.progress ?? null,
   };
@@ -148,6 +162,16 @@ async function enter(options: CommonOptions, particular: Particular): Promise<En
     throw new ConfigError("this round was joined before");
   }
   return { round, state: Object.freeze({ kind: "Joined", work: { vector, task }, secrets: [] }) };
+}
+
+/** Refuse a vector that is there already if it cannot be sent. */
+function checkReady(config: RoundConfig, vector: unknown, account: Account | undefined): void {
+  if (account !== undefined) {
+    throw new ConfigError(
+      "a vector that is ready has its noise already, and in two rounds it would have the same: with an account give a function that draws noise in every call",
+    );
+  }
+  checkVector(config, vector);
 }
 
 /** Refuse a vector of another size than the round's. */
@@ -160,12 +184,12 @@ export function checkVector(config: RoundConfig, vector: unknown): asserts vecto
   }
 }
 
-/** Refuse a task that is none, and no task where tasks are counted. */
-export function checkTask(task: unknown, tasks: TaskCounts | null): asserts task is Bytes {
+/** Refuse a task that is none, and no task where tasks are remembered. */
+export function checkTaskIs(task: unknown, tasks: Memory | null): asserts task is Bytes {
   if (!(task instanceof Uint8Array) || task.length !== TASK_BYTES) {
     throw new ConfigError(`expected a task of ${TASK_BYTES} bytes`);
   }
   if (tasks !== null && task.every((byte) => byte === 0)) {
-    throw new ConfigError("where tasks are counted, a vector needs one");
+    throw new ConfigError("where tasks are remembered, a vector needs one");
   }
 }

@@ -5,9 +5,13 @@ import { vectorBytes } from "../config.js";
 import { giveBack, PIECE, takeSum } from "../crypto/adding.js";
 import { maskSign, selfMaskKey } from "../crypto/keys.js";
 import type { Bits, Mask } from "../crypto/masks.js";
-import { TaskSpent } from "../errors.js";
-import { checkTask, checkVector } from "./joining.js";
-import { callers, honest, roundKey, type Round, type Source } from "./round.js";
+import { CcesaError, VectorError } from "../errors.js";
+import type { Account } from "../memory.js";
+import { aroundZero } from "../privacy/nothing.js";
+import { shown } from "../shown.js";
+import { checkTaskIs, checkVector } from "./joining.js";
+import { callers, honest, type Round, type Source } from "./round.js";
+import { checkTask, sendVector } from "./spending.js";
 import type { Accepted, AcceptedAmong, Ahead, Held, Opened, Rows, State, Usable } from "./states.js";
 
 /**
@@ -24,8 +28,10 @@ export async function maskedVector(
   task: Bytes,
 ): Promise<Bytes> {
   await checkWork(round, work.task, task);
+  const counted = round.counted(task);
+  await checkTask(round, counted);
   const vector = await vectorOf(round, work.vector);
-  await count(round, task);
+  await sendVector(round, counted);
   return ahead === null ? maskAll(round, vector, selfSecret, v2) : maskWith(round, vector, ahead, v2);
 }
 
@@ -39,39 +45,66 @@ export async function sumAhead(round: Round, state: Accepted | AcceptedAmong): P
   return Object.freeze({ ...state, ahead, secrets: [...state.secrets, sum] });
 }
 
-/** Return the rows of shares that are left of a state when the vector has left, this client's own among them. */
-export function rowsOf(round: Round, { row, threshold }: Usable, v2: readonly Opened[]): Rows & { secrets: Bytes[] } {
+/** Return what is left of a state when the vector has left: rows of shares, this client's own among them. */
+export function rowsOf(
+  round: Round,
+  { row, threshold }: Usable,
+  v2: readonly Opened[],
+  task: Bytes,
+): Rows & { secrets: Bytes[] } {
   const own: Held = { client: round.client, masked: false, row };
   const others = v2.map(({ client, masked, row: theirs }): Held => ({ client, masked, row: theirs }));
   const rows = [...others, own].sort((a, b) => a.client - b.client);
-  return { threshold, rows, secrets: rows.map((held) => held.row) };
+  return { threshold, rows, counted: round.counted(task), secrets: rows.map((held) => held.row) };
 }
 
 async function checkWork(round: Round, source: Source, task: Bytes): Promise<void> {
-  const own = await callers(round, () => made(source, (bytes) => checkTask(bytes, round.tasks)));
+  const own = await callers(round, () => made(source, (bytes) => checkTaskIs(bytes, round.tasks)));
   honest(equal(own, task), "the round is about another task");
 }
 
-/** Return a copy of the vector: it is masked where it lies, and the caller's stays as it is. */
+/**
+ * Return a copy of the vector: it is masked where it lies, and the caller's stays as it is.
+ *
+ * Where vectors are charged to an account, one leaves whatever the caller's function does: a client that fell silent
+ * would say something about its data to everybody. So there are zeros with the same noise around them.
+ */
 function vectorOf(round: Round, source: Source): Promise<Bytes> {
-  return callers(round, async () => new Uint8Array(await made(source, (bytes) => checkVector(round.config, bytes))));
+  const { account, config } = round;
+  const copied = async (): Promise<Bytes> => new Uint8Array(await made(source, (bytes) => checkVector(config, bytes)));
+  return callers(round, () => (account === null ? copied() : inAnyCase(round, account, copied)));
+}
+
+async function inAnyCase(round: Round, account: Account, copied: () => Promise<Bytes>): Promise<Bytes> {
+  const nothing = await aroundZero(round.engine, account.noise); // in any case: it takes its time
+  try {
+    const vector = await copied();
+    await account.checkFresh(vector);
+    return vector;
+  } catch (error) {
+    if (error instanceof NoData) {
+      throw error.cause;
+    }
+    round.failures.push(failureOf(error));
+    return nothing;
+  }
+}
+
+/** Wraps what this package's own functions throw where it depends on nobody's data: that may be seen. */
+export class NoData extends CcesaError {
+  override readonly name = "NoData";
+}
+
+function failureOf(error: unknown): CcesaError {
+  return error instanceof CcesaError
+    ? error
+    : new VectorError(`the function that makes the vector failed: ${shown(error, 300)}`, { cause: error });
 }
 
 async function made(source: Source, check: (bytes: unknown) => void): Promise<Bytes> {
   const bytes = typeof source === "function" ? await source() : source;
   check(bytes);
   return bytes;
-}
-
-/** Count the vector for its task and charge it, before it is masked; neither is ever taken back. */
-async function count(round: Round, task: Bytes): Promise<void> {
-  const { tasks, attempts, account, config } = round;
-  await callers(round, async () => {
-    if (tasks !== null && !(await tasks.spend(task.slice(), attempts))) {
-      throw new TaskSpent(`${attempts} vectors have left for this task`);
-    }
-    await account?.charge(roundKey(config));
-  });
 }
 
 /** Add the self mask and all pair masks. */

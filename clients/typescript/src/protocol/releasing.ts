@@ -2,18 +2,21 @@
 
 import { join, type Bytes } from "../bytes.js";
 import { checkEnough } from "./neighbours.js";
+import type { Round } from "./round.js";
+import { closeTask } from "./spending.js";
 import type { Held, Rows } from "./states.js";
 
 const SHARE = 32;
 
 /**
- * Return the shares to release: of b_j for survivors and this client itself, of s_j for the others.
+ * Return the shares to release: of b_j for survivors and this client itself, of s_j for the others. The task is closed.
  *
  * @param survivors Neighbours in V3, without this client.
  */
-export function released(state: Rows, client: number, survivors: readonly Held[]): Bytes {
+export async function released(round: Round, state: Rows, survivors: readonly Held[]): Promise<Bytes> {
   checkEnough(survivors, state.threshold);
-  const alive = new Set([client, ...survivors.map((survivor) => survivor.client)]);
+  await closeTask(round, state.counted);
+  const alive = new Set([round.client, ...survivors.map((survivor) => survivor.client)]);
   return join(
     state.rows.map(({ client: dealer, row }) => (alive.has(dealer) ? row.subarray(0, SHARE) : row.subarray(SHARE))),
   );

@@ -9,7 +9,8 @@ import type { Masker } from "../crypto/masks.js";
 import type { Identity } from "../crypto/signatures.js";
 import { CcesaError, ConfigError, FaultyServer } from "../errors.js";
 import type { Floor } from "../floor.js";
-import type { Account, TaskCounts } from "../memory.js";
+import type { Account, Memory } from "../memory.js";
+import type { Limits } from "./spending.js";
 
 /** Something that is there, or is made when it is needed. */
 export type Source = Bytes | (() => Bytes | Promise<Bytes>);
@@ -40,10 +41,14 @@ export interface Round {
   readonly floor: Floor;
   /** Under `active`, else null. */
   readonly membership: Membership | null;
-  readonly tasks: TaskCounts | null;
-  /** How often a vector may leave for one task. */
-  readonly attempts: number;
+  /** What has left for which task; null remembers nothing. */
+  readonly tasks: Memory | null;
+  readonly limits: Limits;
+  /** Tells the name by which the memory knows a task. */
+  readonly counted: (task: Bytes) => Bytes;
   readonly account: Account | null;
+  /** Why the client had nothing to send but noise. */
+  readonly failures: CcesaError[];
   readonly masker: Masker;
   readonly progress: ((done: number, all: number) => void) | null;
   /** Says that the client has left. */

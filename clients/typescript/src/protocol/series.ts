@@ -51,6 +51,7 @@ export class SeriesClient {
   readonly #options: SeriesOptions;
   readonly #flights = new Map<string, Flight>();
   readonly #faults = new Map<number, CcesaError>();
+  readonly #failures = new Map<number, CcesaError>();
   /** The latest exchange that was entered. */
   #latest = 0;
   /** The highest number that was advertised for. */
@@ -79,6 +80,11 @@ export class SeriesClient {
   /** Why rounds have ended for this client before their time, by their numbers. */
   get faults(): ReadonlyMap<number, CcesaError> {
     return this.#faults;
+  }
+
+  /** Why this client has sent noise around zeros, by the numbers of the rounds. */
+  get failures(): ReadonlyMap<number, CcesaError> {
+    return this.#failures;
   }
 
   /** Whether the series has ended. */
@@ -218,10 +224,14 @@ export class SeriesClient {
       return [];
     }
     try {
-      return [await flight.client.receive(message)];
+      const reply = await flight.client.receive(message);
+      if (flight.client.failure !== null) {
+        this.#failures.set(number, flight.client.failure);
+      }
+      return [reply];
     } catch (error) {
-      // Only a masked vector that is asked for once more is an OrderError here, and is no reason to leave.
-      if (!(error instanceof OrderError)) {
+      // A masked vector that is asked for once more is no reason to leave; that another tab has sent it is one.
+      if (!(error instanceof OrderError) || flight.client.fault !== null) {
         this.#leave(context);
         this.#fault(number, error);
       }

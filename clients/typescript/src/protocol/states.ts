@@ -77,6 +77,8 @@ export interface Rows {
   readonly threshold: number;
   /** Of itself and its neighbours in V2, ascending. */
   readonly rows: readonly Held[];
+  /** The name by which the memory knows the task of the vector. */
+  readonly counted: Bytes;
 }
 
 interface Secretive<Kind extends string> {

@@ -17,6 +17,7 @@ export type Stage =
   | "away"
   | "late"
   | "out"
+  | "nothing"
   | "stopped";
 
 /** One step forward, or back. */

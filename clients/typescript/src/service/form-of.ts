@@ -16,9 +16,9 @@ export function formOf(charter: Charter | null, told: Announcement): Form {
   return charter === null ? announcedForm(told) : charteredForm(charter);
 }
 
-function charteredForm({ learning, members, privacy, statistics, digest }: Charter): Form {
+function charteredForm({ learning, members, privacy, statistics }: Charter): Form {
   if (statistics !== null) {
-    return statisticsForm(statistics, privacy, digest);
+    return statisticsForm(statistics, privacy);
   }
   if (privacy !== null) {
     return noisyForm(privacy);

@@ -42,8 +42,6 @@ export interface Form {
   mostTask(config: RoundConfig): number;
   /** Read a task, once; throws for one that is none. */
   read(payload: Bytes): Reading;
-  /** Under what vectors are counted, where that is not the task itself. */
-  readonly counted?: Bytes;
 }
 
 /** What a site's function may return, by the form. */
@@ -116,11 +114,9 @@ export function noisyForm(table: PrivacyTable): Form {
 }
 
 /** Return the form of tables that are counted by the charter's schema, with the noise that the charter has. */
-export function statisticsForm(schema: Schema, privacy: PrivacyTable | null, digest: Bytes): Form {
+export function statisticsForm(schema: Schema, privacy: PrivacyTable | null): Form {
   return {
     type: "statistics",
-    // The same table is the same task, whatever a hub calls it.
-    counted: digest,
     check: (config) => {
       check64(config);
       if (config.length !== schemaLength(schema)) {

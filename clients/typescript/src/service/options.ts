@@ -31,11 +31,22 @@ export interface ParticipantOptions<Task = Bytes> {
   readonly contribute: (task: Task, round: number, signal: AbortSignal) => Contribution | Promise<Contribution>;
   /** What outlives this participant; without a charter, in memory by default. */
   readonly memory?: Memory | undefined;
-  /** What vectors with noise are charged to; there if and only if the charter has noise. */
+  /**
+   * What vectors with noise are charged to; there if and only if the charter has noise. Then a vector leaves whatever
+   * `contribute` does: where it throws, or returns what cannot be used, noise around zeros, and "nothing" is told.
+   */
   readonly ledger?: Ledger | undefined;
+  /**
+   * With noise: so many seconds after `contribute` was called every vector leaves, so that the time tells nothing of the
+   * data; where none is ready, it is noise around zeros. By default a vector leaves when it is ready.
+   */
+  readonly answerAfter?: number | undefined;
   /** The least that is taken part in without a charter. */
   readonly floor?: Partial<Floor> | undefined;
-  /** Whether a fault ends everything; by default rounds go on without this site. */
+  /**
+   * Whether a fault ends everything; by default rounds go on without this site. What was wrong with a contribution with
+   * noise ends it only when the federation is over, when nobody sees it.
+   */
   readonly strict?: boolean | undefined;
   /** Whether results are asked for, and told as events. */
   readonly results?: boolean | undefined;
@@ -66,7 +77,11 @@ export interface ParticipantOptions<Task = Bytes> {
 }
 
 /** Refuse options that do not go together; throws ConfigError. */
-export function checkTogether<Task>({ charter, identity, token, memory }: ParticipantOptions<Task>): void {
+export function checkTogether<Task>(options: ParticipantOptions<Task>): void {
+  const { charter, identity, token, memory, ledger, answerAfter } = options;
+  if (answerAfter !== undefined && ledger === undefined) {
+    throw new ConfigError("answerAfter goes with noise, and so with a ledger");
+  }
   if ((charter === undefined) !== (identity === undefined)) {
     throw new ConfigError("a charter and an identity go together");
   }

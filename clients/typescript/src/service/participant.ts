@@ -4,7 +4,7 @@ import type { Bytes } from "../bytes.js";
 import { checkCurrent } from "../charter/charter.js";
 import { systemEngine } from "../crypto/engines.js";
 import type { Masker } from "../crypto/masks.js";
-import { ConfigError, OrderError } from "../errors.js";
+import { ConfigError, OrderError, type CcesaError } from "../errors.js";
 import type { Memory } from "../memory.js";
 import { memoryInMemory } from "../memory/in-memory.js";
 import { Workers } from "../worker/host.js";
@@ -13,6 +13,7 @@ import { Stopped } from "./errors.js";
 import type { ParticipantEvents } from "./events.js";
 import { announced, type Announcement } from "./federation.js";
 import { formOf } from "./form-of.js";
+import { InTime } from "./in-time.js";
 import { Line, sleep } from "./line.js";
 import { accountOf, charterOf, checkTogether, identityOf, type ParticipantOptions } from "./options.js";
 import { fetchResult, type Result } from "./results.js";
@@ -80,6 +81,7 @@ export class Participant<Task = Bytes> extends EventTarget {
    * @throws ConfigError for a hub, a charter or a token that this participant cannot use.
    * @throws FaultyServer for answers that no hub gives.
    * @throws HubAway when the hub was away for longer than the participant is patient.
+   * @throws VectorError or ContributionFailed in the end, if this is strict and had nothing to send but noise.
    * @throws OrderError while it runs already, where another takes part with this memory, and where the hub has another
    *   answer in this participant's name.
    */
@@ -182,6 +184,7 @@ export class Participant<Task = Bytes> extends EventTarget {
       partBytes: options.partBytes,
       mostBytes: options.mostBytes ?? 1 << 28,
       mostTask: options.mostTask,
+      inTime: options.answerAfter === undefined ? undefined : new InTime(options.answerAfter),
       // The form decides what a task is, and whoever writes the function knows the form.
       contribute: (task, round, ending) => options.contribute(task as Task, round, ending),
       tell: (name, detail) => this.#tell(name, detail),
@@ -193,6 +196,7 @@ export class Participant<Task = Bytes> extends EventTarget {
     site.say("connecting", `asking ${this.#origin}`);
     const telling = this.#options.results === true ? this.#tellResults(site) : Promise.resolve();
     telling.catch(() => undefined); // it is waited for below
+    const failures: CcesaError[] = [];
     for (let after = 0; ; ) {
       const told = await nextSeries(site, after);
       if (told === null) {
@@ -200,11 +204,16 @@ export class Participant<Task = Bytes> extends EventTarget {
       }
       after = told.series;
       site.say("waiting", `waiting for rounds of series ${after}`);
-      await new Taking(site, told, formOf(site.charter, told)).run();
+      const taking = new Taking(site, told, formOf(site.charter, told));
+      await taking.run();
+      failures.push(...taking.failures.values());
       await site.line.pause(0.2); // a hub that has a new series each time it is asked is not asked in a loop
     }
     await telling;
     site.say("over", "the federation is over");
+    if (site.strict && failures[0] !== undefined) {
+      throw failures[0]; // not before all is over, when nobody sees it
+    }
   }
 
   /**

@@ -7,6 +7,7 @@ import type { Identity } from "../crypto/signatures.js";
 import type { Floor } from "../floor.js";
 import type { Account, Memory } from "../memory.js";
 import type { Progress, Stage, Tell } from "./events.js";
+import type { InTime } from "./in-time.js";
 import type { Line } from "./line.js";
 
 /** A site that takes part. */
@@ -27,6 +28,8 @@ export interface Site {
   readonly mostBytes: number;
   /** The most bytes of a task; as the form has it where nothing is said. */
   readonly mostTask: number | undefined;
+  /** With noise: what makes all vectors take the same time. */
+  readonly inTime: InTime | undefined;
   readonly contribute: (task: unknown, number: number, signal: AbortSignal) => unknown;
   readonly tell: Tell;
   /** Say how far things are. */

@@ -3,16 +3,18 @@
 import { equal, fromHex, type Bytes } from "../bytes.js";
 import { contextOf, vectorBytes, type RoundConfig } from "../config.js";
 import { CcesaError, ConfigError, FaultyServer } from "../errors.js";
-import type { TaskCounts } from "../memory.js";
+import { roundsOf } from "../memory.js";
 import { ActiveClient, Client, type RoundClient } from "../protocol/client.js";
 import { unpackEnvelope } from "../protocol/envelope.js";
 import { frontOf, MESSAGES, messageLimit, readMessage, type MessageName } from "../protocol/messages.js";
 import { roundKey } from "../protocol/round.js";
+import { NoData } from "../protocol/masking.js";
 import { SeriesClient } from "../protocol/series.js";
+import { checkTable, countTable } from "../protocol/spending.js";
 import { countIn, inWords } from "./answers.js";
 import { ContributionFailed, shown, Stopped } from "./errors.js";
 import type { Announcement } from "./federation.js";
-import type { Form } from "./forms.js";
+import type { Form, Reading } from "./forms.js";
 import type { Site } from "./site.js";
 import { fetchTask, type Task } from "./tasks.js";
 import { send } from "./upload.js";
@@ -46,8 +48,11 @@ export class Taking {
   readonly #series: SeriesClient;
   readonly #clients = new Map<number, RoundClient>();
   readonly #faults = new Set<CcesaError>();
+  /** Rounds for which it was said that nothing but noise was sent. */
+  readonly #told = new Set<number>();
   #id: number | undefined;
   #task: Task | null = null;
+  #reading: Reading | null = null;
 
   constructor(site: Site, announced: Announcement & { readonly config: RoundConfig }, form: Form) {
     form.check(announced.config);
@@ -58,6 +63,11 @@ export class Taking {
     this.#announced = announced;
     const client = (config: RoundConfig): Promise<RoundClient> => this.#join(config);
     this.#series = new SeriesClient({ config: this.#config, client, engine: site.engine });
+  }
+
+  /** Why nothing but noise was sent, by rounds. */
+  get failures(): ReadonlyMap<number, CcesaError> {
+    return this.#series.failures;
   }
 
   /** Take part until the series is over; secrets are dropped whatever happens. */
@@ -109,7 +119,7 @@ export class Taking {
   /** Return the answer to an exchange; what cannot be answered is answered with an empty envelope: no part is taken. */
   async #answer({ envelope, hint }: Asked): Promise<Bytes> {
     const { line, engine, partBytes } = this.#site;
-    this.#task = null;
+    this.#task = this.#reading = null;
     if (hint !== null) {
       const most = this.#site.mostTask ?? this.#form.mostTask(this.#config);
       this.#task = await fetchTask(line, engine, hint, partBytes ?? this.#announced.partBytes, most);
@@ -170,6 +180,7 @@ export class Taking {
     const receipt = await send(line, path, reply, part, (done) => {
       this.#site.say("sending", `sent ${done} of ${reply.length} bytes`, { done, all: reply.length });
     });
+    this.#tellFailures();
     if (receipt.kind === "counted") {
       this.#counted(reply);
     } else if (receipt.kind === "late") {
@@ -179,6 +190,17 @@ export class Taking {
     }
     if (envelope.length > 0) {
       this.#series.prepare().catch(() => undefined); // then the masks are summed when the vector is asked for
+    }
+  }
+
+  /** Say in which rounds there was nothing to send, now that the answer has left. */
+  #tellFailures(): void {
+    for (const [round, { name, message }] of this.failures) {
+      if (!this.#told.has(round)) {
+        this.#told.add(round);
+        const text = `nothing but noise was sent for round ${round}: ${shown(`${name}: ${message}`)}`;
+        this.#site.say("nothing", text, { round });
+      }
     }
   }
 
@@ -207,15 +229,15 @@ export class Taking {
   async #join(config: RoundConfig): Promise<RoundClient> {
     const { charter, identity, engine, floor, account, masker, memory } = this.#site;
     const round = config.number;
-    if (!(await memory.usedRounds.claim(roundKey(config)))) {
+    if (!(await roundsOf(memory).claim(roundKey(config)))) {
       throw new JoinedBefore(`out of round ${round}, which was joined before a new start`);
     }
     const context = await contextOf(engine, config);
     const common = {
       config,
       engine,
-      tasks: counting(memory.tasks, this.#form.counted),
-      task: () => this.#tasked().digest,
+      tasks: memory,
+      task: () => this.#read(),
       vector: () => this.#contribution(config, context),
       progress: (done: number, all: number) => {
         this.#site.say("masking", `masks for ${done} of ${all} bytes`, { round, done, all });
@@ -240,30 +262,52 @@ export class Taking {
     return this.#id;
   }
 
-  #tasked(): Task {
+  /** Read the task that a vector is due for, and return its digest: what is wrong with it is the hub's fault. */
+  #read(): Bytes {
     if (this.#task === null) {
       throw new FaultyServer("the hub has not handed over the task that it asks a vector for");
     }
-    return this.#task;
+    this.#reading = this.#form.read(this.#task.payload);
+    return this.#task.digest;
   }
 
+  /**
+   * Return the vector of a round. With noise the client sends another one where this throws; the site's time may tell
+   * of its data, too, so that is then the same in any case, if the site says so.
+   */
   async #contribution(config: RoundConfig, context: Bytes): Promise<Bytes> {
-    const { engine, signal, contribute } = this.#site;
-    const { given, vector } = this.#form.read(this.#tasked().payload);
+    const { engine, signal, contribute, inTime } = this.#site;
+    const { given, vector } = this.#reading!;
+    await this.#ofTable(checkTable);
     this.#site.say("contributing", `asked for the vector of round ${config.number}`, { round: config.number });
-    let contribution: unknown;
-    try {
-      contribution = await contribute(given, config.number, signal);
-    } catch (error) {
-      throw new ContributionFailed(`the site's own function failed: ${shown(error, 100)}`, { cause: error });
+    const make = async (): Promise<Bytes> => {
+      let contribution: unknown;
+      try {
+        contribution = await contribute(given, config.number, signal);
+      } catch (error) {
+        throw new ContributionFailed(`the site's own function failed: ${shown(error, 100)}`, { cause: error });
+      }
+      return vector(contribution, { config, context, engine });
+    };
+    const made = (): Promise<Bytes> => (inTime === undefined ? make() : inTime.run(make, signal));
+    if (this.#site.account !== undefined) {
+      await this.#ofTable(countTable); // with noise a vector leaves in any case
+      return made();
     }
-    return vector(contribution, { config, context, engine });
+    const found = await made();
+    await this.#ofTable(countTable);
+    return found;
   }
-}
 
-/** Return counts in which all tasks are one where the form says so: a table stays the same, whatever a hub calls it. */
-function counting(tasks: TaskCounts, counted: Bytes | undefined): TaskCounts {
-  return counted === undefined ? tasks : { spend: (_, attempts) => tasks.spend(counted, attempts) };
+  /** Check or count a vector of the site's table, which is the same one whatever a hub asks: that tells nothing of it. */
+  async #ofTable(count: typeof checkTable | typeof countTable): Promise<void> {
+    const { charter, memory, account } = this.#site;
+    if (charter !== null && charter.statistics !== null) {
+      await count(memory, charter.digest, charter.attempts).catch((cause: unknown) => {
+        throw account === undefined ? cause : new NoData("the table's own count", { cause });
+      });
+    }
+  }
 }
 
 function hintIn(text: string | null): Bytes | null {

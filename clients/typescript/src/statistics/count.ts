@@ -18,14 +18,15 @@ const SPACE = "[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029
 const BEFORE = new RegExp(`^${SPACE}+`);
 const BEHIND = new RegExp(`(?<!${SPACE})${SPACE}+$`);
 
-/** Return the text of a cell, or null where it is missing. */
+/** Return the text of a cell in Normalization Form C, as the schema has its own, or null where it is missing. */
 function textOf(record: TableRecord, column: string, missing: ReadonlySet<string>): string | null {
   const cell = record[column];
   // A name such as `constructor` finds something in every object, which is no cell.
   if (cell === undefined || typeof cell === "function" || (typeof cell === "object" && cell !== null)) {
     throw new VectorError(`a record has no column ${column}`);
   }
-  const text = cell === null || Number.isNaN(cell) ? "" : String(cell).replace(BEFORE, "").replace(BEHIND, "");
+  const plain = cell === null || Number.isNaN(cell) ? "" : String(cell).replace(BEFORE, "").replace(BEHIND, "");
+  const text = plain.normalize("NFC");
   return text === "" || missing.has(text) ? null : text;
 }
 
@@ -81,7 +82,7 @@ const AMOUNTS: Readonly<Record<string, (value: Counted, edges: readonly bigint[]
 
 function ofNumber(
   column: NumberColumn,
-  own: readonly (readonly [Quantity, number])[],
+  own: readonly Placed[],
   missing: ReadonlySet<string>,
 ): Adder {
   const read = valueOf(column, missing);
@@ -96,12 +97,20 @@ function ofNumber(
   };
 }
 
+/** A quantity, and where its numbers begin among those of a group. */
+type Placed = readonly [quantity: Quantity, at: number];
+
+/** Return the quantities of a column. */
+function placedOf(schema: Schema): (name: string) => readonly Placed[] {
+  let end = 0;
+  const placed = quantitiesOf(schema).map((quantity): Placed => [quantity, (end += quantity.size) - quantity.size]);
+  return (name) => placed.filter(([{ column }]) => column === name);
+}
+
 /** Return what adds a record to the numbers of its group, in the order of the quantities. */
 function addersOf(schema: Schema): Adder[] {
   const missing = new Set(schema.missing);
-  let end = 0;
-  const placed = quantitiesOf(schema).map((quantity) => [quantity, (end += quantity.size) - quantity.size] as const);
-  const own = (name: string) => placed.filter(([{ column }]) => column === name);
+  const own = placedOf(schema);
   const ungrouped = schema.categories.filter(({ name }) => !schema.groupBy.includes(name));
   return [
     (_, add) => add(0, 1n),
@@ -114,7 +123,7 @@ function addersOf(schema: Schema): Adder[] {
 }
 
 /**
- * Return the numbers of a table: by group, and in it by quantity; groups of too few records are all zero.
+ * Return the numbers of a table: by group, and in it by quantity; what is of too few records is zero.
  * @throws VectorError for more records than agreed, or a number that is none.
  */
 function countGroups(schema: Schema, records: Iterable<TableRecord>): bigint[][] {
@@ -131,8 +140,23 @@ function countGroups(schema: Schema, records: Iterable<TableRecord>): bigint[][]
     const group = groups[places.reduce((at, [place, labels]) => at * labels + place(record), 0)]!;
     adders.forEach((adder) => adder(record, (number, amount) => (group[number]! += amount)));
   }
+  leaveOut(schema, groups);
+  return groups;
+}
+
+/** Set the numbers of groups with few records to zero, and in others those of columns of which few values are present. */
+function leaveOut(schema: Schema, groups: readonly bigint[][]): void {
   const least = BigInt(schema.leastGroup);
-  return groups.map((group) => (group[0]! < least ? group.fill(0n) : group));
+  const columns = schema.numbers.map(({ name }) => placedOf(schema)(name));
+  for (const group of groups) {
+    if (group[0]! < least) {
+      group.fill(0n);
+    }
+    for (const own of columns) {
+      const present = group[own.find(([{ kind }]) => kind === "present")![1]]!;
+      own.forEach(([{ size }, at]) => present < least && group.fill(0n, at, at + size));
+    }
+  }
 }
 
 /**

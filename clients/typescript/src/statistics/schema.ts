@@ -48,9 +48,14 @@ const MOST_RECORDS = { none: 2 ** 32, record: 2 ** 30 };
 export const OTHER = "other";
 export const MISSING = "missing";
 
+/** Return a text in Normalization Form C, in which an accent is written in one way. */
+function composed(value: unknown, what: string): string {
+  return checkString(value, what).normalize("NFC");
+}
+
 /** Return a name or value: 1 to 100 characters that can be seen, and none of the spaces around it. */
 function label(value: unknown, what: string): string {
-  const text = checkCharacters(checkString(value, what), what);
+  const text = checkCharacters(composed(value, what), what);
   if (text === "" || [...text].length > 100 || text.trim() !== text) {
     throw new ConfigError(`${what} is not a name of 1 to 100 characters without spaces around it`);
   }
@@ -148,7 +153,7 @@ export function readSchema(table: Table): Schema {
     maxRecords: table.integer("max_records", 1, MOST_RECORDS[privacyUnit], 1_000_000),
     leastGroup: table.integer("least_group", 1, MOST_RECORDS[privacyUnit], 5),
     privacyUnit,
-    groupBy: list(table, "group_by", checkString, []),
+    groupBy: list(table, "group_by", composed, []),
     missing: list(table, "missing", label, []),
     numbers: list(table, "numbers", readNumber, []),
     categories: list(table, "categories", readCategory, []),

@@ -6,7 +6,8 @@ import { decodeConfig } from "../../src/config.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import { identityFromSeed } from "../../src/crypto/signatures.js";
 import type { Floor } from "../../src/floor.js";
-import type { TaskCounts, UsedRounds } from "../../src/memory.js";
+import { memoryInMemory } from "../../src/memory/in-memory.js";
+import type { About, Entry, Memory, UsedRounds } from "../../src/memory.js";
 import { ActiveClient, Client, type RoundClient } from "../../src/protocol/client.js";
 import { NO_TASK, type CommonOptions } from "../../src/protocol/joining.js";
 import { equals, same, stream } from "./check.js";
@@ -21,8 +22,8 @@ export interface Party {
   readonly vector: string;
   readonly task?: string;
   readonly floor?: Readonly<Record<string, number>>;
-  /** How many vectors have left for the task; without it none is counted. */
-  readonly spent?: number;
+  /** What its memory of tasks has in it; without one nothing is remembered. */
+  readonly memory?: readonly Noted[];
   readonly used_rounds?: readonly string[];
   readonly now?: number;
 }
@@ -41,12 +42,41 @@ export const butTexts: Compare = (expected, reply, what) => {
   same(expected.slice(0, most), reply.subarray(0, most / 2), what);
 };
 
-/** A memory of one task. */
-export class OneTask implements TaskCounts {
-  constructor(public spent: number) {}
+/** An entry of a memory of tasks as the files have it. */
+export interface Noted {
+  readonly about: "sent" | "vector" | "release" | "counted";
+  readonly context?: string;
+  readonly task?: string;
+  readonly series_id?: string;
+  readonly number?: number;
+}
 
-  async spend(_task: Bytes, attempts: number): Promise<boolean> {
-    return this.spent < attempts && this.spent++ >= 0;
+/** A memory of tasks that has in it what a file says. */
+export class Told implements Memory {
+  #kept = memoryInMemory();
+
+  /** Have these entries, and no others. */
+  async tell(noted: readonly Noted[]): Promise<this> {
+    this.#kept = memoryInMemory();
+    for (const { about, context = "", task = "", series_id = "", number = 0 } of noted) {
+      // What was counted in no series is a vector of a task alone.
+      await this.add({ about: about === "counted" ? "vector" : about, key: fromHex(context + task + series_id), number });
+    }
+    return this;
+  }
+
+  add(entry: Entry): Promise<boolean> {
+    return this.#kept.add(entry);
+  }
+
+  entries(about: About, start: Bytes): Promise<readonly Entry[]> {
+    return this.#kept.entries(about, start);
+  }
+
+  /** Return how many vectors have left, and in how many rounds shares were released. */
+  async counts(): Promise<readonly [vectors: number, releases: number]> {
+    const none = new Uint8Array();
+    return [(await this.entries("vector", none)).length, (await this.entries("release", none)).length];
   }
 }
 

@@ -5,7 +5,7 @@ import type { Engine } from "../../src/crypto/engine.js";
 import type { RoundClient } from "../../src/protocol/client.js";
 import { encodeMessage, packIds } from "../../src/protocol/messages.js";
 import { littleEndian, refuses, same, type Case, type Replay } from "./check.js";
-import { join, OneTask, type Compare, type Party } from "./parties.js";
+import { join, Told, type Compare, type Noted, type Party } from "./parties.js";
 
 /** A client, and the exchanges of a round that goes well. */
 interface Player extends Party {
@@ -18,7 +18,7 @@ interface Step {
   readonly request: string | number;
   readonly reply?: string | number;
   readonly error?: string;
-  readonly spent?: number;
+  readonly memory?: readonly Noted[];
 }
 
 interface Scene {
@@ -38,14 +38,14 @@ export function exchanges(data: { parties?: Player[]; exchanges?: Scene[] }, com
 }
 
 async function play(engine: Engine, player: Player, scene: Scene, compare: Compare): Promise<void> {
-  const tasks = player.spent === undefined ? undefined : new OneTask(player.spent);
+  const tasks = player.memory && (await new Told().tell(player.memory));
   const client = await join(engine, player, { tasks });
   for (const [at, { request, reply }] of player.exchanges.slice(0, scene.after).entries()) {
     compare(reply, await client.receive(fromHex(request)), `exchange ${at}`);
   }
   for (const step of scene.steps) {
-    if (tasks !== undefined) {
-      tasks.spent = step.spent ?? tasks.spent;
+    if (step.memory !== undefined) {
+      await tasks!.tell(step.memory);
     }
     await feed(client, player, step, compare);
   }
@@ -65,10 +65,10 @@ async function feed(client: RoundClient, { exchanges }: Player, step: Step, comp
 }
 
 function joining(party: Party & { reason: string; error?: string }): Case {
-  const tasks = party.spent === undefined ? undefined : new OneTask(party.spent);
   return {
     name: `joining: ${party.reason}`,
     run: async (engine) => {
+      const tasks = party.memory && (await new Told().tell(party.memory));
       const work = (): Promise<RoundClient> => join(engine, party, { tasks });
       await (party.error === undefined ? work() : refuses(party.error, work));
     },

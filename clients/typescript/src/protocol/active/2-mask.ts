@@ -41,7 +41,7 @@ async function masked(round: Round, state: Usable, present: readonly Opened[], s
   const among = await amongDigest(engine, v2, context, client);
   const signature = await identity.sign(await maskingText(engine, { context, ...signed }));
   const receipt = await identity.sign(await receiptText(engine, { context, ...signed }, digest));
-  const next = { kind: "SignedV2", ...rowsOf(round, state, present), signed } as const;
+  const next = { kind: "SignedV2", ...rowsOf(round, state, present, task), signed } as const;
   const fields = { digest, among, task, signature, receipt, vector };
   return answered(round, next, "signed-mask-reply", fields, false);
 }

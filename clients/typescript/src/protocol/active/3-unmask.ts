@@ -14,7 +14,7 @@ export const unmask = step("Confirmed", "signed-unmask-request", async (round, s
   const v3 = new Set(unpackSet(state.v3, round.config.clients));
   const survivors = state.rows.filter(({ client }) => v3.has(client) && client !== round.client);
   await checkConfirmed(round, state, survivors, fields);
-  const shares = released(state, round.client, survivors);
+  const shares = await released(round, state, survivors);
   return answered(round, { kind: "Done", secrets: [] }, "unmask-reply", { shares });
 });
 

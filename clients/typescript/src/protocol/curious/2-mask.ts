@@ -28,7 +28,7 @@ export const maskAtOnce = step("Shared", "mask-at-once-request", async (round, s
 async function masked(round: Round, state: Usable, v2: readonly Opened[], task: Bytes): Promise<Answer> {
   const { engine, context, client } = round;
   const vector = await maskedVector(round, state, v2, task);
-  const next = { kind: "Holding", ...rowsOf(round, state, v2) } as const;
+  const next = { kind: "Holding", ...rowsOf(round, state, v2, task) } as const;
   const ids = packIds(next.rows.map((held) => held.client));
   const among = await amongDigest(engine, ids, context, client);
   const tag = await vectorTag(engine, vector, context, client);

@@ -10,6 +10,6 @@ export const unmask = step("Holding", "unmask-request", async (round, state, { d
   const left = without(state.rows, unpackIds(dropped, round.config.clients));
   const survivors = left.filter(({ client }) => client !== round.client);
   honest(survivors.length < left.length, "the client itself is said to have dropped out");
-  const shares = released(state, round.client, survivors);
+  const shares = await released(round, state, survivors);
   return answered(round, { kind: "Done", secrets: [] }, "unmask-reply", { shares });
 });
