@@ -1,10 +1,13 @@
-"""Colluding clients and dropouts, with a server that follows the protocol. S34, S41.
+"""Colluding clients and dropouts, with a server that follows the protocol. S34, S41, S42.
 
 S34: they seal garbage for just the honest clients that share a mask with a victim. These cannot open it,
 complain and are out, like anyone who drops. Where masks run on a few edges only, nothing hides the victim any
 more: its masks with the dropped ones are opened because they dropped, and the colluders know theirs.
 
 S41: they stay when others leave. The fewer clients there are in V1, the more of a victim's holders collude.
+
+S42: they withhold what *share* asks for. Honest clients whose neighbours they are have too few holders then
+and are left out, in two stretches of the circle: what is left falls into two parts.
 """
 
 from collections.abc import Collection
@@ -15,18 +18,22 @@ import msgspec
 from attacks.base import Attack, Outcome, Tell
 from attacks.colluders import Colluder
 from attacks.eavesdropper import Eavesdropper, StillHidden
-from attacks.stage import Stage, inputs, names
+from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
+from attacks.stage import Stage, curious, inputs, names
 from ccesa.config import RoundConfig
 from ccesa.graphs import Harary
 from ccesa.plan import plan
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Shared
+from ccesa.protocol.drawing import deliver, pruned
 from ccesa.protocol.server import Server
 from ccesa.wire import Data
 
 CLIENTS, DEGREE, MASK_DEGREE = 60, 24, 4
 COLLUDERS = frozenset(range(50, 60))
+#: Of S42: neighbours of a client, and where on the circle it is left out.
+NEAR, CENTRES = 8, (10, 34)
 
 
 class Garbler(Colluder):
@@ -44,6 +51,12 @@ class Garbler(Colluder):
             ]
             reply = msgspec.structs.replace(reply, sealed=b"".join(sealed))
         return state, reply
+
+
+class Piecewise(Weakened, Server):
+    """Leaves out who has too few holders, and asks all others for vectors, in how many parts they may be."""
+
+    weaker = weaken(share=in_step(close=without(deliver=relaxed(deliver, held_together=pruned))))
 
 
 def chosen_complaints(defended: bool, tell: Tell) -> Outcome:
@@ -118,6 +131,44 @@ def staying_colluders(defended: bool, tell: Tell) -> Outcome:
     return stage.steal({victim})
 
 
+# S42
+
+
+def withheld_shares(defended: bool, tell: Tell) -> Outcome:
+    """Ten of sixty collude, five around each of two clients; masks run on every edge."""
+    config = RoundConfig(clients=CLIENTS, length=8, graph=Harary(degree=NEAR))
+    stage = curious(config, tell, server=Server if defended else Piecewise)
+    stage.step()
+    stage.look_ahead()  # the server tells its friends the graph
+    around = _circle(stage.overheard)
+    victims = [around[place] for place in CENTRES]
+    withheld = {around[place + step] for place in CENTRES for step in (-2, -1, 1, 2, 3)}
+    cut_off = {*around[CENTRES[0] + 4 : CENTRES[1] - 2]}
+    tell(f"{names(withheld)} withhold what they should share: {names(victims)} have too few holders")
+    stage.step(gone=withheld)
+    tell(f"  {names(cut_off & set(stage.requests) or cut_off)} are between the two stretches")
+    asked = cut_off & set(stage.requests)
+    stage.to_the_end()
+    if stage.failure is not None:
+        lost = f"vectors left, and there is no sum: {type(stage.failure).__name__}"
+        return Outcome(succeeded=bool(asked), summary=f"{len(asked)} {lost}")
+    survivors = stage.server.result().survivors
+    return Outcome(
+        succeeded=bool(asked) or not stage.is_right,
+        summary=f"nobody in the part that was cut off was asked; the sum of {len(survivors)} is right",
+    )
+
+
+def _circle(seen: Eavesdropper) -> list[int]:
+    """Return the clients in their order on the circle: the next one has the most neighbours in common."""
+    near = {client: set(one.neighbours) for client, one in seen.seen.items()}
+    around = [min(near)]
+    while len(around) < len(near):
+        last = near[around[-1]]
+        around.append(max(last.difference(around), key=lambda client: len(near[client] & last)))
+    return around
+
+
 CUTS = (
     Attack(
         number="S34",
@@ -134,5 +185,13 @@ CUTS = (
         guard="curious",
         defence="a round insists on as many clients as its certificate is about",
         run=staying_colluders,
+    ),
+    Attack(
+        number="S42",
+        name="withheld-shares",
+        title="colluding clients withhold shares, so that others are left out and the rest falls into parts",
+        guard="curious",
+        defence="before anyone is asked for a vector, the server keeps the largest part",
+        run=withheld_shares,
     ),
 )

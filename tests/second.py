@@ -375,7 +375,7 @@ class Reference:
     def settle(self, case):
         """Who has shared, which edges are cut, and V2 (section 10)."""
         self.cut = set()
-        self.shared = self.v2 = self.pruned(self.sets.get("share", []), self.needed)
+        self.shared = self.v2 = self.one_part(self.sets.get("share", []), self.needed)
         if "accept" in self.sets:
             pairs = {frozenset((i, j)) for i in self.sets["accept"] for j in self.said(i)}
             self.v2 = self.left(pairs, self.sets["accept"], case)
@@ -384,7 +384,23 @@ class Reference:
         """Accusations cost edges; who is in one needs holders to spare."""
         self.cut = pairs
         spare = {i: math.ceil(case["dropout"] * len(self.near[i])) for pair in pairs for i in pair}
-        return self.pruned(answered, {i: t + spare.get(i, 0) for i, t in self.needed.items()})
+        return self.one_part(answered, {i: t + spare.get(i, 0) for i, t in self.needed.items()})
+
+    def one_part(self, alive, needed):
+        """Pruned, and of what has fallen apart the largest part, that with the lowest id of several."""
+        while True:
+            alive, parts = self.pruned(alive, needed), []
+            for i in sorted(alive):
+                if not any(i in part for part in parts):
+                    part, ends = {i}, {i}
+                    while ends:
+                        beside = {j for k in ends for j in self.live(k, alive) if j in self.mask_near[k]}
+                        ends = beside - part
+                        part |= ends
+                    parts.append(part)
+            if len(parts) < 2:
+                return alive
+            alive = sorted(max(parts, key=len))
 
     def pruned(self, alive, needed):
         while True:

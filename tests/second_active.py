@@ -268,7 +268,7 @@ class ActiveReference(Reference):
         for pair in sorted(map(sorted, pairs)):
             if not out & {*pair}:
                 out |= {*pair}
-        return self.pruned([i for i in answered if i not in out], self.needed)
+        return self.one_part([i for i in answered if i not in out], self.needed)
 
     def releasing(self, alive):
         """Those who would be shown enough confirmations."""

@@ -122,7 +122,7 @@ def expected_v2(play: Play, around: int) -> set[int]:
     for pair in sorted(map(sorted, pairs)):
         if out.isdisjoint(pair):
             out.update(pair)
-    return with_enough_left(play, answered - out, set(), set())
+    return held_together(play, answered - out, set(), set())
 
 
 class Watched(Play):

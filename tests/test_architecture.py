@@ -262,9 +262,10 @@ def test_the_package_stays_small():
     Kernels, threads and workers took 450, libsodium 80, reading vectors where they lie and large n 200.
     A service with two databases, a page and a client took 5,000, statistics 750.
     Contributions that fail without being seen took 150, a look at a table before it is counted 150,
-    releasing once 300.
+    releasing once 300, and asking about a model in one series 150. Migrations, a store that goes back, and a
+    hub that waits took 350, sites on bad lines and with bounded memory 350.
     """
     sizes = {path: code_lines(path) for path in PACKAGE.rglob("*.py")}
     core = sum(size for path, size in sizes.items() if room(path) in ("crypto", "protocol"))
     assert core <= 4530
-    assert sum(sizes.values()) <= 22400
+    assert sum(sizes.values()) <= 23600

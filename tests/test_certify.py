@@ -16,11 +16,13 @@ import enumeration
 from ccesa.errors import ConfigError
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
+from ccesa.plan import plan
 from ccesa.plan.certificate import Certificate, certify
 from ccesa.probability import erdos_renyi
 from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.erdos_renyi import EdgeMasks
 from ccesa.probability.harary import CircleMasks
+from ccesa.probability.per_step import PerStep
 from ccesa.probability.tails import SLACK, log_choose
 from ccesa.thresholds import Fixed, Linear, Majority
 from exact import ln, pmf
@@ -250,3 +252,31 @@ def test_a_row_of_the_papers_table():
     opened = n * math.exp(one_client.unmaskable(degrees, t, assumptions))
     assert lost == pytest.approx(1.4e-4, rel=0.03)
     assert opened == pytest.approx(2.7e-4, rel=0.03)
+
+
+@pytest.mark.parametrize("q", [1e-30, 1e-17, 2e-16, 1e-12, 1e-6])
+@pytest.mark.parametrize("said", ["in all", "in one step"])
+def test_dropouts_too_rare_for_one_minus_them_are_counted(q, said):
+    """Exactly, in fractions: one minus 10^-17 is one for a float, and no round would ever be lost."""
+    graph, n = Harary(degree=4), 12
+    if said == "in all":
+        assumptions = Assumptions(clients=n, dropout=q)
+    else:
+        steps = PerStep.of({"unmask": q}, (), confirms=False)
+        assumptions = Assumptions(clients=n, dropout=steps.total, per_step=steps)
+    gone, needed = Fraction(q), 3 if said == "in all" else 2  # beside its own share, where that is there
+    lost = n * sum(math.comb(4, k) * (1 - gone) ** k * gone ** (4 - k) for k in range(needed))
+    if said == "in one step":  # those that stay have their own share, those that leave need a third holder
+        left = sum(math.comb(4, k) * (1 - gone) ** k * gone ** (4 - k) for k in range(3))
+        lost = n * ((1 - gone) * lost / n + gone * left)
+    truth = math.log2(lost)
+    certified = certify(graph, Majority(), assumptions).unreliable
+    assert truth - 1e-6 <= certified <= truth + 1e-4
+
+
+def test_a_plan_for_a_dropout_that_floats_round_away_says_how_rare_a_lost_round_is():
+    made = plan(1000, 1e-17)
+    assert (made.degree, made.least_roster) == (2, 1000)
+    two_neighbours, anybody = 1000 * 2 * 1e-17, 1000 * 1e-17
+    assert made.certificate.unreliable == pytest.approx(math.log2(two_neighbours + anybody), abs=1e-3)
+    assert plan(1000, 0.0).certificate.unreliable == -math.inf

@@ -149,8 +149,9 @@ def test_a_plan_fits_on_one_screen():
     assert "least honest 2^-132.4 (10^-39) a sum that can be opened covers fewer than 44 honest" in text
     assert "disconnected" in run("plan", "--clients", "1000", "--collusion", "0.1").stdout
     assert (
-        "whatever is opened for a task, in all attempts together, covers at least 44 honest clients, whichever roster of at least 839 the server chooses and "
-        "whoever it drops, as long as at most 83 of all 1,000 clients collude with it, except with 2^-132.4"
+        "whatever is opened for a task, in all attempts together, covers at least 44 honest clients, "
+        "whichever roster of at least 839 the server chooses and whoever it drops, as long as at most 83 of "
+        "all 1,000 clients collude with it, except with 2^-132.4"
     ) in text
 
 
@@ -242,3 +243,15 @@ def test_simulate_says_where_nothing_can_be_promised():
     done = run("simulate", "--clients", "5", "--length", "3", "--seed", "1")
     assert done.returncode == 0
     assert "out of reach" in " ".join(done.stderr.split())
+
+
+def test_a_plan_says_which_demand_decides_and_what_is_only_set_aside():
+    said = run("plan", "--clients", "1000").stdout
+    assert "reliability, 0.8 bits to spare; privacy has 1.1 to spare" in " ".join(said.split())
+    assert "set aside" not in said
+    spare = plan("--clients", "1000")["spare_bits"]
+    assert list(spare) == ["reliability", "privacy"]
+    private = plan("--clients", "1000", "--dropout-per-step", "advertise=0.1")
+    assert list(private["spare_bits"]) == ["privacy", "reliability"]
+    said = " ".join(run("plan", "--clients", "1000", "--dropout-per-step", "advertise=0.1").stdout.split())
+    assert "mostly set aside: fewer than" in said

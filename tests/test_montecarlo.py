@@ -107,9 +107,12 @@ def test_frequencies_are_below_the_certificate_and_not_far_below(graph, threshol
 
 def compare(graph, threshold, assumptions, visible, graphs):
     counted = estimate(graph, threshold, assumptions, graphs, np.random.default_rng(1))
-    certificate = certify(graph, threshold, assumptions).as_dict()
+    bounds = {name: 2**log2 for name, log2 in certify(graph, threshold, assumptions).as_dict().items()}
+    alone = math.exp(graph.masks(assumptions.clients).log_apart(assumptions))
+    assert alone <= bounds["disconnected"]
+    bounds["disconnected"] = alone  # nobody is left out here
     for name in EVENTS:
-        frequency, bound = getattr(counted, name), 2 ** certificate[name]
+        frequency, bound = getattr(counted, name), bounds[name]
         assert frequency <= bound + 4 * math.sqrt(bound / graphs)
         if name in visible:
             assert 1e-3 < frequency < 0.3

@@ -24,7 +24,7 @@ from ccesa.plan.advice import advice, changed
 from ccesa.plan.certificate import certify, left_out
 from ccesa.plan.figures import figures
 from ccesa.plan.promises import ratio
-from ccesa.privacy import DifferentialPrivacy
+from ccesa.privacy import DifferentialPrivacy, chosen
 from ccesa.probability.accusations import log_left_out
 from ccesa.probability.assumptions import Assumptions
 from ccesa.probability.reliability import log_fewer
@@ -337,8 +337,12 @@ def test_the_degree_is_taken_or_refused_with_one_that_would_do():
         plan(500, 0.1, 0.05, guard="active", degree=20)
     (option,) = caught.value.options
     assert plan(500, 0.1, 0.05, guard="active", **option).shortfalls == ()
-    with pytest.raises(ImpossiblePlan, match=r"out of reach with 20 clients .* what would work: --rel"):
+    impossible = r"out of reach with 20 clients .* what would work: --rel"
+    with pytest.raises(ImpossiblePlan, match=impossible) as caught:
         plan(20, 0.1, degree=18, reliability_bits=100)
+    for option in caught.value.options:
+        asked = {"clients": 20, "dropout": 0.1, "degree": 18, "reliability_bits": 100, **option}
+        assert plan(**asked).shortfalls == ()
 
 
 @pytest.mark.parametrize(
@@ -426,11 +430,53 @@ def test_advice_works_when_it_is_followed(asked):
     made = plan(**asked)
     assert figures(made, made.mechanism).drowns
     options = advice(made, asked)
-    assert [name for option in options for name in option] == ["clients", "epsilon", "length"]
+    names = [name for option in options for name in option]
+    assert names[-3:] == ["clients", "epsilon", "length"]
+    assert set(names[:-3]) <= {"degree", "graph"}  # a denser graph comes first
     for option in options:
         better = plan(**changed(asked, option))
         assert not figures(better, better.mechanism).drowns
         assert advice(better, changed(asked, option)) == ()
+
+
+def test_the_first_advice_is_a_denser_graph():
+    asked = {
+        "clients": 3000,
+        "dropout": 0.1,
+        "collusion": 0.2,
+        "length": 10_000,
+        "privacy": DEMAND,
+        "degree": 200,
+    }
+    made = plan(**asked)
+    option, *_ = advice(made, asked)
+    assert option == {"degree": 500}
+    better = plan(**changed(asked, option))
+    assert not figures(better, better.mechanism).drowns
+
+
+def test_no_cliff_where_there_are_more_clients_than_neighbours_are_taken():
+    """The densest graph within the limit comes before a raised threshold in the thinnest."""
+    ratios = {}
+    for clients in (1000, 1001, 1002, 1200, 20_000):
+        made = plan(clients, 0.1, 0.3, length=1000, privacy=DEMAND)
+        assert made.degree <= 1000
+        ratios[clients] = figures(made, made.mechanism).ratio
+    assert ratios[1001] < 1.01 * ratios[1000]
+    assert ratios[1200] < 2
+    assert ratios[20_000] < 8
+    thin = plan(20_000, 0.1, 0.3, length=1000, privacy=DEMAND, degree=200)
+    assert figures(thin, thin.mechanism).ratio > 15  # who wants it can have it
+
+
+def test_noise_that_no_mechanism_has_says_that_rounding_is_why():
+    tiny = DifferentialPrivacy(epsilon=0.01, delta=1e-8, rounds=10_000, norm=1.0)
+    with pytest.raises(
+        ConfigError, match=r"rounding 1000000 parameters would cost more than .* 20 honest clients"
+    ):
+        chosen(tiny, clients=30, honest=20, dimension=10**6)
+    with pytest.raises(ConfigError, match="fields of 6 bits are too narrow"):
+        chosen(tiny, clients=30, honest=20, dimension=10, field_bits=6)
 
 
 def test_no_advice_where_none_is_needed_or_helps():

@@ -1,6 +1,8 @@
 """Every demand has a plan that keeps it, or an error whose options are kept when they are tried."""
 
+import json
 import pickle
+import re
 
 import pytest
 from hypothesis import example, given, settings
@@ -48,11 +50,57 @@ def test_what_an_error_names_does_work(demands):
         return
     assert "out of reach" in str(error) or "holders" in str(error)
     for option in error.options:
-        tried, refused = attempt({"reliability_bits": 20, **without_none(demands), **option})
+        tried, refused = attempt({**demands, **option})
         assert refused is None
         assert tried.shortfalls == ()
         for name, value in option.items():
             assert f"--{name.replace('_', '-')} {value}" in str(error)
+
+
+SMALL = st.fixed_dictionaries(
+    {
+        "clients": st.integers(3, 12),
+        "dropout": st.sampled_from([0.0, 0.01, 0.1, 0.3, 0.5]),
+        "collusion": st.sampled_from([None, 0.0, 0.1, 0.34, 0.6]),
+        "guard": st.sampled_from(["curious", "active"]),
+        "reliability_bits": st.sampled_from([None, None, 1, 7, 20]),
+        "privacy_bits": st.sampled_from([None, 10, 40]),
+        "degree": st.sampled_from([None, None, 2, 4]),
+    }
+)
+
+
+def printed(text):
+    """What a text tells to say, one dict of arguments for each change, as somebody would type them."""
+    for advice in re.findall(r"what would work: ([^;]*)", text):
+        for change in re.split(r", (?=--)| or (?=--)", advice):
+            words, free, _ = change.partition("without --degree")
+            said = re.findall(r"--(\S+) (\S+)", words)
+            assert " ".join(f"--{name} {value}" for name, value in said) == words.strip()
+            typed = {name.replace("-", "_"): value for name, value in said}
+            numbers = {name: value if name == "graph" else json.loads(value) for name, value in typed.items()}
+            yield numbers | ({"degree": None} if free else {})
+
+
+@example({"clients": 3, "dropout": 0.1, "guard": "active"})
+@example({"clients": 3, "dropout": 0.1, "guard": "active", "reliability_bits": 20})
+@example({"clients": 12, "dropout": 0.1, "guard": "curious", "degree": 4})
+@example({"clients": 12, "dropout": 0.01, "guard": "active", "degree": 2})
+@settings(deadline=None, max_examples=150)
+@given(SMALL)
+def test_advice_to_small_federations_works_as_it_is_printed(demands):
+    if (demands.get("degree") or 0) >= demands["clients"]:
+        return
+    made, error = attempt(demands)
+    said = [str(error)] if made is None else made.notes
+    for change in (change for text in said for change in printed(text)):
+        # A note says what would reach the bits that have given way, an error what gives a plan at all.
+        whole = (
+            {"reliability_bits": 20} if made is not None and demands.get("reliability_bits") is None else {}
+        )
+        tried, refused = attempt({**demands, **whole, **change})
+        assert refused is None
+        assert tried.shortfalls == ()
 
 
 def attempt(demands):
@@ -81,10 +129,13 @@ def test_a_few_hospitals_get_the_complete_graph_and_a_note(clients, bits):
 
 
 def test_too_few_hospitals_are_told_how_many_it_takes():
-    with pytest.raises(ImpossiblePlan, match=r"what would work: --clients 35$") as caught:
+    """Four lose many rounds, and are enough; who asks for 20 bits is told what four have, too."""
+    with pytest.raises(ImpossiblePlan, match=r"what would work: --clients 4$") as caught:
         plan(3, 0.1, guard="active")
     (option,) = caught.value.options
     assert plan(**{"dropout": 0.1, "guard": "active", **option}).notes
+    with pytest.raises(ImpossiblePlan, match=r"--reliability-bits 1 --clients 4 or --clients 35$"):
+        plan(3, 0.1, guard="active", reliability_bits=20)
 
 
 def test_options_travel_with_the_error():

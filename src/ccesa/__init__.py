@@ -36,6 +36,7 @@ from ccesa.evidence import Evidence
 from ccesa.floor import Floor
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.identity import Admission, Identity, Member
+from ccesa.memory import FolderMemory, ProcessMemory
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.quantize import Quantizer
 from ccesa.thresholds import Fixed, Linear, Majority
@@ -78,6 +79,7 @@ __all__ = [
     "FaultyServer",
     "Fixed",
     "Floor",
+    "FolderMemory",
     "Harary",
     "Identity",
     "ImpossiblePlan",
@@ -90,6 +92,7 @@ __all__ = [
     "NoisyQuantizer",
     "OrderError",
     "OverlappingSums",
+    "ProcessMemory",
     "Quantizer",
     "RoundConfig",
     "RoundFailed",

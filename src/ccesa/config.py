@@ -208,6 +208,9 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
 
         Args:
             degree: How many neighbours the client has, or an array of such numbers.
+
+        Returns:
+            Whether it can, or an array that says so of each.
         """
         t, holders = self.threshold.of(degree), degree + 1
         shared = (t <= self.largest_threshold(degree)) & (holders < 2 * t)
@@ -221,6 +224,9 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
 
         Args:
             roster: The fewest with which a client starts; a charter says so.
+
+        Returns:
+            Their number; all clients, if no smaller one will do.
         """
         sizes = range(max(self.min_survivors, roster), self.clients)
         enough = (size for size in sizes if self.can_share(int(self.graph.mean_degree(size))))

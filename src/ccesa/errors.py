@@ -122,7 +122,7 @@ class ImpossiblePlan(ConfigError):
         message: The text of the error.
 
     Attributes:
-        options: Dicts of one argument of ``plan`` each, with a value that would do, all others as they were.
+        options: Dicts of arguments of ``plan``, mostly one each, with values that would do; others stay.
     """
 
     def __init__(self, message: str, options: Iterable[dict[str, Any]] = ()) -> None:
@@ -421,7 +421,7 @@ class CorruptSeeds(CorruptShares):
 class AttemptsSpent(RoundFailed):
     """Raised by ``SecureGrid`` when too few nodes may contribute to this task once more.
 
-    Nobody need be at fault: go on with another model, or let nodes allow more attempts.
+    Nobody need be at fault, and nodes keep to a model's first run: start from another model.
     """
 
 

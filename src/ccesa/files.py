@@ -10,6 +10,7 @@ import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from ccesa.errors import ConfigError
 
@@ -30,9 +31,18 @@ def write_new(path: Path | str, text: str, private: bool) -> None:
     The text is written beside and moved into place, so a full disk or a kill halfway leaves no file of that
     name, and one can try again. Raises ConfigError if something of that name, or no folder, is there.
     """
+    with new_file(path, private) as file:
+        file.write(text.encode())
+
+
+@contextlib.contextmanager
+def new_file(path: Path | str, private: bool) -> Iterator[IO[bytes]]:
+    """Let a file be written piece by piece; it has its name when all of it is there, as in ``write_new``."""
     path = Path(path)
     _check_place(path)
-    with _beside(path, text, 0o600 if private else 0o644) as written:
+    with _beside(path, 0o600 if private else 0o644) as file:
+        yield file
+        written = _synchronised(file)
         try:
             _move_to_new(written, path)
         except FileExistsError as error:
@@ -49,7 +59,9 @@ def replace(path: Path | str, text: str) -> None:
     path = Path(path)
     _check_place(path)
     there = path.is_file()
-    with _beside(path, text, 0o600 if there else 0o644) as written:
+    with _beside(path, 0o600 if there else 0o644) as file:
+        file.write(text.encode())
+        written = _synchronised(file)
         if there:
             written.chmod(stat.S_IMODE(path.stat().st_mode) & ~_OTHERS_WRITE)
         os.replace(written, path)
@@ -136,20 +148,26 @@ def _check_folders(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _beside(path: Path, text: str, mode: int) -> Iterator[Path]:
-    """Write the whole text to a file in the same folder, safe on the disk; it is gone afterwards."""
+def _beside(path: Path, mode: int) -> Iterator[IO[bytes]]:
+    """Open a new file in the same folder; it is gone afterwards."""
     beside = path.parent / f".ccesa-{secrets.token_hex(8)}"
     try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        yield beside
+        with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            yield file
     except OSError as error:
-        error.filename = str(path)  # the name that the caller knows
+        if error.errno is not None and error.filename in (None, str(beside)):
+            error.filename = str(path)  # the name that the caller knows
         raise
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _synchronised(file: IO[bytes]) -> Path:
+    """Close a file that is safe on the disk, and return where it is."""
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()
+    return Path(file.name)
 
 
 def _move_to_new(written: Path, path: Path) -> None:

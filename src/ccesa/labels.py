@@ -112,5 +112,9 @@ def _head(label: bytes, context: bytes) -> bytes:
 
 
 def digest(*parts: bytes) -> bytes:
-    """Return the SHA-256 of a frame."""
-    return hashlib.sha256(frame(*parts)).digest()
+    """Return the SHA-256 of a frame. Parts may be large: they are not copied."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(len(part).to_bytes(4, "little"))
+        found.update(part)
+    return found.digest()

@@ -68,7 +68,9 @@ class ArrayType:
 
     @classmethod
     def of(cls, value: Any) -> "ArrayType":
-        """Refuse what does not consist of real numbers in a regular shape."""
+        """Refuse what does not consist of real numbers in a regular shape, all of them to be seen."""
+        if is_masked(value):
+            raise VectorError("a mask, and what it hides would be summed as well: call filled(...) first")
         try:
             dtype = np.asarray(value).dtype
         except ValueError as error:
@@ -146,6 +148,13 @@ class Layout:
             )  # none: one empty row
         ]
         return arrays if self.names is None else dict(zip(self.names, arrays, strict=True))
+
+
+def is_masked(value: object) -> bool:
+    """Tell whether an array has a mask, or one in a list: numpy drops it, and what it hides would leave."""
+    if isinstance(value, list | tuple):
+        return any(map(is_masked, value))
+    return isinstance(value, np.ma.MaskedArray)
 
 
 def _is_tensor(value: object) -> bool:

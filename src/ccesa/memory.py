@@ -135,14 +135,7 @@ class FolderMemory:
         Raises:
             ConfigError: The folder cannot be read, or one of these entries says nothing.
         """
-        begin = f"{about}-{start.hex()}"
-        try:
-            names = os.listdir(self._folder)
-        except OSError as error:
-            raise ConfigError(
-                f"this site cannot read its memory in {self._folder}: {error.strerror}"
-            ) from error
-        return (self._read(name) for name in names if name.startswith(begin))
+        return map(self._read, self._names(f"{about}-{start.hex()}"))
 
     def __contains__(self, entry: Entry) -> bool:
         return os.path.lexists(self._path(entry))
@@ -153,11 +146,20 @@ class FolderMemory:
         Args:
             now: Seconds since 1970.
         """
-        for entry in [entry for about in (ROUND, STATE, MASK) for entry in self.entries(about)]:
-            path = self._path(entry)
-            with contextlib.suppress(FileNotFoundError):  # another process was faster
+        for name in [name for about in (ROUND, STATE, MASK) for name in self._names(f"{about}-")]:
+            with contextlib.suppress(
+                FileNotFoundError, ConfigError
+            ):  # another was faster; it is none of ours
+                path = self._path(self._read(name))
                 if now - path.lstat().st_mtime > _REMEMBERED:
                     path.unlink()
+
+    def _names(self, begin: str) -> list[str]:
+        try:
+            return [name for name in os.listdir(self._folder) if name.startswith(begin)]
+        except OSError as error:
+            why = f"this site cannot read its memory in {self._folder}: {error.strerror}"
+            raise ConfigError(why) from error
 
     def _path(self, entry: Entry) -> Path:
         return self._folder / f"{entry.about}-{entry.key.hex()}-{entry.number}"

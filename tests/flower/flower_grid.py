@@ -247,8 +247,9 @@ def model_in(message: Message) -> dict[str, np.ndarray]:
     return {name: array.numpy() for name, array in record.items()}
 
 
-def new_model(dtype=np.float32) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(5)
+def new_model(dtype=np.float32, seed: int = 5) -> dict[str, np.ndarray]:
+    """Nodes work on a model once: a second round needs another seed."""
+    rng = np.random.default_rng(seed)
     return {"w": rng.normal(size=(8, 4)).astype(dtype), "b": rng.normal(size=4).astype(dtype)}
 
 

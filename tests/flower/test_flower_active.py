@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import strategy as flower
 
 from ccesa.charter import Charter, Learning
-from ccesa.errors import ConfigError
+from ccesa.errors import AttemptsSpent, ConfigError
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both import envelope
 from ccesa.flower.both.terms import Terms
@@ -50,10 +50,10 @@ def enrolled(tmp_path):
 def test_active_rounds_over_some_of_the_members(enrolled):
     charter, configs = enrolled
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
-    secure, model = SecureGrid(grid, charter=charter), new_model()
-    for _ in range(2):
+    secure = SecureGrid(grid, charter=charter)
+    for model in (new_model(), new_model(seed=6)):
         (reply,) = secure.send_and_receive(messages(grid, model))
-        assert_mean(reply, number(NODES))
+        assert_mean(reply, number(NODES), model)
     every = ["advertise", "share", "mask", "confirm", "unmask"]
     assert grid.steps(1001) == ["introduce", *every, *every[:2], "accept", *every[2:]]
 
@@ -220,11 +220,12 @@ def test_fewer_nodes_than_the_least_roster_are_a_lost_round(tmp_path, said):
 
 def test_arrays_of_whole_numbers_that_are_no_counters_of_the_charter(tmp_path, said):
     """They are clipped like all others, and the server's log says so, once."""
-    model = {**new_model(), "batches": np.array(3, np.int64), "batches-too": np.array(3, np.int64)}
     charter, configs = enrol(tmp_path, NODES, learning=Learning(counters=("batches",)))
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
     secure = SecureGrid(grid, charter=charter)
-    for _ in range(2):
+    for seed in range(2):
+        counters = {"batches": np.array(3, np.int64), "batches-too": np.array(3, np.int64)}
+        model = new_model(seed=seed) | counters
         (reply,) = secure.send_and_receive(messages(grid, model))
         found = model_in(reply)
         assert abs(found["batches"] - mean(model, number(NODES))["batches"]) <= secure.error_bound
@@ -311,8 +312,8 @@ def test_a_node_without_a_charter_refuses_rounds_under_one(enrolled, said):
     secure = SecureGrid(grid, charter=charter)
     list(secure.send_and_receive(messages(grid, new_model())))
     grid.contexts[1002].node_config = {}
-    (reply,) = secure.send_and_receive(messages(grid, new_model()))
-    assert_mean(reply, [node for node in number(NODES) if node != 1002])
+    (reply,) = secure.send_and_receive(messages(grid, new_model(seed=6)))
+    assert_mean(reply, [node for node in number(NODES) if node != 1002], new_model(seed=6))
     assert any("step advertise refused: a configuration under a charter" in line for line in said)
 
 
@@ -371,20 +372,21 @@ def test_what_a_charter_leaves_to_its_sites(enrolled, tmp_path):
     configs[1003] |= {"ccesa-threads": 1}
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
     assert_mean(one_round(grid, charter=charter), number(NODES))
-    assert len(list((tmp_path / "memory").glob("task-*"))) == 1
+    assert len(list((tmp_path / "memory").glob("vector-*"))) == 1
 
 
-@pytest.mark.parametrize("attempts", [1, 3])
-def test_a_node_contributes_to_a_model_as_often_as_the_charter_says(attempts, tmp_path, said):
-    charter, configs = enrol(tmp_path, NODES, attempts=attempts)
+@pytest.mark.parametrize("releases", [1, 2])
+def test_a_node_releases_shares_for_a_model_as_often_as_the_charter_says(releases, tmp_path, said):
+    charter, configs = enrol(tmp_path, NODES, attempts=3, releases=releases)
     app = make_app()
     grid = MemoryGrid(app, NODES, node_configs=configs)
     secure = SecureGrid(grid, charter=charter)
-    for _ in range(attempts):
-        assert list(secure.send_and_receive(messages(grid, new_model(), "evaluate")))
-    assert list(secure.send_and_receive(messages(grid, new_model(), "evaluate"))) == []
-    assert app.calls.count(("evaluate", 1001)) == attempts
-    assert any(f"to this task {attempts} time(s)" in line for line in said)
+    for _ in range(releases):
+        assert_mean(next(iter(secure.send_and_receive(messages(grid, new_model())))), number(NODES))
+    with pytest.raises(AttemptsSpent, match="until it has released shares for it"):
+        secure.send_and_receive(messages(grid, new_model()))
+    assert app.calls.count(("train", 1001)) == releases
+    assert any(f"released its shares for this task {releases} time(s)" in line for line in said)
 
 
 def test_nodes_without_a_proper_identity_take_no_part(enrolled, tmp_path, said):
@@ -443,8 +445,8 @@ def test_a_node_that_gets_another_charter_within_a_training_refuses_the_old_one(
     secure.send_and_receive(messages(grid, new_model()))
     newer = with_charter(configs, 1002, msgspec.structs.replace(charter, serial=2), tmp_path / "newer.toml")
     grid.contexts[1002].node_config = newer[1002]
-    (reply,) = secure.send_and_receive(messages(grid, new_model()))
-    assert_mean(reply, [node for node in number(NODES) if node != 1002])
+    (reply,) = secure.send_and_receive(messages(grid, new_model(seed=6)))
+    assert_mean(reply, [node for node in number(NODES) if node != 1002], new_model(seed=6))
     assert any("the round is for another charter" in line for line in said)
 
 
@@ -452,14 +454,14 @@ def test_a_node_that_was_started_anew_keeps_its_place(enrolled):
     """Flower gives it another number; the identity is the same."""
     charter, configs = enrolled
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
-    secure, model = SecureGrid(grid, charter=charter), new_model()
-    list(secure.send_and_receive(messages(grid, model)))
+    secure, model = SecureGrid(grid, charter=charter), new_model(seed=6)
+    list(secure.send_and_receive(messages(grid, new_model())))
     gone = grid.contexts.pop(1003)
     grid.contexts[2003] = Context(
         run_id=1, node_id=2003, node_config=gone.node_config, state=RecordDict(), run_config={}
     )
     (reply,) = secure.send_and_receive(messages(grid, model))
-    assert_mean(reply, grid.get_node_ids())
+    assert_mean(reply, grid.get_node_ids(), model)
 
 
 def test_terms_of_a_charter(enrolled):

@@ -66,5 +66,5 @@ def test_a_node_dies_in_an_active_round_over_tls(tmp_path, step):
     np.testing.assert_allclose(found["w"], mean_of(survivors, change), rtol=0, atol=1e-5)
     assert any(f"{len(survivors)} of 6 nodes in the sum" in line for line in found["said"])
     assert found["metrics"]["1"]["site"] == pytest.approx(mean_of(survivors, float), abs=1e-5)
-    remembered = [len(list(folder.glob("task-*"))) for folder in (tmp_path / "home" / "ccesa").iterdir()]
+    remembered = [len(list(folder.glob("vector-*"))) for folder in (tmp_path / "home" / "ccesa").iterdir()]
     assert sorted(remembered) == [0 if step == "mask" else 1, 1, 1, 1, 1, 1]

@@ -1,7 +1,6 @@
 """What a node remembers, and what it drops: keys go early, and nothing happens twice."""
 
 import os
-import threading
 from pathlib import Path
 
 import msgspec
@@ -9,12 +8,11 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.common.serde import context_from_proto, context_to_proto
-from flwr.serverapp import strategy as flower
 from flwr.supercore.task_identity import TaskIdentity
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.errors import AttemptsSpent, ConfigError, TaskSpent, UsageError
+from ccesa.errors import AttemptsSpent, ConfigError, UsageError
 from ccesa.flower import SecureGrid
 from ccesa.flower.both import envelope
 from ccesa.flower.node import memory
@@ -22,8 +20,7 @@ from ccesa.flower.node import mod as node_side
 from ccesa.flower.node.memory import StateMemory
 from ccesa.flower.node.suspended import SuspendedClient, SuspendedClients
 from ccesa.flower.server import running
-from ccesa.memory import MASK, ROUND, STATE, TASK, Entry, FolderMemory, TaskCounts, UsedOnce
-from ccesa.protocol.spending import Spending
+from ccesa.memory import MASK, RELEASE, ROUND, STATE, TASK, VECTOR, Entry, FolderMemory, UsedOnce
 from flower_grid import (
     ERROR,
     SILENT,
@@ -37,7 +34,7 @@ from flower_grid import (
     new_model,
     number,
 )
-from flower_rounds import NODES, STEPS, assert_mean, enrol, envelope_of, one_round
+from flower_rounds import NODES, STEPS, assert_mean, enrol, envelope_of, messages, one_round
 
 KEY, OTHER, THIRD = bytes(32), b"\1" * 32, b"\2" * 32
 
@@ -75,14 +72,17 @@ def test_an_entry_is_made_once(kept):
         Entry(ROUND, KEY),
         Entry(STATE, KEY),
         Entry(ROUND, OTHER),
-        Entry(TASK, KEY),
-        Entry(TASK, KEY, 2),
+        Entry(VECTOR, KEY + OTHER),
+        Entry(VECTOR, KEY + OTHER, 2),
+        Entry(RELEASE, KEY + OTHER, 2),
+        Entry(VECTOR, THIRD + OTHER),
     ):
         assert mark not in kept
         assert kept.add(mark)
         assert mark in kept
         assert not kept.add(mark)
-    assert set(kept.entries(TASK)) == {Entry(TASK, KEY), Entry(TASK, KEY, 2)}
+    assert set(kept.entries(VECTOR, KEY)) == {Entry(VECTOR, KEY + OTHER, number) for number in (1, 2)}
+    assert {entry.key for entry in kept.entries(VECTOR)} == {KEY + OTHER, THIRD + OTHER}
     assert set(kept.entries(ROUND)) == {Entry(ROUND, KEY), Entry(ROUND, OTHER)}
 
 
@@ -97,65 +97,6 @@ def test_used_is_used(kept):
         seen.discard(KEY)
 
 
-def test_contributions_are_counted(kept):
-    counts = TaskCounts(kept)
-    assert (dict(counts), len(counts)) == ({}, 0)
-    spend = Spending(counts, 2)
-    for count in (1, 2):
-        spend.check(OTHER)
-        spend(OTHER)
-        assert dict(counts) == {OTHER: count}
-    for refused in (spend.check, spend):
-        with pytest.raises(TaskSpent, match=r"contributed to this task 2 time\(s\), as often as it may"):
-            refused(OTHER)
-    Spending(counts, 1)(THIRD)
-    assert dict(counts) == {OTHER: 2, THIRD: 1}
-
-
-def test_counts_go_up_one_by_one(kept):
-    counts = TaskCounts(kept)
-    with pytest.raises(UsageError, match="one by one"):
-        counts[KEY] = 2
-    counts[KEY] = 1
-    counts[KEY] = 2
-    for count in (1, 2):
-        with pytest.raises(ConfigError, match="another process of this site was first"):
-            counts[KEY] = count
-    with pytest.raises(UsageError, match="stays contributed"):
-        del counts[KEY]
-    assert counts[KEY] == 2
-
-
-def test_of_many_at_once_only_as_many_contribute_as_may(tmp_path):
-    """Processes of several runs on one node; threads stand for them, each with its own object."""
-    start, done = threading.Barrier(8), []
-
-    def contribute() -> None:
-        spend = Spending(TaskCounts(FolderMemory(tmp_path)), 3)
-        start.wait()
-        try:
-            spend(OTHER)
-        except TaskSpent:
-            return
-        done.append(1)
-
-    every = [threading.Thread(target=contribute) for _ in range(8)]
-    for one in every:
-        one.start()
-    for one in every:
-        one.join()
-    assert len(done) == 3
-
-
-def test_two_processes_do_not_make_the_same_contribution(tmp_path):
-    """Both have read that there is none; another process has another lock."""
-    counts = [TaskCounts(FolderMemory(tmp_path)) for _ in range(2)]
-    assert [one.get(KEY, 0) for one in counts] == [0, 0]
-    counts[0][KEY] = 1
-    with pytest.raises(ConfigError, match="another process of this site was first"):
-        counts[1][KEY] = 1
-
-
 def test_entries_in_a_folder_are_there_for_the_next_process(tmp_path):
     FolderMemory(tmp_path / "deep" / "down").add(Entry(ROUND, KEY))
     again = FolderMemory(tmp_path / "deep" / "down")
@@ -164,18 +105,23 @@ def test_entries_in_a_folder_are_there_for_the_next_process(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["round-", "round-xyz-1", "round--", f"round-{KEY.hex()}-one", "other"])
-def test_other_files_in_the_folder_do_no_harm(name, tmp_path):
+def test_a_name_that_nobody_can_read_is_refused(name, tmp_path):
+    """Nobody knows what it forbids; a file of another kind does no harm."""
     (tmp_path / name).write_text("?")
     kept = FolderMemory(tmp_path)
-    assert list(kept.entries(ROUND)) == []
     assert kept.add(Entry(ROUND, KEY))
-    kept.sweep(1e12)
+    if name == "other":
+        assert list(kept.entries(ROUND)) == [Entry(ROUND, KEY)]
+        kept.sweep(1e12)
+    else:
+        with pytest.raises(ConfigError, match="nobody knows what it forbids"):
+            list(kept.entries(ROUND))
     assert (tmp_path / name).exists()
 
 
 def test_a_folder_forgets_rounds_after_a_month_and_tasks_never(tmp_path):
     kept = FolderMemory(tmp_path)
-    for kind in (ROUND, STATE, MASK, TASK):
+    for kind in (ROUND, STATE, MASK, VECTOR, RELEASE, TASK):
         kept.add(Entry(kind, KEY))
         kept.add(Entry(kind, OTHER))
         os.utime(tmp_path / f"{kind}-{KEY.hex()}-1", (0, 0))
@@ -183,17 +129,18 @@ def test_a_folder_forgets_rounds_after_a_month_and_tasks_never(tmp_path):
     kept.sweep(30 * 86400 + 1)
     for kind in (ROUND, STATE, MASK):
         assert set(kept.entries(kind)) == {Entry(kind, OTHER)}
-    assert set(kept.entries(TASK)) == {Entry(TASK, KEY), Entry(TASK, OTHER)}
+    for kind in (VECTOR, RELEASE, TASK):
+        assert set(kept.entries(kind)) == {Entry(kind, KEY), Entry(kind, OTHER)}
 
 
 def test_a_state_keeps_a_bounded_number_of_entries(monkeypatch):
     monkeypatch.setitem(memory._MOST, ROUND, 3)
     kept = StateMemory(new_context(1, {}))
-    kept.add(Entry(TASK, KEY))
+    kept.add(Entry(VECTOR, KEY))
     for place in range(5):
         kept.add(Entry(ROUND, bytes([place]) * 32))
     assert [mark.key[0] for mark in kept.entries(ROUND)] == [2, 3, 4]
-    assert Entry(TASK, KEY) in kept
+    assert Entry(VECTOR, KEY) in kept
 
 
 DAMAGED = [
@@ -267,7 +214,7 @@ def test_a_node_of_its_own_remembers_in_the_folder_of_flower(own_process):
     (folder,) = (own_process / "ccesa").iterdir()
     assert folder.name == "1002"
     kinds = sorted(path.name.split("-")[0] for path in folder.iterdir())
-    assert kinds == ["mask", "round", "state", "state", "state", "task"]
+    assert kinds == ["mask", "release", "round", "state", "state", "state", "vector"]
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
@@ -348,44 +295,54 @@ def or_spent(grid, model=None, **options) -> Message | None:
         return None
 
 
-def rounds_until_spent(grid, model=None, kind: str = "train") -> int:
-    """How many rounds bring a reply; then all nodes say the same."""
-    for done in range(20):
-        grid.passed.clear()
-        if or_spent(grid, model, kind=kind) is None:
-            assert [one.error.code for one in grid.replies("mask")] == [envelope.SPENT] * NODES
-            assert {one.error.reason for one in grid.replies("mask")} == {
-                "this node has contributed to this model as often as it may"
-            }
-            return done
-    raise AssertionError("never")
+def says_spent(grid, model=None, **options) -> bool:
+    """Whether a further round over this model brings nothing because all nodes refuse it."""
+    grid.passed.clear()
+    assert or_spent(grid, model, **options) is None
+    replies = grid.replies("mask")
+    spent = {(envelope.SPENT, "this node contributes to this model no more")}
+    return len(replies) == NODES and {(one.error.code, one.error.reason) for one in replies} == spent
 
 
-@pytest.mark.parametrize("attempts", [None, 1, 3])
-def test_a_node_contributes_to_a_model_as_often_as_it_allows(attempts, said):
-    app = make_app()
-    own = {"ccesa-attempts": attempts} if attempts else {}
-    grid = MemoryGrid(app, NODES, node_configs=all_say(NODES, own))
-    expected = attempts or 2
-    assert rounds_until_spent(grid) == expected
-    assert app.calls.count(("train", 1001)) == expected  # it does not train for nothing
-    assert any(f"to this task {expected} time(s), as often as it may" in line for line in said)
-    assert any("ccesa-attempts" in line for line in said)
-
-
-def test_evaluations_and_other_models_are_counted_apart():
-    grid, other = MemoryGrid(make_app(), NODES), new_model()
+@pytest.mark.parametrize("kind", ["train", "evaluate"])
+def test_a_node_that_has_released_shares_for_a_model_works_on_it_no_more(kind, said):
+    app, other = make_app(), new_model()
+    grid = MemoryGrid(app, NODES)
+    assert one_round(grid, kind=kind) is not None
+    assert says_spent(grid, kind=kind)
+    assert app.calls.count((kind, 1001)) == 1  # it does not train for nothing
+    assert any("released its shares for this task 1 time(s)" in line for line in said)
+    assert any("ccesa-attempts and ccesa-releases" in line for line in said)
     other["w"][0, 0] += 1e-3
-    assert [rounds_until_spent(grid), rounds_until_spent(grid, kind="evaluate")] == [2, 2]
-    assert rounds_until_spent(grid, other) == 2
+    assert one_round(grid, other, kind=kind) is not None
+    assert one_round(grid, kind="evaluate" if kind == "train" else "train") is not None
+
+
+@pytest.mark.parametrize(("attempts", "releases"), [(2, 2), (3, 2), (1, 1)])
+def test_a_node_contributes_to_a_model_as_often_as_it_allows(attempts, releases, said):
+    """In one series: a server that begins another one gets nothing at all."""
+    own = {"ccesa-attempts": attempts, "ccesa-releases": releases}
+    app = make_app()
+    grid = MemoryGrid(app, NODES, node_configs=all_say(NODES, own))
+    secure = SecureGrid(grid)
+    for _ in range(releases):
+        assert len(secure.send_and_receive(messages(grid, new_model()))) == 1
+    with pytest.raises(AttemptsSpent, match="may not contribute to this task again"):
+        secure.send_and_receive(messages(grid, new_model()))
+    assert app.calls.count(("train", 1001)) == releases
+    assert one_round(grid, new_model(seed=6)) is not None
+    said.clear()
+    assert says_spent(grid, new_model(seed=6))
+    if releases > 1:
+        assert any("contributed to this task in another series, and stays with it" in line for line in said)
 
 
 def test_no_setting_makes_another_model_of_it():
     grid = MemoryGrid(make_app(), NODES)
-    for number_, options in enumerate([{}, {"clip": 1.9999}, {"metric_clip": 2e6}, {"metric_slots": 8}]):
-        content = {"arrays": as_record(new_model()), "config": ConfigRecord({"server-round": number_})}
+    for place, options in enumerate([{}, {"clip": 1.9999}, {"metric_clip": 2e6}, {"metric_slots": 8}]):
+        content = {"arrays": as_record(new_model()), "config": ConfigRecord({"server-round": place})}
         some = [Message(RecordDict(content), node, "train") for node in grid.get_node_ids()]
-        if number_ < 2:
+        if place == 0:
             assert len(list(SecureGrid(grid, **options).send_and_receive(some))) == 1
         else:
             with pytest.raises(AttemptsSpent):
@@ -393,8 +350,8 @@ def test_no_setting_makes_another_model_of_it():
 
 
 def test_contributions_are_remembered_in_the_next_run(tmp_path):
-    for expected in (2, 0):
-        assert rounds_until_spent(MemoryGrid(make_app(), NODES, node_configs=remember(tmp_path))) == expected
+    assert one_round(MemoryGrid(make_app(), NODES, node_configs=remember(tmp_path))) is not None
+    assert says_spent(MemoryGrid(make_app(), NODES, node_configs=remember(tmp_path)))
 
 
 def test_a_round_that_is_lost_before_the_vectors_leave_costs_nothing(said):
@@ -402,15 +359,15 @@ def test_a_round_that_is_lost_before_the_vectors_leave_costs_nothing(said):
     grid.faults = lambda step, node, count: ERROR if step == "share" and count < 5 and node > 1002 else None
     for _ in range(5):
         assert one_round(grid) is None
-    assert rounds_until_spent(grid) == 2
+    assert_mean(one_round(grid), number(NODES))
 
 
 def test_a_vector_that_has_left_is_counted_whatever_becomes_of_it(said):
     """The server may have it, even if the node never hears so."""
-    grid = MemoryGrid(make_app(), NODES, faults=lose(SILENT, "mask", *number(NODES), times=(0, 1)))
-    for _ in range(2):
-        assert one_round(grid, step_timeout=0.3) is None
-    assert rounds_until_spent(grid) == 0
+    grid = MemoryGrid(make_app(), NODES, faults=lose(SILENT, "mask", *number(NODES), times=(0,)))
+    assert one_round(grid, step_timeout=0.3) is None
+    assert says_spent(grid)
+    assert any("in another series, and stays with it" in line for line in said)
 
 
 def test_training_counts_where_the_app_failed(said):
@@ -420,18 +377,8 @@ def test_training_counts_where_the_app_failed(said):
         raise ValueError
 
     grid = MemoryGrid(make_app(train), NODES)
-    assert [or_spent(grid) for _ in range(3)] == [None] * 3
-    assert [one.has_error() for one in grid.replies("mask")] == [False] * 2 * NODES + [True] * NODES
-
-
-def test_training_goes_on_where_a_round_is_repeated(said):
-    """A lost round leaves the model as it is, and it is trained once more."""
-    grid = MemoryGrid(make_app(), NODES)
-    grid.faults = lambda step, node, count: ERROR if (step, count) == ("unmask", 1) and node > 1002 else None
-    result = flower.FedAvg(fraction_evaluate=0.0).start(
-        grid=SecureGrid(grid), initial_arrays=as_record(new_model()), num_rounds=4
-    )
-    assert set(result.train_metrics_clientapp) == {1, 3, 4}
+    assert [or_spent(grid) for _ in range(2)] == [None] * 2
+    assert [one.has_error() for one in grid.replies("mask")] == [False] * NODES + [True] * NODES
 
 
 # Keys leave
@@ -578,5 +525,5 @@ def test_a_damaged_client_costs_its_round_and_no_other(said):
 
     grid.faults = damage
     assert_mean(one_round(grid), [node for node in number(NODES) if node != 1003])
-    assert_mean(one_round(grid), number(NODES))
+    assert_mean(one_round(grid, new_model(seed=6)), number(NODES), new_model(seed=6))
     np.testing.assert_equal(holders(grid), [])

@@ -113,8 +113,9 @@ def test_evaluations_do_not_pass_in_clear_either():
 
 
 def test_two_rounds_over_the_same_model_that_differ_by_one_node_give_it_away():
-    """No masks help against this, and docs/flower.md says so. Once there is noise, this fails."""
-    grid = MemoryGrid(make_app(), NODES)
+    """No masks help against this, and docs/flower.md says so: nodes that allow it are given away."""
+    allow = {"ccesa-attempts": 2, "ccesa-releases": 2}
+    grid = MemoryGrid(make_app(), NODES, node_configs=all_say(NODES, allow))
     secure, model = SecureGrid(grid), new_model()
     totals, weights, losses = [], [], []
     for some in (messages(grid, model), messages(grid, model)[:-1]):

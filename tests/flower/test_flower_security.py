@@ -16,9 +16,23 @@ from ccesa.flower.both import envelope
 from ccesa.flower.both.terms import Terms
 from ccesa.flower.node import reply as node_reply
 from ccesa.flower.node.mod import _Node
+from ccesa.flower.node.suspended import SuspendedClient, SuspendedClients
+from ccesa.flower.server import running
+from ccesa.flower.server.attempts import Attempts
 from ccesa.flower.server.rounds import CharteredRounds
 from ccesa.protocol.spending import Spending
-from flower_grid import MemoryGrid, make_app, model_in, new_model, number, probing, trained, weight_of
+from flower_grid import (
+    DROP,
+    MemoryGrid,
+    lose,
+    make_app,
+    model_in,
+    new_model,
+    number,
+    probing,
+    trained,
+    weight_of,
+)
 from flower_rounds import NODES, assert_mean, enrol, messages, one_round
 
 VICTIM = 1003
@@ -119,7 +133,8 @@ def test_s30_without_the_charter_on_the_nodes_it_gets_what_it_wants(name, tmp_pa
     lie, gained = LIES[name]
     charter, configs = enrol(tmp_path, NODES)
     grid = MemoryGrid(make_app(peculiar), NODES, node_configs=configs)
-    assert not gained(one_round(grid, charter=charter))  # honest rounds do not have it
+    honest = one_round(grid, new_model(seed=6), charter=charter)
+    assert not gained(honest)  # honest rounds do not have it
     believing(monkeypatch, lie)
     assert gained(lied_to(grid, charter, lie))
 
@@ -243,21 +258,53 @@ def with_and_without(secure, grid) -> dict[str, np.ndarray]:
     return {name: (full[name] - rest[name]) / (most - least) for name in full}
 
 
-@pytest.mark.parametrize("attempts", [1, 2, 3])
-def test_s33_rounds_over_one_model_end_after_the_attempts_of_the_charter(attempts, tmp_path):
+def forgetful(monkeypatch) -> None:
+    """Nodes without the defence."""
+    monkeypatch.setattr(Spending, "_check_task", lambda self, memory, name, own=0: None)
+    for check in ("check_latest", "release"):
+        monkeypatch.setattr(Spending, check, lambda self, name: None)
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_s33_no_second_sum_over_one_model(attempts, tmp_path):
     charter, configs = enrol(tmp_path, NODES, attempts=attempts)
     app = make_app()
     grid = MemoryGrid(app, NODES, node_configs=configs)
-    secure = SecureGrid(grid, charter=charter)
-    for before in range(attempts - 1):
-        total_of(secure, messages(grid, new_model()), 10 + before)
     with pytest.raises(AttemptsSpent, match="may not contribute to this task again"):
-        with_and_without(secure, grid)
-    assert app.calls.count(("train", 1001)) == attempts
+        with_and_without(SecureGrid(grid, charter=charter), grid)
+    with pytest.raises(AttemptsSpent):  # in a series that begins anew
+        one_round(grid, charter=charter)
+    assert app.calls.count(("train", 1001)) == 1
 
 
-def test_s33_a_node_that_does_not_count_is_the_difference(tmp_path, monkeypatch):
-    monkeypatch.setattr(Spending, "check", lambda self, task: None)
+def test_s33_a_node_that_does_not_remember_is_the_difference(tmp_path, monkeypatch):
+    forgetful(monkeypatch)
     charter, configs = enrol(tmp_path, NODES, attempts=1)
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
     assert is_victims(with_and_without(SecureGrid(grid, charter=charter), grid))
+
+
+@pytest.mark.parametrize("defended", [True, False])
+def test_s33_a_round_that_was_kept_back_is_over_when_another_follows(defended, monkeypatch):
+    """All have sent vectors, and are asked for their shares when there is a sum without the victim."""
+    if not defended:
+        forgetful(monkeypatch)
+        monkeypatch.setattr(SuspendedClients, "take", taken_alone)
+    monkeypatch.setattr(running, "forget", lambda *arguments, wait: None)
+    monkeypatch.setattr(Attempts, "_close", lambda self: None)  # the liar does not step aside
+    grid = MemoryGrid(make_app(), NODES, faults=lose(DROP, "unmask", *number(NODES)))
+    secure, every = SecureGrid(grid, step_timeout=1.0), messages(grid, new_model())
+    assert not secure.send_and_receive(every)
+    held = [one.message for one in grid.passed if one.to_node and one.step == "unmask"]
+    total_of(secure, [one for one in every if one.metadata.dst_node_id != VICTIM], 2)
+    late = [grid._work(one, one.metadata.dst_node_id) for one in held]
+    refused = {one.metadata.dst_node_id for one, reply in zip(held, late, strict=True) if reply.has_error()}
+    assert refused == ({*OTHERS} if defended else set())
+
+
+def taken_alone(self, config: bytes) -> SuspendedClient | None:
+    """Older rounds stay."""
+    ours, others = self._every()
+    found = next((one for one in ours if one.config == config), None)
+    self._store([one for one in ours if one is not found], others)
+    return found

@@ -76,10 +76,11 @@ def trained_by(*rounds, model=None) -> dict[str, np.ndarray]:
     return found
 
 
-def assert_trained(result, *rounds) -> None:
+def assert_trained(result, *rounds, aside: int = 0) -> None:
+    """``aside`` is how often a lost round lets the training step aside, each time by a thousandth at most."""
     expected = trained_by(*rounds)
     for name, value in as_model(result.arrays).items():
-        np.testing.assert_allclose(value, expected[name], rtol=0, atol=2e-5)
+        np.testing.assert_allclose(value, expected[name], rtol=0, atol=2e-5 + aside * 4e-3)
 
 
 def holding(grid) -> list[int]:
@@ -340,21 +341,22 @@ def failing(*times: int) -> ClientApp:
 
 
 def test_a_retry_is_the_next_round_of_the_series(said):
-    """The vectors of the second round have left, and count as one attempt. The retry was set up before."""
+    """The second round is lost when its shares are there. The retry, of a model aside, was set up before."""
     grid = MemoryGrid(failing(1), NODES)
-    assert_trained(start(grid, 5, retries=1), *[number(NODES)] * 5)
+    assert_trained(start(grid, 5, retries=1), *[number(NODES)] * 5, aside=1)
     assert len(logged(said, "a round is lost, and repeated")) == 1
     assert grid.steps(1001) == FIRST + NEXT * 4 + ["advertise", "share", "mask", "unmask"]
     masked = asked_for(grid, m.MaskRequest)
     assert len({one.context for one in masked}) == len(masked) == 5
-    assert masked[1].task == masked[2].task
+    assert masked[1].task != masked[2].task
+    assert len(logged(said, "a small random step aside")) == 1
     assert holding(grid) == []
 
 
 def test_retries_use_up_a_series_and_another_one_takes_its_place(said):
     """Two rounds of a series of five are retries, so that two are missing."""
     grid = MemoryGrid(failing(0, 2), NODES)
-    assert_trained(start(grid, 5, retries=1), *[number(NODES)] * 5)
+    assert_trained(start(grid, 5, retries=1), *[number(NODES)] * 5, aside=2)
     assert grid.steps(1001) == FIRST + NEXT * 4 + FIRST + NEXT
     assert holding(grid) == []
 
@@ -362,7 +364,7 @@ def test_retries_use_up_a_series_and_another_one_takes_its_place(said):
 def test_a_retry_where_most_have_missed_the_set_up_of_the_next_round(said):
     """No round of the series is left then, and the retry is a single one."""
     grid = MemoryGrid(make_app(), NODES, faults=lose(ERROR, "unmask", *but(1001, 1002), times=(1,)))
-    assert_trained(start(grid, 4, retries=1), *[number(NODES)] * 4)
+    assert_trained(start(grid, 4, retries=1), *[number(NODES)] * 4, aside=1)
     assert len(logged(said, "is lost while it is set up")) == 2
     assert holding(grid) == []
 
@@ -379,8 +381,8 @@ def test_nodes_that_are_spent_say_so_within_a_series():
     with pytest.raises(AttemptsSpent, match=r"6 nodes \(1001, .*may not contribute to this task again"):
         start(grid, 5, Stuck())
     codes = [one.content["ccesa"].get("code", 0) for one in grid.replies("mask")]
-    assert codes == [0] * 2 * NODES + [SPENT] * NODES
-    assert app.calls.count(("train", 1001)) == 2
+    assert codes == [0] * NODES + [SPENT] * NODES
+    assert app.calls.count(("train", 1001)) == 1
     assert holding(grid) == []
 
 
@@ -486,22 +488,66 @@ def test_a_state_that_comes_back_is_not_gone_on_from(place, tmp_path, said):
 
 
 def test_a_round_is_trained_for_once_whatever_the_state_says(tmp_path, monkeypatch, said):
-    """Were a state resumed twice, the name of the round would still be taken."""
+    """Were a state resumed twice, the round would still be known as one that a vector has left in."""
     monkeypatch.setattr("ccesa.protocol.suspended.check_first_use", lambda data, resumed: None)
     app = make_app()
     grid = MemoryGrid(app, NODES, node_configs=remember(tmp_path))
 
-    def twice(step: str, node: int, count: int) -> None:
+    def again(step: str, node: int, count: int) -> None:
         if (step, node, count) == ("mask", 1004, 1):
-            sent = [one.message for one in grid.passed if one.to_node and one.node == 1004][-1]
-            before = context_to_proto(grid.contexts[1004])
-            grid._work(Message(RecordDict(dict(sent.content)), metadata=sent.metadata), 1004)
-            grid.contexts[1004] = context_from_proto(before)
+            in_another_process(grid, context_to_proto(grid.contexts[1004]))
 
-    grid.faults = twice
+    grid.faults = again
     assert_trained(start(grid, 2), number(NODES), but(1004))
     assert app.calls.count(("train", 1004)) == 2
-    assert len(logged(said, "another process of this site was first to use this mask")) == 1
+    assert len(logged(said, "another process of this client has sent its vector of this round")) == 1
+
+
+def in_another_process(grid, state: ContextProto, node: int = 1004) -> Message:
+    """What a second process of this node makes of its last message, with such a state."""
+    sent = [one.message for one in grid.passed if one.to_node and one.node == node][-1]
+    own, grid.contexts[node] = grid.contexts[node], context_from_proto(state)
+    reply = grid._work(Message(RecordDict(dict(sent.content)), metadata=sent.metadata), node)
+    grid.contexts[node] = own
+    return reply
+
+
+def has_vector(reply: Message) -> bool:
+    """Whether a masked vector is in a node's answer to an exchange."""
+    if reply.has_error():
+        return False
+    answers = of_series.unpack(reply.content["ccesa"]["reply"])
+    return any(isinstance(m.decode(one, len(one)), m.MaskReply) for one in answers)
+
+
+@pytest.mark.parametrize("with_memory", [True, False])
+def test_two_processes_of_a_node_send_one_vector(with_memory, tmp_path, monkeypatch, said):
+    """Both train at once, with the same keys: the difference of their vectors is that of what is in them.
+
+    A memory that is copied with the state of a node does not keep the second one back.
+    """
+    monkeypatch.setattr("ccesa.protocol.suspended.check_first_use", lambda data, resumed: None)
+    states, second = [], []
+
+    def train(node, model):
+        if node == 1004 and states and not second:
+            second.append(None)  # it is at work, and trains as well
+            second[0] = in_another_process(grid, states[0])
+        return trained(node, model)
+
+    def keep(step: str, node: int, count: int) -> None:
+        if (step, node, count) == ("mask", 1004, 1):
+            states.append(context_to_proto(grid.contexts[1004]))
+
+    app = make_app(train)
+    grid = MemoryGrid(app, NODES, faults=keep, node_configs=remember(tmp_path) if with_memory else {})
+    start(grid, 2)
+    first = [
+        one.message for one in grid.passed if one.node == 1004 and not one.to_node and one.step == "mask"
+    ]
+    assert [has_vector(reply) for reply in (first[-1], *second)] == [not with_memory, True]
+    assert len(logged(said, "another process of this client has sent its vector")) == with_memory
+    assert app.calls.count(("train", 1004)) == 3
 
 
 def killed_while_training(context: bytes, message: bytes, calls: str) -> None:
@@ -596,8 +642,8 @@ def test_keys_of_a_series_that_does_not_go_on_leave_after_a_time(monkeypatch):
 
     grid = MemoryGrid(make_app(), NODES, node_configs={1001: {"ccesa-forget-after": 100.0}})
     secure = SecureGrid(grid)
-    for _ in range(2):
-        list(secure.send_and_receive(messages(grid, new_model())))
+    for seed in range(2):
+        list(secure.send_and_receive(messages(grid, new_model(seed=seed))))
     assert holding(grid) == list(number(NODES))
     real = node_side.time.time()
 

@@ -38,6 +38,9 @@ class SeriesDesk:
         self.ended: list[Ended] = []
         self.answered: dict[int, bytes] = {}
         self.heard: list[int] = []
+        self.aside: set[int] = set()
+        #: Series and exchange that clients have said they know.
+        self.known: list[tuple[int, int]] = []
         self.away = False
         #: Given, it is what every reply gets; a function of client and reply.
         self.taking = None
@@ -121,8 +124,12 @@ class SeriesDesk:
             self.advance()
         return Receipt(taken=Taken.SAVED)
 
-    def seen(self, client):
+    def seen(self, client, series=0, exchange=-1):
         self.heard.append(client)
+        self.known.append((series, exchange))
+
+    def is_set_aside(self, client):
+        return client in self.aside
 
     async def task(self, digest):
         self._check_store()

@@ -177,7 +177,7 @@ class PlayedHub:
             "series": self.number,
             "number": ended.number,
             "survivors": list(ended.aggregate.survivors),
-            "value": ended.aggregate.vector.tolist(),
+            "value": self.form.published(ended.aggregate.vector),
             "metrics": {},
             "head": "",
         }
@@ -187,6 +187,8 @@ class PlayedHub:
         if (series, exchange) != (self.number, self.exchange) or self.state == "over":
             return problem(410, "late")
         reply = bytes(call.body)
+        if call.method == "HEAD":
+            return Answer(status=204, headers={"upload-offset": str(len(self.uploads[client]))})
         if call.method == "PATCH":
             offset, length = int(call.headers["upload-offset"]), int(call.headers["upload-length"])
             if offset != len(self.uploads[client]):

@@ -103,9 +103,16 @@ class Server:
         return f"postgresql://ccesa@/postgres?host={host}&options=-csearch_path%3D{name}"
 
     def psql(self, sql: str) -> str:
-        """What a statement prints."""
-        command = [self._binaries / "psql", "-h", self.folder, "-U", "ccesa", "-d", "postgres", "-XAtqc", sql]
-        return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
+        """What statements print, or a dump that is read."""
+        command = [self._binaries / "psql", "-h", self.folder, "-U", "ccesa", "-d", "postgres", "-XAtq"]
+        command += ["-v", "ON_ERROR_STOP=1"]
+        done = subprocess.run(command, input=sql, capture_output=True, check=True, text=True)
+        return done.stdout.strip()
+
+    def dump(self, *options: str) -> str:
+        """What ``pg_dump`` prints."""
+        command = [self._binaries / "pg_dump", "-h", self.folder, "-U", "ccesa", *options, "postgres"]
+        return subprocess.run(command, capture_output=True, check=True, text=True).stdout
 
     def remove(self) -> None:
         """Stop it, and leave nothing behind."""

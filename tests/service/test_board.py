@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -151,3 +152,26 @@ def test_p1_a_session_ends_with_its_charter(tmp_path):
     token = on_board(tmp_path, sign_in, under(1))
     on_board(tmp_path, is_nobody, under(2))
     on_board(tmp_path, is_known, under(1))  # a hub that is started again
+
+
+def test_who_is_set_aside_and_what_members_know_come_from_the_store(tmp_path):
+    """What members know is kept only where this hub does not know it."""
+
+    async def use(board):
+        view = SimpleNamespace(state="running", series=2, exchange=5, latest=5, question=-1)
+        board.show(view, None)
+        store = board.presence._store
+        board.seen(1, 2, 5)
+        board.seen(2, 1, 900)
+        board.seen(3, 2, 6)
+        board.seen(4, 3, -1)
+        store.set_aside(5, "it lies")
+        assert not board.is_set_aside(5)
+        board.presence.share_known()
+        assert board.is_set_aside(5)
+        assert {client: row.known for client, row in store.members().items() if row.known != (0, -1)} == {
+            3: (2, 6),
+            4: (3, -1),
+        }
+
+    on_board(tmp_path, use)

@@ -6,17 +6,21 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 from datetime import date
 from pathlib import Path
 
 import click
+import httpx
 import pytest
 import typer
 import yaml
 
 import ccesa
+from ccesa import cli
 from ccesa.cli.app import app
+from ccesa.errors import ConfigError, FaultyServer, OrderError
 from ccesa.service import Federation
 from ccesa.service.http.limits import Limits
 from ccesa.service.meters import LOST, MEMBERS, REFUSED, STATES, Meters
@@ -167,6 +171,7 @@ def test_the_proxy_passes_on_what_hubs_need_and_limits_the_rest():
 def test_prometheus_asks_the_hubs():
     [job] = yaml.safe_load(TEXTS["prometheus.yml"])["scrape_configs"]
     assert job["static_configs"][0]["targets"] == [f"hub-{one}:{OPERATE}" for one in (1, 2)]
+    assert FEDERATION["hub"]["hosts"] == [f"hub-{one}" for one in (1, 2)]  # else it is answered with 421
     assert all(f'job="{job["job_name"]}"' in rule["expr"] for rule in ALERTS if "up{" in rule["expr"])
 
 
@@ -199,6 +204,18 @@ def test_units_run_as_nobody_and_reach_nothing_that_they_do_not_need(unit):
     state = next(line for line in lines if line.startswith("StateDirectory="))
     assert state == f"StateDirectory={unit.stem}"
     assert "StateDirectoryMode=0700" in lines
+
+
+def test_a_site_is_not_started_again_where_that_changes_nothing():
+    """Two machines with one identity would end each other for ever; a hub that is away comes back."""
+    lines = TEXTS["ccesa-site.service"].splitlines()
+    [kept_down] = [line.partition("=")[2] for line in lines if line.startswith("RestartPreventExitStatus=")]
+    for error in (OrderError("somebody else answers"), ConfigError("a memory that is missing")):
+        assert str(cli._status(error)) == kept_down
+    assert str(cli._status(FaultyServer("the hub has another charter"))) != kept_down
+    assert int(kept_down) != cli.WENT_WRONG, "a hub that is away"
+    assert "Restart=on-failure" in lines
+    assert "MemoryMax=50%" in lines
 
 
 def test_a_site_reads_its_key_where_only_it_can():
@@ -308,3 +325,35 @@ def test_the_federation_of_the_page_can_be_run_by_its_hub(hospitals, tmp_path):
     assert (found.clients, found.guard, found.form.length(b"")) == (30, "active", 12)
     assert found.origins == ("https://hub.example",)
     assert found.charter.expires > ccesa.charter.toml.seconds(date(2099, 1, 1))
+
+
+def test_the_file_for_one_machine_is_run_as_its_unit_runs_it(hospitals, tmp_path):
+    """With SQLite where the unit makes a folder; only the folders and ports are others here."""
+    text = TEXTS["one-machine.toml"]
+    one = tomllib.loads(text)
+    state = re.search(r"^StateDirectory=(\S+)$", TEXTS["ccesa-hub.service"], re.MULTILINE)[1]
+    assert one["hub"]["store"] == f"sqlite:////var/lib/{state}/federation.db"
+    assert one["hub"]["spool"] == f"/var/lib/{state}/spool"
+    assert {name: value for name, value in one.items() if name != "hub"} == {
+        name: value for name, value in FEDERATION.items() if name != "hub"
+    }
+    assert one["hub"]["listen"].endswith(LISTEN)
+    assert one["hub"]["operate"].endswith(OPERATE)
+    folder, _ = hospitals
+    shutil.copy(folder / "charter-2.toml", tmp_path / "charter.toml")
+    here = (
+        text.replace(f"/var/lib/{state}", str(tmp_path))
+        .replace(f":{LISTEN}", ":0")
+        .replace(f":{OPERATE}", ":0")
+    )
+    (tmp_path / "federation.toml").write_text(here, encoding="utf-8")
+    command = [sys.executable, "-u", "-m", "ccesa", "serve", str(tmp_path / "federation.toml")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as hub:
+        try:
+            assert hub.stdout.readline() == "sites: https://hub.example\n"
+            page = hub.stdout.readline().split()[1]
+            assert httpx.get(f"{page}/readyz").status_code == 204
+            assert (tmp_path / "federation.db").stat().st_mode & 0o777 == 0o600
+        finally:
+            hub.terminate()
+            assert hub.wait(20) == 0

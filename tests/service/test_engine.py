@@ -324,7 +324,8 @@ def test_a_series_that_was_abandoned_counts_what_it_asked_for(tmp_path):
     drive(lambda: hub, Crowd(made, vector))
     hub.stop()
     (row,) = check(store, made)
-    assert (row.series, row.question, row.attempt) == (2, 1, 1)
+    # No member knows such a number of a series, whatever the store has forgotten.
+    assert (row.series, row.question, row.attempt) == (1002, 1, 1)
     assert hub.status.reason == "1 of 2 sums are missing"
 
 

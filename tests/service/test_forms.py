@@ -90,6 +90,20 @@ def test_words_are_taken_as_they_are():
         Words(words=0)
 
 
+HIDDEN = np.ma.array([1, 2, 3], mask=[0, 1, 0], dtype=np.uint32)
+
+
+@pytest.mark.parametrize("hidden", [HIDDEN, [1, HIDDEN[1], 3], [HIDDEN]])
+def test_what_a_mask_hides_does_not_leave(hidden):
+    """numpy would drop the mask without a word."""
+    with pytest.raises(VectorError, match="masked array"):
+        Words(words=3).vector(hidden, b"", b"")
+    form, payload = Arrays(clients=3, clip=4.0), pack_arrays({"a": np.zeros(3)})
+    with pytest.raises(VectorError, match="array 'a' has a mask"):
+        form.vector({"a": hidden}, payload, b"")
+    assert form.vector({"a": HIDDEN.filled(0)}, payload, b"").size
+
+
 def test_arrays_become_a_weighted_mean():
     form = Arrays(clients=4, clip=2.0, max_weight=8.0)
     payload = pack_arrays({"w": np.zeros((2, 2), np.float32)})

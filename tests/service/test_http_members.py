@@ -54,8 +54,9 @@ def test_p1_a_challenge_that_another_hub_passed_on_opens_nothing(hub):
     with hub.client(None) as http:
         challenge = challenge_of(http)
     relayed = answer_challenge(hub, challenge, 1, origin="https://evil.example")
-    assert "another hub" in refused(hub, relayed)
-    assert "does not verify" in refused(hub, relayed | {"origin": "http://hub.test"})
+    assert "signed another address" in refused(hub, relayed)
+    assert "http://hub.test" in refused(hub, relayed)  # what it has to be called
+    assert "not the signature of a member" in refused(hub, relayed | {"origin": "http://hub.test"})
 
 
 def test_p1_a_signature_of_another_charter_or_another_member_opens_nothing(hub):
@@ -63,15 +64,31 @@ def test_p1_a_signature_of_another_charter_or_another_member_opens_nothing(hub):
         challenge = challenge_of(http)
     body = answer_challenge(hub, challenge, 1)
     mine, others = Identity.new(), answer_challenge(hub, challenge, 2)
-    assert "does not verify" in refused(hub, body | {"key": others["key"]})
     forged = in_base64(mine.sign(signed_text(hub.federation.charter.digest, "http://hub.test", challenge)))
-    assert "does not verify" in refused(hub, body | {"signature": forged})
-    assert "not among the members" in refused(
-        hub, body | {"key": in_base64(mine.public), "signature": forged}
-    )
     elsewhere = in_base64(identity(1).sign(signed_text(bytes(32), "http://hub.test", challenge)))
-    assert "does not verify" in refused(hub, body | {"signature": elsewhere})
-    assert "a signature of 3 bytes" in refused(hub, body | {"signature": in_base64(b"abc")})
+    wrong = [
+        {"key": others["key"]},
+        {"signature": forged},
+        {"key": in_base64(mine.public), "signature": forged},
+        {"key": in_base64(mine.public)},
+        {"key": in_base64(b"short"), "signature": forged},
+        {"signature": elsewhere},
+        {"signature": in_base64(b"abc")},
+    ]
+    said = {refused(hub, body | one) for one in wrong}
+    assert len(said) == 1, "nobody learns whether a key is a member's"
+    assert "not the signature of a member" in said.pop()
+
+
+def test_p1_a_stranger_s_signature_is_verified_like_a_member_s(hub, monkeypatch):
+    """Else the time that a refusal takes tells whose key is known."""
+    with hub.client(None) as http:
+        challenge = challenge_of(http)
+    body, verified, verify = answer_challenge(hub, challenge, 1), [], members.primitives.verify
+    monkeypatch.setattr(members.primitives, "verify", lambda *args: verified.append(1) or verify(*args))
+    refused(hub, body | {"key": in_base64(Identity.new().public)})
+    refused(hub, body | {"signature": in_base64(bytes(64))})
+    assert verified == [1, 1]
 
 
 def test_p1_a_challenge_that_no_hub_gave_out_or_long_ago_opens_nothing(hub):
@@ -255,3 +272,22 @@ def test_tokens_and_replies_are_never_logged(hub, caplog):
     hub.stop()
     own = [record for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))]
     assert not any("token-" in record.getMessage() for record in own)
+
+
+def test_a_member_that_is_set_aside_gets_no_results(tmp_path):
+    with served(tmp_path) as hub, hub.client(1) as http:
+        hub.desk.aside.add(1)
+        answer = http.get("/v1/results/0")
+        assert problem(answer) == "set-aside"
+        assert answer.status_code == 404
+        hub.desk.aside.clear()
+        assert problem(http.get("/v1/results/9")) != "set-aside"
+
+
+def test_what_a_member_knows_is_heard(tmp_path):
+    """It asks for what comes after that: a hub whose database has gone back has no such exchange."""
+    with served(tmp_path) as hub, hub.client(1) as http:
+        assert http.get("/v1/series/7/exchanges?after=41").status_code == 204
+        assert (7, 41) in hub.desk.known
+        assert problem(http.put("/v1/series/7/exchanges/42/reply", content=b"a reply")) == "unavailable"
+        assert (7, 42) in hub.desk.known

@@ -1,13 +1,15 @@
 """A participant without a network: whole federations under both guards, faults, kills and new starts."""
 
+import sys
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.errors import ConfigError, FaultyServer, OrderError
+from ccesa.errors import ConfigError, FaultyServer, OrderError, VectorError
 from ccesa.memory import RELEASE, ROUND, ProcessMemory
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
@@ -205,19 +207,30 @@ def test_tasks_come_in_parts_and_replies_go_in_parts():
 
 
 @settings(max_examples=20)
-@given(losses=st.lists(st.integers(1, 200), max_size=12, unique=True), part_bytes=st.integers(20, 400))
-def test_answers_that_are_lost_on_the_way_change_nothing(losses, part_bytes):
-    """Calls are made again with the same bytes; an upload goes on where the hub has it."""
+@given(
+    losses=st.dictionaries(st.integers(1, 200), st.floats(0, 1), max_size=12),
+    part_bytes=st.integers(20, 400),
+)
+def test_what_is_lost_on_the_way_changes_nothing(losses, part_bytes):
+    """Half a part, or an answer. Calls are made again with the same bytes, and go on where they broke off."""
     hub, players = federation("active", rounds=2)
+    hub.payload_of = lambda number: bytes([number]) * 500
     players[1].changed(part_bytes=part_bytes)
     made, answer = Counter(), hub.answer
 
     def lossy(call):
+        left = losses.get(made.total() + 1)
+        if left is not None and call.method == "PATCH":
+            call = replace(call, body=call.body[: int(left * len(call.body))])
         found = answer(call)
+        if found is None:
+            return None
         made[call.method] += 1
-        if found is not None and made.total() in losses:
-            return Answer(status=0, reason="the connection broke")
-        return found
+        if left is None:
+            return found
+        if "range" in call.headers and found.status == 206:
+            return replace(found, body=found.body[: int(left * len(found.body))], broken=True)
+        return Answer(status=0, reason="the connection broke")
 
     hub.answer = lossy
     play(hub, players)
@@ -233,10 +246,21 @@ class Broken(Exception):
     pass
 
 
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise Broken("there are no words")
+
+
+def throw(error: Exception) -> None:
+    raise error
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
         (lambda task, number: 1 / 0, "the site's own function failed: ZeroDivisionError"),
+        (lambda task, number: sys.exit(0), "the site's own function failed: SystemExit"),
+        (lambda task, number: throw(Mute()), "the site's own function failed: "),
         (lambda task, number: np.zeros(4, np.uint16), "4"),
         (lambda task, number: None, ""),
         (lambda task, number: "text", ""),
@@ -264,6 +288,14 @@ def test_a_strict_site_ends_with_the_failure_of_its_function():
 
     players[0].changed(contribute=contribute, strict=True)
     with pytest.raises(Broken):
+        play(hub, players)
+
+
+def test_a_strict_site_whose_function_exits_does_not_end_well():
+    """Whoever starts it again on failure has to see one."""
+    hub, players = federation("curious")
+    players[0].changed(contribute=lambda task, number: sys.exit(0), strict=True)
+    with pytest.raises(VectorError, match="failed: SystemExit: 0"):
         play(hub, players)
 
 
@@ -384,7 +416,7 @@ def test_a_site_is_told_what_the_hub_publishes(guard):
     players[2].changed(results=told.append)
     play(hub, players)
     assert [(one["question"], one["survivors"]) for one in told] == [(0, [*EVERYONE]), (1, [*EVERYONE])]
-    assert told[1]["value"] == hub.ended[1].aggregate.vector.tolist()
+    assert told[1]["value"] == hub.form.published(hub.ended[1].aggregate.vector)
     assert not any("/v1/results" in call.path for call in players[1].calls)
 
 

@@ -7,6 +7,7 @@ import ipaddress
 import json
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from cryptography import x509
@@ -25,8 +27,11 @@ import commands
 from ccesa.cli.importing import imported
 from ccesa.errors import ConfigError, FaultyServer
 from ccesa.files import write_new
+from ccesa.memory import ProcessMemory
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.hub.hub import Hub
+from ccesa.service.participant import driver
+from ccesa.service.participant.calls import Answer, Call
 from ccesa.service.participant.driver import Participant, origin_of
 from ccesa.service.policy import Policy
 from ccesa.service.store import open_store
@@ -79,7 +84,7 @@ def participant(made: Federation, client: int, url: str, folder, **options) -> P
     return Participant(url, **{**who, **options})
 
 
-def run(made: Federation, *works, early: bool = False) -> None:
+def run(made: Federation, *works, early: bool = False, coordinator=None) -> None:
     """Run a hub, and each of these in a thread of its own, told the hub's address; or before it is there."""
     if made.charter is None:
         store = open_store(made.store)
@@ -89,7 +94,7 @@ def run(made: Federation, *works, early: bool = False) -> None:
 
     async def everything() -> None:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(len(works) + 4))
-        hub, ready = Hub(made), asyncio.Event()
+        hub, ready = Hub(made, coordinator), asyncio.Event()
         working = [asyncio.ensure_future(asyncio.to_thread(work, made.origins[0])) for work in works * early]
         await asyncio.sleep(early)
         running = asyncio.ensure_future(hub.run(lambda _: ready.set()))
@@ -104,7 +109,7 @@ def run(made: Federation, *works, early: bool = False) -> None:
     asyncio.run(everything())
 
 
-def check(made: Federation) -> list[tuple[int, ...]]:
+def check(made: Federation, vector=vector) -> list[tuple[int, ...]]:
     """Every sum is the plain one; return who is in each."""
     store = open_store(made.store)
     rows = [row for row in store.rounds(totals=True) if row.outcome == "sum"]
@@ -145,7 +150,7 @@ def test_whoever_comes_before_the_hub_waits_for_it(tmp_path):
     made, events = federation(tmp_path, "active", rounds=1), {}
     run(made, *works(made, tmp_path, events), early=True)
     assert check(made) == [tuple(range(CLIENTS))]
-    assert all(told[0].kind == "away" for told in events.values())
+    assert all([event.kind for event in told][:2] == ["waiting", "away"] for told in events.values())
 
 
 @pytest.mark.parametrize("guard", GUARDS)
@@ -192,7 +197,7 @@ def test_the_certificate_of_a_private_authority_is_trusted_where_it_is_given(tmp
 
     def untrusting(url: str) -> None:
         assert url.startswith("https://")
-        with pytest.raises(ConfigError, match="the hub's certificate is not to be trusted"):
+        with pytest.raises(FaultyServer, match="the hub's certificate is not to be trusted"):
             stranger.run(lambda task, number: None)
 
     run(made, *works(made, tmp_path, ca=certificate), untrusting)
@@ -211,12 +216,63 @@ def test_an_address_without_tls_of_a_hub_that_wants_it_is_refused(tmp_path):
     run(made, *works(made, tmp_path, ca=certificate), plain)
 
 
-def test_a_file_without_certificates(tmp_path):
-    (tmp_path / "ca.pem").write_text("none")
-    for name in ("ca.pem", "nothing.pem"):
-        site = Participant("https://127.0.0.1:1", **WHO, ca=tmp_path / name)
-        with pytest.raises(ConfigError, match="has no certificates in it"):
-            site.run(lambda task, number: None)
+def test_a_certificate_that_is_bad_for_a_while_does_not_end_a_site(tmp_path):
+    """It is the hub's that was met before, or of a box on the way: nothing is said to whoever has it."""
+    refused = FaultyServer("the hub's certificate is not to be trusted")
+    answers = [Answer(status=204), refused, refused, Answer(status=204)]
+
+    def carry(client, call):
+        found = answers.pop(0)
+        if isinstance(found, FaultyServer):
+            raise found
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(driver, "carry", carry)
+        carrier = driver._Carrier(None, ProcessMemory())
+        found = [carrier(Call(method="GET", path="/")) for _ in range(4)]
+        assert [one.status for one in found] == [204, 0, 0, 204]
+        assert found[1].reason == str(refused)
+        answers += [refused]
+        with pytest.raises(FaultyServer):
+            driver._Carrier(None, ProcessMemory())(Call(method="GET", path="/"))
+
+
+def test_keys_of_connections_are_written_nowhere(tmp_path, monkeypatch):
+    """SSLKEYLOGFILE is for those who look into their own browser; a token can be read with such keys."""
+    certificate, key = certify(tmp_path)
+    monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
+    assert ssl.create_default_context().keylog_filename == str(tmp_path / "keys")
+    (tmp_path / "keys").unlink()
+    made = federation(tmp_path, "active", rounds=1, hub={"certificate": certificate, "key": key})
+    run(made, *works(made, tmp_path, ca=certificate))
+    assert check(made) == [tuple(range(CLIENTS))]
+    assert driver._trusting(None).keylog_filename is None
+    assert not (tmp_path / "keys").exists()
+
+
+def test_public_authorities_are_those_of_httpx(monkeypatch, tmp_path):
+    certificate, _ = certify(tmp_path)
+    assert driver._trusting(None).cert_store_stats() == httpx.create_ssl_context().cert_store_stats()
+    monkeypatch.setenv("SSL_CERT_FILE", certificate)
+    assert driver._trusting(None).cert_store_stats() == {"x509": 1, "crl": 0, "x509_ca": 1}
+
+
+NO_CERTIFICATES = {
+    "text": b"none",
+    "bytes": bytes(range(256)),
+    "no certificate inside": b"-----BEGIN CERTIFICATE-----\nZm9v\n-----END CERTIFICATE-----\n",
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("content", NO_CERTIFICATES.values(), ids=NO_CERTIFICATES)
+def test_a_file_without_certificates(tmp_path, content):
+    if content is not None:
+        (tmp_path / "ca.pem").write_bytes(content)
+    site = Participant("https://127.0.0.1:1", **WHO, ca=tmp_path / "ca.pem")
+    with pytest.raises(ConfigError, match=r"^[^ ]*ca.pem has no certificates in it"):
+        site.run(lambda task, number: None)
 
 
 # Addresses
@@ -308,8 +364,8 @@ def test_what_is_not_http_counts_as_away():
 
 def test_a_redirect_is_not_followed():
     answer = b"HTTP/1.1 301 Moved\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
-    with raw_server(answer) as (url, _), pytest.raises(FaultyServer, match="301"):
-        Participant(url, **WHO).run(lambda task, number: None)
+    with raw_server(answer) as (url, _), pytest.raises(TimeoutError, match="301: this is not a hub's answer"):
+        Participant(url, **WHO, patience=0.1).run(lambda task, number: None)
 
 
 def test_the_proxy_of_the_environment_is_used(monkeypatch):
@@ -317,8 +373,8 @@ def test_the_proxy_of_the_environment_is_used(monkeypatch):
     with raw_server(answer) as (proxy, heard):
         monkeypatch.setenv("HTTP_PROXY", proxy)
         monkeypatch.setenv("NO_PROXY", "")
-        site = Participant("http://hub.example", **WHO, insecure_http=True)
-        with pytest.raises(FaultyServer, match="404"):
+        site = Participant("http://hub.example", **WHO, insecure_http=True, patience=0.1)
+        with pytest.raises(TimeoutError, match=r"404: .*is it the right address and port"):
             site.run(lambda task, number: None)
     assert heard[0].startswith(b"GET http://hub.example/v1/federation?after=0 HTTP/1.1\r\n")
     assert b"accept-encoding: identity\r\n" in heard[0].lower()
@@ -374,6 +430,57 @@ def test_one_process_at_a_time_has_a_memory(tmp_path):
     assert (tmp_path / "memory-0").stat().st_mode & 0o777 == 0o700
 
 
+def refused_memory(url, folder, identity_file, memory) -> str:
+    """Why a site does not begin; it says nothing to anybody."""
+    site = Participant(
+        url, charter=charter(CLIENTS, bits=32), identity=identity_file, memory=memory, patience=0
+    )
+    with pytest.raises(ConfigError) as refused:
+        site.run(lambda task, number: None)
+    return str(refused.value)
+
+
+def test_a_memory_that_is_missing_is_not_made_anew(tmp_path):
+    """Otherwise a site sends a second vector for a task; two masked vectors hide less than one."""
+    key, memory, events = tmp_path / "site.key", tmp_path / "memory", []
+    identity(0).save(key)
+    agreed = charter(CLIENTS, bits=32)
+
+    def begin(**options) -> None:
+        site = Participant("http://127.0.0.1:1", charter=agreed, identity=key, patience=0, **options)
+        with pytest.raises(TimeoutError):
+            site.run(lambda task, number: None)
+
+    begin(memory=memory, progress=events.append)
+    assert f"a new memory begins in {memory}" in events[0].text
+    begin(memory=memory, progress=events.append)
+    assert sum("a new memory" in event.text for event in events) == 1
+    memory.rename(tmp_path / "elsewhere")
+    (tmp_path / "another").mkdir()
+    for wrong in (memory, tmp_path / "another"):
+        why = refused_memory("http://127.0.0.1:1", tmp_path, key, wrong)
+        assert "site.key.used says that it was used" in why
+    assert not memory.exists()
+    begin(memory=tmp_path / "elsewhere")
+    (tmp_path / "site.key.used").unlink()  # whoever knows better
+    begin(memory=memory)
+
+
+def test_a_memory_is_swept_while_a_site_runs(tmp_path, monkeypatch):
+    """A federation may go on for years in one process."""
+    swept = []
+    memory = ProcessMemory()
+    memory.sweep = swept.append
+    monkeypatch.setattr(driver, "carry", lambda client, call: Answer(status=204))
+    clock = [0.0]
+    monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
+    carrier = driver._Carrier(None, memory)
+    for hour in range(80):
+        clock[0] = hour * 3600.0 + 1
+        carrier(Call(method="GET", path="/"))
+    assert len(swept) == 3
+
+
 # The command
 
 MODULE = """
@@ -422,6 +529,39 @@ def test_the_command_takes_part_until_it_is_over(tmp_path):
     assert {path.name for path in tmp_path.glob("*.memory")} == {f"site-{i}.key.memory" for i in range(3)}
 
 
+FORKING = """
+import os
+
+
+def twice(task, number):
+    ours = os.fork() > 0
+    vector = contribute(task, number)
+    return vector if ours else vector + 1
+"""
+
+
+def test_c16_a_site_whose_function_forks_sends_one_vector_and_the_fork_ends(tmp_path):
+    """The fork comes back with the same masks, the same identity and another vector."""
+    (tmp_path / "mine.py").write_text(MODULE + FORKING)
+    made, said = federation(tmp_path, "active"), []
+
+    def command(url: str) -> None:
+        with join(tmp_path, url, *files(tmp_path, 0), "--run", "mine:twice", "--json") as process:
+            said.extend((*process.communicate(timeout=60), process.returncode))
+
+    run(made, command, *works(made, tmp_path)[1:])
+    store = open_store(made.store)
+    rows = [row for row in store.rounds(totals=True) if row.outcome == "sum"]
+    for row in rows:
+        others = sum(vector(client, store.task_of(row.question)) for client in range(1, CLIENTS))
+        assert set(np.frombuffer(row.total, np.uint32) - others) == {row.number + 1}
+    store.close()
+    assert [row.survivors for row in rows] == [tuple(range(CLIENTS))] * 2
+    assert said[2] == 0
+    assert said[1].count("of which this one is a fork") == 2, said[1]
+    assert said[1].count("Traceback") == 0
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_is_stopped_by_a_signal(how, tmp_path):
     (tmp_path / "mine.py").write_text(MODULE)
@@ -463,6 +603,7 @@ def test_the_function_that_a_command_names(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     Path("own_site.py").write_text("def contribute(task, number): return task\nplain = 3\n")
     Path("own_broken.py").write_text("def contribute(:\n")
+    Path("own_script.py").write_text("raise SystemExit(0)\n")
     Path("own_needy.py").write_text("import never_installed\n")
     assert imported("own_site:contribute")(b"x", 0) == b"x"
     for name, why in (
@@ -474,6 +615,7 @@ def test_the_function_that_a_command_names(tmp_path, monkeypatch):
         ("own_nowhere:contribute", "cannot import 'own_nowhere'"),
         ("own_needy:contribute", "cannot import 'own_needy': No module named 'never_installed'"),
         ("own_broken:contribute", "own_broken.py, line 1"),
+        ("own_script:contribute", "'own_script' ends the process when it is imported"),
     ):
         with pytest.raises(ConfigError, match=why):
             imported(name)

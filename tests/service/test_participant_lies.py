@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,14 +14,19 @@ from ccesa.errors import CcesaError, ConfigError, FaultyServer, MalformedMessage
 from ccesa.floor import Floor
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
+from ccesa.service.forms import AnyForm, Arrays, Statistics, Words
 from ccesa.service.participant import results
 from ccesa.service.participant.calls import MOST_JSON, Answer, Call
 from ccesa.service.participant.line import Line
 from ccesa.service.tokens import new_token
-from played_hub import Played, PlayedHub, play, problem
+from ccesa.statistics import Category, Schema
+from played_hub import Played, PlayedHub, check_sums, play, problem
 from rounds import charter
 from series_rounds import GUARDS, configure_series
 
+SCHEMA = Schema(
+    name="beds", least_group=1, numbers=(), categories=(Category(name="ward", values=("a", "b")),)
+)
 OTHER = {"active": "curious", "curious": "active"}
 
 
@@ -47,7 +53,6 @@ ANNOUNCED = {
     "a deep list": lambda hub: Answer(status=200, body=b"[" * 100_000),
     "a list": lambda hub: Answer(status=200, body=b"[]"),
     "too much": lambda hub: Answer(status=200, body=told(hub).body + b" " * MOST_JSON),
-    "elsewhere": lambda hub: Answer(status=302, headers={"location": "https://evil.example"}),
     "not here": lambda hub: problem(404, "not-found"),
     "no guard": lambda hub: told(hub, guard=...),
     "an unknown guard": lambda hub: told(hub, guard="none"),
@@ -98,6 +103,52 @@ def test_rounds_below_the_floor_of_a_site_without_a_charter():
     assert {reply for _, _, reply in hub.sent} == {b""}
 
 
+# Answers of others than hubs
+
+#: What boxes on the way say in place of a hub: portals, proxies, and networks that deliver.
+NOT_HUBS = [
+    *(Answer(status=status) for status in (302, 403, 404, 407, 502, 511, 520)),
+    Answer(status=307, headers={"location": "https://evil.example"}),
+    Answer(status=401, headers={"www-authenticate": "Basic"}, body=b"who are you"),
+    Answer(status=200, headers={"content-type": "text/html; charset=utf-8"}, body=b"<html>Log in"),
+    Answer(status=404, body=b'{"type": "about:blank", "detail": "no such site"}'),
+    Answer(status=409, headers={"content-type": "text/html"}, body=b"<html>"),
+]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@settings(max_examples=20)
+@given(boxes=st.dictionaries(st.integers(1, 150), st.sampled_from(NOT_HUBS), max_size=30))
+def test_whoever_answers_in_place_of_the_hub_costs_time_and_nothing_else(guard, boxes):
+    """Wherever it happens, and whatever they say: the hub is asked again."""
+    hub = PlayedHub(guard, rounds=2)
+    players = [Played(hub, client) for client in range(6)]
+    players[1].changed(part_bytes=70)
+    honest = hub.answer
+
+    def answer(call: Call) -> Answer | None:
+        box = boxes.get(len(players[1].calls) + 1) if call is players[1].wish else None
+        return box or honest(call)
+
+    hub.answer = answer
+    play(hub, players)
+    check_sums(hub)
+    assert [one.aggregate.survivors for one in hub.ended] == [tuple(range(6))] * 2
+    assert not players[1].said("refused")
+
+
+@pytest.mark.parametrize("box", NOT_HUBS)
+def test_whoever_answers_in_place_of_the_hub_for_ever(box):
+    """Tried as long as the site is patient, more and more rarely, and what they say is told."""
+    hub = PlayedHub("active")
+    player = Played(hub, 0, patience=100)
+    hub.answer = lambda call: box
+    with pytest.raises(TimeoutError, match=r"has been away .* this is not a hub's answer"):
+        play(hub, [player])
+    assert {(call.method, call.path) for call in player.calls} == {("GET", "/v1/federation?after=0")}
+    assert 5 < len(player.calls) < 12
+
+
 # Sessions
 
 SIGNED = {
@@ -135,7 +186,7 @@ def test_a_hub_that_lets_nobody_in_is_given_up():
     hub = PlayedHub("active")
     player = Played(hub, 0)
     hub.new_session = lambda said: problem(401, "unauthorized")
-    with pytest.raises(ConfigError, match=r"does not let this member in \(401: it is unauthorized"):
+    with pytest.raises(FaultyServer, match=r"does not let this member in \(401: it is unauthorized"):
         play(hub, [player])
     assert sum(call.method == "POST" for call in player.calls) == 3
 
@@ -167,7 +218,6 @@ WRONG = {
     "a short digest": lambda answer: with_header(answer, ccesa_task="00" * 31),
     "created": lambda answer: replace(answer, status=201),
     "not here": lambda answer: problem(404, "not-found"),
-    "elsewhere": lambda answer: replace(answer, status=307, headers={"location": "https://evil.example"}),
     "too much": lambda answer: replace(answer, body=answer.body + bytes(1 << 20)),
 }
 
@@ -284,21 +334,27 @@ def test_a_strict_site_ends_with_what_a_hub_never_asks():
 
 #: What is answered in place of a part of a task, and what is said about it.
 PARTS = {
-    "no range": (lambda answer: with_header(answer, content_range=None), "did not hand a task over"),
+    "no range": (
+        lambda answer: with_header(answer, content_range=None),
+        "did not hand over what it was asked for",
+    ),
     "another part": (
         lambda answer: with_header(answer, content_range="bytes 1-10/10"),
         "another part than it was asked for",
     ),
-    "nothing": (lambda answer: Answer(status=206, headers={"content-range": "bytes 0--1/9"}), "hand a task"),
+    "nothing": (
+        lambda answer: Answer(status=206, headers={"content-range": "bytes 0--1/9"}),
+        "hand over what",
+    ),
     "more than there is": (
         lambda answer: with_header(
             answer, content_range=f"bytes 0-{len(answer.body) - 1}/{len(answer.body) - 1}"
         ),
-        "in parts, got others",
+        "bytes in parts, got more",
     ),
     "more than fits": (
         lambda answer: with_header(answer, content_range=f"bytes 0-{len(answer.body) - 1}/{2**40}"),
-        "in parts, got others",
+        "1099511627776 bytes where this site takes at most",
     ),
     "forbidden": (lambda answer: problem(403, "malformed"), "403: it is malformed"),
 }
@@ -422,23 +478,44 @@ def test_whatever_comes_ends_by_name_or_goes_on(guard, data):
     assert len(dict(vectors)) == len(set(vectors))
 
 
-def result_of(value: object) -> list[dict]:
+def result_of(form: AnyForm, value: object, **changes) -> list[dict]:
     """What a site makes of a result that a hub publishes."""
     said = {"question": 0, "outcome": "sum", "series": 1, "number": 0, "survivors": [1], "metrics": {}}
-    body = json.dumps({**said, "head": "", "value": value}).encode()
+    body = json.dumps({**said, "head": "", "value": value, **changes}).encode()
     found: list[dict] = []
-    core = results.fetch_results(Line(token=new_token()), 0, found.append)
-    next(core)
+    core = results.fetch_results(Line(token=new_token(), part_bytes=1 << 26), form, 0, found.append)
+    asked = next(core)
     with pytest.raises(StopIteration):
-        core.send(Answer(status=200, body=body))
+        core.send(Answer(status=200, body=body[: asked.most + 1]))
     return [one["value"] for one in found]
 
 
-def test_a_large_result_is_a_sum_and_nothing_that_grows_in_memory(monkeypatch):
-    monkeypatch.setattr(results, "MOST_REPORT", 300)
-    large = [{"words": "A" * 400, "bits": 32}, {"arrays": "A" * 400, "weight": 2.5}]
-    for value in [{"report": [[]]}, *large]:
-        assert result_of(value) == [value]
-    for value in [[[]] * 300, {"report": [[]] * 300}, {"words": [[]] * 300}]:
-        with pytest.raises(FaultyServer):
-            result_of(value)
+REPORT = Statistics(schema=SCHEMA)
+#: Results that grow in memory: empty lists take thirty times as many bytes as on the way.
+GROWING = {
+    "a report where words are": (Words(words=4), {"value": {"report": [[]] * 9}}),
+    "lists where words are": (Words(words=4), {"value": {"words": [[]] * 9}}),
+    "lists where arrays are": (Arrays(clients=4), {"value": [[]] * 9}),
+    "too many words": (Words(words=4), {"value": {"words": "A" * (1 << 25), "bits": 32}}),
+    "a long report": (REPORT, {"value": {"report": [[]] * (1 << 20), "text": ""}}),
+    "a deep report": (REPORT, {"value": json.loads("[" * 900 + "]" * 900)}),
+    "many survivors": (Arrays(clients=4), {"value": {"arrays": ""}, "survivors": [1] * (3 << 20)}),
+    "lists for survivors": (REPORT, {"value": {}, "survivors": [[]] * 9}),
+    "lists beside it": (Arrays(clients=4), {"value": {"arrays": ""}, "more": [[]] * (3 << 20)}),
+}
+
+
+@pytest.mark.parametrize(("form", "wrong"), GROWING.values(), ids=GROWING)
+def test_a_result_is_of_the_form_and_nothing_that_grows_in_memory(form, wrong):
+    with pytest.raises(FaultyServer):
+        result_of(form, **{"value": {}, **wrong})
+
+
+def test_results_of_each_form():
+    words = Words(words=1 << 20)
+    for form, value in (
+        (words, words.published(np.zeros(1 << 20, np.uint32))),
+        (Arrays(clients=4), {"arrays": "A" * (1 << 23), "weight": 2.5}),
+        (REPORT, {"report": {"groups": [{"records": 4}]}, "text": "4 records"}),
+    ):
+        assert result_of(form, value) == [value]

@@ -150,7 +150,7 @@ def test_a_question_of_a_series_that_has_ended_is_not_asked_in_another(store):
     hub.records.abandon(1.0)
     run(made, store, crowd)
     rows = store.rounds()
-    assert [(row.question, row.outcome) for row in rows if row.series == 2] == [(1, "sum")]
+    assert [(row.question, row.outcome) for row in rows if row.series > 1] == [(1, "sum")]
     assert not [one for one in crowd.refused if isinstance(one, TaskSpent)]
 
 

@@ -7,7 +7,13 @@ import pytest
 from typer.testing import CliRunner
 
 from ccesa.cli.app import app
+from ccesa.errors import ConfigError
 from ccesa.service.federation import Federation
+from ccesa.service.forms import Words
+from ccesa.service.participant.calls import Answer
+from ccesa.service.participant.line import Line
+from ccesa.service.participant.results import fetch_results
+from ccesa.service.problems import Problem
 from ccesa.service.store import open_store
 from ccesa.service.store.rows import RoundRow
 from ccesa.service.tasks import task_digest
@@ -82,3 +88,12 @@ def test_no_sum_is_an_exit_status_of_its_own(path):
     assert told(path).exit_code == 3
     put(path, 0)
     assert told(path, "--question", "1").exit_code == 3
+
+
+def test_a_site_that_is_set_aside_is_told_why_it_gets_none():
+    asked = fetch_results(Line(token="a token"), Words(words=1), 3, lambda result: None)  # noqa: S106
+    next(asked)
+    refusal = Problem("set-aside", "it gets no results until the operator lets it in again")
+    answer = Answer(status=refusal.status, body=bytes(refusal.response().body))
+    with pytest.raises(ConfigError, match=r"hands no results to this site.*lets it in again"):
+        asked.send(answer)

@@ -229,7 +229,8 @@ def test_a_page_that_is_left_stops_and_drops_its_secrets(tmp_path, pages):
 CLAIM = """async ([name, round, task]) => {
   const memory = indexedDbMemory(name);
   const entries = [{about: "round", key: new Uint8Array(36).fill(round), number: 0}];
-  for (const about of ["vector", "release"]) entries.push({about, key: new Uint8Array(64).fill(task), number: 7});
+  const key = new Uint8Array(64).fill(task);
+  for (const about of ["vector", "release"]) entries.push({about, key, number: 7});
   const claims = entries.map(entry => Promise.all(Array.from({length: 10}, () => memory.add(entry))));
   const made = (await Promise.all(claims)).map(each => each.filter(Boolean).length);
   return [...made, (await memory.entries("vector", new Uint8Array(32).fill(task))).length];
@@ -266,10 +267,11 @@ def test_tabs_that_ask_at_the_same_moment_do_not_both_get_it(pages):
 #: What a memory had before it had entries: rounds, and how many vectors had left by task.
 OLD = """name => new Promise((resolve, reject) => {
   const asked = indexedDB.open(`ccesa ${name}`, 1);
-  asked.onupgradeneeded = () => ["rounds", "vectors"].forEach(store => asked.result.createObjectStore(store));
+  const stores = ["rounds", "vectors"];
+  asked.onupgradeneeded = () => stores.forEach(store => asked.result.createObjectStore(store));
   asked.onerror = reject;
   asked.onsuccess = () => {
-    const write = asked.result.transaction(["rounds", "vectors"], "readwrite");
+    const write = asked.result.transaction(stores, "readwrite");
     write.objectStore("rounds").add(1, "01".repeat(36));
     write.objectStore("vectors").add(2, "05".repeat(32));
     write.oncomplete = () => { asked.result.close(); resolve(); };
@@ -290,12 +292,54 @@ def test_what_an_older_version_remembered_in_the_browser_is_taken_over(pages):
     assert tab.evaluate(TAKEN_OVER, "old") == [[[32, 1], [32, 2]], False]
 
 
+#: Delete a memory, and ask it for an entry with the same object and with another one.
+GONE = """async name => {
+  await indexedDbIdentity(name);
+  const memory = indexedDbMemory(name);
+  const entry = {about: "round", key: new Uint8Array(36), number: 0};
+  const first = await Promise.all([memory, indexedDbMemory(name)].map(one => one.add(entry)));
+  await new Promise((resolve, reject) => {
+    const asked = indexedDB.deleteDatabase(`ccesa ${name}`);
+    Object.assign(asked, {onsuccess: resolve, onerror: reject});
+  });
+  const after = [memory, indexedDbMemory(name)].map(one => one.add(entry).catch(error => error.message));
+  return [first.filter(Boolean).length, ...await Promise.all(after)];
+}"""
+
+
+def test_a_memory_in_the_browser_that_is_gone_is_not_begun_anew(pages):
+    context, address = pages
+    first, *later = opened(context, address).evaluate(GONE, "g")
+    assert first == 1
+    assert [("is gone, and its identity was used" in each) for each in later] == [True, True]
+
+
+#: Add entries as if it were so many days ago, and tell which of them another tab's memory has.
+SWEPT = """async ([name, days]) => {
+  const now = Date.now;
+  const all = ["round", "sent", "vector", "release", "table"];
+  const entries = all.map(about => ({about, key: new Uint8Array(36), number: 0}));
+  Date.now = () => now() - days * 86400000;
+  for (const entry of entries) await indexedDbMemory(name).add(entry);
+  Date.now = now;
+  const found = ({about, key}) => indexedDbMemory(name).entries(about, key);
+  return (await Promise.all(entries.map(found))).map(each => each.length);
+}"""
+
+
+def test_a_memory_in_the_browser_forgets_rounds_after_a_month_and_never_what_has_left_for_a_task(pages):
+    context, address = pages
+    tab = opened(context, address)
+    assert tab.evaluate(SWEPT, ["young", 29]) == [1, 1, 1, 1, 1]
+    assert tab.evaluate(SWEPT, ["old enough", 31]) == [0, 0, 1, 1, 1]
+
+
 REFUSED = json.loads((PACKAGE.parents[1] / "vectors" / "refused_accept.json").read_text())
 COPIED = next(one for one in REFUSED["parties"] if one["name"] == "accept, remembering")
 
 
 def masked_by_copies(pages, memories: list) -> list:
-    """Two tabs with the keys of one client are asked for its vector at the same moment: one adds 7, one 1000."""
+    """Two tabs with the keys of one client are asked for its vector at once: one adds 7, one 1000."""
     context, address = pages
     party = {name: value for name, value in COPIED.items() if name not in ("exchanges", "memory")}
     requests = [exchange["request"] for exchange in COPIED["exchanges"][:4]]

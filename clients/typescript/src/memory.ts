@@ -38,6 +38,12 @@ export interface Memory {
   hold?(): Promise<() => void>;
 }
 
+/**
+ * Milliseconds that joined rounds, and rounds whose vector has left, are remembered: their keys are gone long before.
+ * What has left for a task stays for ever.
+ */
+export const REMEMBERED_MS = 30 * 86_400_000;
+
 /** Rounds that were joined: 36 bytes each, the series id and the number. */
 export interface UsedRounds {
   /** Remember the round; false if it was there before. */

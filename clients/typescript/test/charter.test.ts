@@ -17,6 +17,7 @@ import { underCharter } from "../src/config.js";
 import { ConfigError } from "../src/errors.js";
 
 const FILES = JSON.parse(readFileSync(new URL("../../../../vectors/charters.json", import.meta.url), "utf8")).charters;
+const named = (name: string) => FILES.find((charter: { name: string }) => charter.name === name);
 const PLAIN: string = FILES[0].text;
 const LEARNING = PLAIN.replace("bits = 32", "bits = 64");
 
@@ -41,7 +42,7 @@ expires = 2100-01-01T00:00:00Z
 bits = 64
 least_roster = 10
 min_survivors = 12
-${/members = \[[^]*?\n\]\n/.exec(FILES[2].text)![0]}
+${/members = \[[^]*?\n\]\n/.exec(named("erdos-renyi").text)![0]}
 [graph]
 type = "complete"
 

@@ -1,12 +1,12 @@
 /** What is remembered is remembered once, by whoever comes first, and across starts. */
 
 import assert from "node:assert/strict";
-import { mkdtemp, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { CcesaError, DamagedLedger, OrderError } from "../src/errors.js";
+import { CcesaError, ConfigError, DamagedLedger, OrderError } from "../src/errors.js";
 import { systemEngine } from "../src/crypto/engines.js";
 import { fileLedger, ledgerInMemory } from "../src/memory/ledgers.js";
 import { Ledger, type LedgerStore } from "../src/privacy/ledger.js";
@@ -102,6 +102,37 @@ test("an entry that cannot be read is an error and never a yes, and what version
       await rm(join(folder, `vector-${toHex(OTHER)}-${name}`));
     }
     assert.deepEqual(await memory.entries("vector", OTHER), []);
+  });
+});
+
+test("a memory that is gone is not begun anew", async () => {
+  await inFolder(async (folder) => {
+    for (const inside of [join(folder, "memory"), `${join(folder, "other")}/`]) {
+      await winners(() => fileMemory(inside).add(ROUNDS));
+      assert.equal(await fileMemory(inside).add(SENT), true);
+      await rm(inside, { recursive: true });
+      await assert.rejects(fileMemory(inside).add(ROUNDS), /is gone, and its identity was used/);
+      await assert.rejects(fileMemory(inside).entries("vector", TASK), ConfigError);
+      await assert.rejects(readdir(inside));
+    }
+    assert.deepEqual((await readdir(folder)).sort(), ["memory.used", "other.used"]);
+  });
+});
+
+test("a folder forgets rounds after a month, and never what has left for a task", async () => {
+  await inFolder(async (folder) => {
+    const inside = join(folder, "memory");
+    const entries = [ROUNDS, SENT, vector(TASK, 0), { ...vector(TASK, 0), about: "release" }, { ...SENT, about: "table" }] as const;
+    for (const days of [29, 31]) {
+      for (const entry of entries) {
+        await fileMemory(inside).add(entry);
+      }
+      const then = Date.now() / 1000 - 86_400 * days;
+      await Promise.all((await readdir(inside)).map((name) => utimes(join(inside, name), then, then)));
+      const again = fileMemory(inside);
+      const left = await Promise.all(entries.map((entry) => has(again, entry)));
+      assert.deepEqual(left, days < 30 ? [true, true, true, true, true] : [false, false, true, true, true]);
+    }
   });
 });
 

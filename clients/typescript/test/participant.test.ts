@@ -214,7 +214,7 @@ test("a task larger than a site wants is not taken", async () => {
     script.exchange = (given) => ({ ...given, headers: { ...given.headers, "Ccesa-Task": "00".repeat(32) } });
     script.answer = async (call) =>
       call.path.startsWith("/v1/tasks/") ? { status: 200, body: new Uint8Array(100) } : honest(call);
-    const { outcome } = await play(script, { mostTask: most });
+    const { outcome } = await play(script, { mostTaskBytes: most });
     assert.ok(ended === null ? outcome === "over" : outcome instanceof ended, String(outcome));
   }
 });

@@ -22,6 +22,8 @@ def imported(name: str) -> Callable[..., Any]:
         raise ConfigError(f"--run: cannot import {quoted(module)}: {shown(str(error), 200)}") from error
     except SyntaxError as error:
         raise ConfigError(f"--run: {error.filename}, line {error.lineno}: {error.msg}") from error
+    except SystemExit as error:
+        raise ConfigError(f"--run: {quoted(module)} ends the process when it is imported") from error
     if not callable(found):
         raise ConfigError(f"--run: there is no function {quoted(function)} in {quoted(module)}")
     return found

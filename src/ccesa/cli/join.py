@@ -3,10 +3,10 @@
 import json
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -55,7 +55,7 @@ _Statistics = Annotated[
 _Results = Annotated[
     Path | None,
     typer.Option(
-        help="New file for what the hub publishes, a line of JSON per sum; written when all is over.",
+        help="New file for what the hub publishes, a line of JSON per sum; it is there when all is over.",
         show_default=False,
     ),
 ]
@@ -114,6 +114,15 @@ def join(
     insecure_http: Annotated[
         bool, typer.Option("--insecure-http", help="Talk to another machine without TLS, as in a tunnel.")
     ] = False,
+    max_task_mib: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="MIB",
+            help="The largest task to fetch; by default as large as the federation's form can need.",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but what goes wrong.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON per event.")] = False,
 ) -> None:
@@ -123,9 +132,9 @@ def join(
     again is safe at any moment: rounds in flight go on without you, and you are in the next one.
     """
     contribute = _contribution(run, statistics, charter)
+    collected = _Collected(results, show=statistics is not None and not quiet)
     if results is not None and results.exists():
         raise ConfigError(f"{results} already exists and will not be overwritten")
-    published: list[dict[str, Any]] = []
     if memory is None and identity is not None:
         memory = identity.with_name(identity.name + ".memory")
     participant = Participant(
@@ -141,14 +150,13 @@ def join(
         strict=strict,
         progress=_Printer(quiet, as_json),
         answer_after=answer_after,
-        results=published.append if results or statistics else None,
+        results=collected.take if results or statistics else None,
+        max_task_bytes=None if max_task_mib is None else max_task_mib << 20,
     )
-    with _stopped_by(signal.SIGTERM):
+    with _stopped_by(signal.SIGTERM), collected:
         participant.run(contribute)
-    if results is not None:
-        files.write_new(results, "".join(f"{json.dumps(one)}\n" for one in published), private=False)
-    elif not quiet:
-        _print_reports(published)
+    if results is not None and not results.exists():
+        files.write_new(results, "", private=False)  # nothing was published
 
 
 def _contribution(run: str | None, statistics: Path | None, charter: Path | None) -> Contribute:
@@ -181,10 +189,26 @@ def _counted(table: Path, charter: Path | None) -> Contribute:
     return contribute
 
 
-def _print_reports(published: list[dict[str, Any]]) -> None:
-    """Print reports of statistics, in the hub's words: nothing in them reaches the terminal as it is."""
-    for one in published:
-        text = one.get("value", {}).get("text") if isinstance(one.get("value"), dict) else None
+class _Collected(ExitStack):
+    """Writes results to a file as they come, or prints reports: no more than one at a time is in memory."""
+
+    def __init__(self, path: Path | None, show: bool) -> None:
+        super().__init__()
+        self._path, self._show = path, show
+        self._file: IO[bytes] | None = None
+
+    def take(self, result: dict[str, Any]) -> None:
+        """Keep a result."""
+        if self._path is None:
+            self._print(result["value"])
+            return
+        if self._file is None:
+            self._file = self.enter_context(files.new_file(self._path, private=False))
+        self._file.write(json.dumps(result).encode() + b"\n")
+
+    def _print(self, value: object) -> None:
+        """Print a report, in the hub's words: nothing in them reaches the terminal as it is."""
+        text = value.get("text") if isinstance(value, dict) and self._show else None
         for line in str(text).splitlines() if text is not None else ():
             typer.echo(shown(line, 200))
 

@@ -261,6 +261,7 @@ def _recommendation(made: Plan, fields: Fields | None) -> Iterator[tuple[str, st
     yield "masks", report.masks_in_words(made)
     yield "threshold", report.threshold_in_words(made)
     yield "exchanges", report.exchanges_in_words(made)
+    yield "tightest", report.tightest_in_words(made)
     if made.agreement != DEFAULT:
         yield "agreement", f"{made.agreement}, with the step accept"
     if fields is not None:

@@ -55,5 +55,5 @@ def serve(
 
 
 def _ready(hub: "Hub") -> None:
-    typer.echo(f"sites: {hub.address}")
+    typer.echo(f"sites: {' or '.join(hub.origins)}")
     typer.echo(f"page:  {hub.page}")

@@ -1,4 +1,4 @@
-"""How many clients, which epsilon or how few parameters would do where noise drowns the mean, each tried."""
+"""Which graph, how many clients, which epsilon or how few parameters help where noise drowns the mean."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ccesa.errors import ConfigError
+from ccesa.graphs import Harary
 from ccesa.plan.figures import figures
 from ccesa.plan.planner import plan
 from ccesa.plan.result import Plan
@@ -25,12 +26,13 @@ def advice(made: Plan, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], ..
         arguments: Those of ``plan`` that it was made with, by name.
 
     Returns:
-        Dicts of one number each, ``clients``, ``epsilon`` or ``length``; none where the noise does not drown
-        the mean, or no such change helps.
+        Dicts of one argument each: a denser graph first, by its ``degree`` or as ``graph``, then ``clients``,
+        ``epsilon`` and ``length``. None where the noise does not drown the mean, or no such change helps.
     """
     if made.mechanism is None or (drowning := _drowning(made)) <= 1:
         return ()
     return (
+        *_denser(made, arguments),
         *_more_clients(made.clients, drowning, arguments),
         *_epsilon(drowning, arguments),
         *_length(made.mechanism.dimension, drowning, arguments),
@@ -47,6 +49,15 @@ def changed(arguments: Mapping[str, Any], option: Mapping[str, Any]) -> dict[str
     if "epsilon" not in option:
         return {**arguments, **option}
     return {**arguments, "privacy": msgspec.structs.replace(arguments["privacy"], **option)}
+
+
+def _denser(made: Plan, arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the sparsest of the denser graphs that is enough: it costs bytes, and no privacy."""
+    for offer in made.offers:
+        option = {"degree": offer.degree} if isinstance(offer.graph, Harary) else {"graph": offer.graph.name}
+        if _tried(arguments, option) <= 1:
+            yield option
+            return
 
 
 def _more_clients(clients: int, drowning: float, arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

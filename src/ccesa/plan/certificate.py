@@ -74,10 +74,23 @@ def certify(graph: Kind, rule: Rule, assumptions: Assumptions, roster: Roster | 
     unmaskable = -math.inf if safe else degrees.around(events.unmaskable, rule, roster)
     return Certificate(
         unreliable=log2_upwards(lost),
-        disconnected=log2_upwards(graph.masks(assumptions.clients).log_apart(assumptions, roster)),
+        disconnected=log2_upwards(log_disconnected(graph, rule, assumptions, roster)),
         exposed=log2_upwards(exposed),
         unmaskable=log2_upwards(unmaskable),
     )
+
+
+def log_disconnected(graph: Kind, rule: Rule, assumptions: Assumptions, roster: Roster) -> float:
+    """Bound it, clients that are left out after *share* included.
+
+    But not where the server chooses the roster: it chooses dropouts as well, and nothing rests on this event.
+    """
+    degrees, masks = graph.degrees(assumptions.clients), graph.masks(assumptions.clients)
+    apart = masks.log_apart(assumptions, roster)
+    if roster.chosen:
+        return apart
+    torn = masks.log_torn(lambda leaving: degrees.few_holders(rule, leaving), assumptions)
+    return float(np.logaddexp(apart, torn))
 
 
 def left_out(graph: Kind, rule: Rule, assumptions: Assumptions) -> float:

@@ -37,6 +37,8 @@ def counted(demand: Demand, found: Found, *, settled: bool) -> Found:
         steady = found if settled or _is_steady(demand, found) else _steadier(demand, found)
         if steady is not None and _is_steady(demand, steady):
             return steady
+        if not settled:
+            found = _densest(demand, found)
     return raised(demand, found)
 
 
@@ -66,14 +68,29 @@ def _steadier(demand: Demand, found: Found) -> Found | None:
         return denser if denser is not None and _is_steady(demand, denser) else None
 
     step = first(lambda step: at(step) is not None, min(ladder.most, MOST_NEIGHBOURS // 2), start)
-    denser = at(step) if step else fitted(demand, Complete()) if n <= MOST_NEIGHBOURS else None
+    denser = at(step) if step else fitted(demand, Complete()) if n - 1 <= MOST_NEIGHBOURS else None
     if denser is None:
         return None
-    note = (
-        f"{denser.graph.max_degree(n)} neighbours in place of {2 * start}: in a sparser graph colluders "
-        "could choose whose noise is missing"
-    )
-    return replace(denser, notes=(*found.notes, note))
+    return _noted(denser, found, n, "in a sparser graph colluders could choose whose noise is missing")
+
+
+def _densest(demand: Demand, found: Found) -> Found:
+    """Return the densest circle that is taken for the sake of the noise, where it works.
+
+    In each part that colluders can split off it has far more honest clients than the thinnest.
+    """
+    n = demand.assumptions.clients
+    step = min(Harary.candidates(n).most, MOST_NEIGHBOURS // 2)
+    if 2 * step <= found.graph.max_degree(n):
+        return found
+    denser = fitted(demand, Harary.candidates(n).at(step))
+    why = "noise is counted on the neighbours of a client, and more of them are not taken for it"
+    return found if denser is None else _noted(denser, found, n, why)
+
+
+def _noted(denser: Found, found: Found, clients: int, why: str) -> Found:
+    now, before = (one.graph.max_degree(clients) for one in (denser, found))
+    return replace(denser, notes=(*found.notes, f"{now:,} neighbours in place of {before:,}: {why}"))
 
 
 def _is_steady(demand: Demand, found: Found) -> bool:

@@ -1,7 +1,7 @@
 """Why a demand cannot be met, and which single changes would work; each that is named was tried."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ImpossiblePlan
 from ccesa.graphs import BEST, Complete, kind_named
-from ccesa.plan.search import Found, cheapest, densest, densest_degree
+from ccesa.plan.search import Found, densest_degree
 from ccesa.probability.assumptions import SHORT_BITS
 from ccesa.probability.bisection import first
 from ccesa.probability.demand import Demand
@@ -18,17 +18,27 @@ from ccesa.probability.tails import LN2, SLACK
 
 #: What could be said instead: one of the planner's arguments, and its value.
 Option = dict[str, Any]
+#: Plans with a change, and says whether that worked.
+Tries = Callable[[Option], bool]
 
 #: Fractions that would work are named in steps of this.
 _STEP = 1e-3
 #: Bits that adding up in another order may cost.
 _ROUNDING = 1e-8
+#: A round is planned where at least half of all come through.
+LEAST_BITS = 1
 
 
-def explain(demand: Demand, graph: str) -> ImpossiblePlan:
-    """Say why not even the densest graph of this kind works, and what would."""
-    options = _options(demand, graph)
-    return ImpossiblePlan(f"{_problem(demand, graph)}; {_in_words(options)}", options)
+def explain(
+    demand: Demand, graph: str, works: Tries, free: Option, *, gives_way: bool = False
+) -> ImpossiblePlan:
+    """Say why not even the densest graph of this kind works, and what would.
+
+    ``free`` is part of every change: a degree that was asked for is in the way of each.
+    ``gives_way``: less reliability than was demanded is taken, so a change need not reach all of it.
+    """
+    options = _options(demand, graph, works, free, gives_way=gives_way)
+    return ImpossiblePlan(f"{_problem(demand, graph)}; {in_words(options)}", options)
 
 
 def reachable(demand: Demand) -> float | None:
@@ -105,14 +115,21 @@ def _reaches_densest(demand: Demand, graph: str) -> bool:
 # What would work
 
 
-def _in_words(options: tuple[Option, ...]) -> str:
+def in_words(options: tuple[Option, ...]) -> str:
+    """Say options as the command line takes them."""
     if not options:
         return "no single change would work: expect fewer to drop out and to collude, or ask for less"
-    said = [
-        " ".join(f"--{name.replace('_', '-')} {_text(value)}" for name, value in option.items())
-        for option in options
-    ]
+    said = [_change(option) for option in options]
     return "what would work: " + " or ".join([", ".join(said[:-1]), said[-1]] if said[:-1] else said)
+
+
+def _change(option: Option) -> str:
+    """Say what to add, and what not to say any more."""
+    said = (
+        f"--{name.replace('_', '-')} {_text(value)}" for name, value in option.items() if value is not None
+    )
+    without = (f"without --{name.replace('_', '-')}" for name, value in option.items() if value is None)
+    return " ".join([*said, *without])
 
 
 def _text(value: Any) -> str:
@@ -120,31 +137,29 @@ def _text(value: Any) -> str:
     return ",".join(f"{step}={q:g}" for step, q in value.items()) if isinstance(value, dict) else f"{value}"
 
 
-def _options(demand: Demand, graph: str) -> tuple[Option, ...]:
+def _options(
+    demand: Demand, graph: str, works: Tries, free: Option, *, gives_way: bool
+) -> tuple[Option, ...]:
     """Return another kind of graph where that is enough, else all changes that would work."""
     best: Option = {"graph": BEST}
-    if graph != BEST and _works(demand, graph, best):
+    if graph != BEST and works(best):
         return (best,)
-    stays = _reaches_densest(demand, graph)
-    changes = (change if stays else best | change for change in _changes(demand))
-    return tuple(option for option in changes if _works(demand, graph, option))
+    with_each = free if _reaches_densest(demand, graph) else best
 
+    def found(demand: Demand) -> tuple[Option, ...]:
+        changes = (with_each | change for change in _changes(demand))
+        return tuple(option for option in changes if works(option))
 
-def _works(demand: Demand, graph: str, option: Option) -> bool:
-    """Return whether there is a plan with this change; where the densest graph works, there is."""
-    others = dict(option)
-    kind = others.pop("graph", graph)
-    changed = demand.changed(**others)
-    if _reaches_densest(changed, kind) and densest(changed) is not None:
-        return True
-    return cheapest(changed, kind) is not None
+    return (gives_way and found(demand.changed(reliability_bits=LEAST_BITS))) or found(demand)
 
 
 def _changes(demand: Demand) -> Iterator[Option]:
     """Yield what the densest graph allows, the mildest of each kind."""
     clients, reliable = demand.assumptions.clients, reachable(demand)
-    if reliable is not None and 1 <= reliable < demand.reliability_bits:
+    if reliable is not None and LEAST_BITS <= reliable < demand.reliability_bits:
         yield {"reliability_bits": math.floor(reliable)}
+    else:
+        yield from _a_few_more(demand)
     for name in ("dropout", "collusion"):
         fraction = _largest(demand, name)
         if fraction is not None:
@@ -152,6 +167,17 @@ def _changes(demand: Demand) -> Iterator[Option]:
     more = first(lambda more: _may_work(demand, clients=clients + more), MAX_HOLDERS - clients)
     if more is not None:
         yield {"clients": clients + more}
+
+
+def _a_few_more(demand: Demand) -> Iterator[Option]:
+    """Yield the fewest clients with whom most rounds come through, and how reliable these are."""
+    clients, least = demand.assumptions.clients, {"reliability_bits": LEAST_BITS}
+    more = first(lambda more: _may_work(demand, clients=clients + more, **least), MAX_HOLDERS - clients)
+    if more is None:
+        return
+    bits = reachable(demand.changed(clients=clients + more, **least)) or 0
+    if LEAST_BITS <= bits < demand.reliability_bits:
+        yield {"reliability_bits": math.floor(bits), "clients": clients + more}
 
 
 def _said(demand: Demand, name: str, fraction: float) -> Option:

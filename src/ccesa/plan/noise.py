@@ -56,7 +56,7 @@ class WantedNoise:
         settled = wanted.degree is not None or kind_named(wanted.graph) is not Harary
         found = counted(demand, found, settled=settled)
         if demand.assumptions.colluders == 0:
-            found = replace(found, graph=thinned(demand, found.graph))
+            found = thinned(demand, found)
         return found, demand
 
     def _on(self, demand: Demand, found: Found) -> tuple[Plan, Mechanism]:

@@ -10,7 +10,7 @@ from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import BEST, Harary
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.parts import check_type
-from ccesa.plan.explanation import everyone
+from ccesa.plan.explanation import Option, Tries, everyone
 from ccesa.plan.making import certified, surviving
 from ccesa.plan.noise import WantedNoise
 from ccesa.plan.result import Plan
@@ -87,42 +87,25 @@ def plan(
         ImpossiblePlan: No graph works; its ``options`` are what would.
         ConfigError: An argument is out of range.
     """
-    accept = accept or needs_accept(agreement)
-    notes: tuple[str, ...] = ()
-    if privacy is not None and collusion and guard == CURIOUS.name:
-        privacy_bits = _AGAINST_PICKED_KEYS if privacy_bits is None else privacy_bits
-        if not accept:
-            accept, notes = True, (_ACCEPTS,)
-    leaving = _Leaving(guard, dropout, exact_dropout, dropout_per_step, accept)
-    demand = _demand(clients, leaving, collusion, privacy_bits, reliability_bits)
-    wanted = Wanted.checked(graph, degree, clients)
-    RoundConfig(  # refuses what cannot be
+    asked = _Asked(
         clients=clients,
+        dropout=dropout,
+        collusion=collusion,
+        guard=guard,
         length=length,
-        bits=bits,  # type: ignore[arg-type]
-        graph=Harary(degree=2),
+        bits=bits,
+        privacy_bits=privacy_bits,
+        reliability_bits=reliability_bits,
+        graph=graph,
+        exact_dropout=exact_dropout,
+        dropout_per_step=dropout_per_step,
         agreement=agreement,
         accept=accept,
+        privacy=privacy,
+        degree=degree,
+        field_bits=field_bits,
     )
-    gives_way = reliability_bits is None
-    if privacy is not None:
-        _check_against(privacy, guard)
-        noise = WantedNoise(
-            privacy=privacy,
-            dimension=length,
-            field_bits=field_bits,
-            agreement=agreement,
-            accept=accept,
-        )
-        made = noise.planned(demand, wanted, gives_way=gives_way)
-        return replace(made, notes=(*made.notes, *notes))
-    if field_bits is not None:
-        raise ConfigError("field_bits goes with privacy: there it is the bits of a parameter")
-    found, demand = search(demand, wanted, gives_way=gives_way)
-    if demand.assumptions.colluders == 0:
-        found = replace(found, graph=thinned(demand, found.graph))
-    found = replace(found, notes=(*found.notes, *all_needed(demand)))
-    return replace(certified(demand, length, bits, found), agreement=agreement, accept=accept)
+    return _planned(asked, asked.works_with)
 
 
 def check(
@@ -202,6 +185,87 @@ def plan_or_complete(
         if not made.is_private:
             raise
         return replace(made, agreement=agreement, accept=accept)
+
+
+class _Asked(NamedTuple):
+    """The arguments of ``plan``."""
+
+    clients: int
+    dropout: float | None
+    collusion: float | None
+    guard: str
+    length: int
+    bits: int
+    privacy_bits: float | None
+    reliability_bits: float | None
+    graph: str
+    exact_dropout: bool
+    dropout_per_step: float | Mapping[str, float] | None
+    agreement: str
+    accept: bool
+    privacy: DifferentialPrivacy | None
+    degree: int | None
+    field_bits: int | None
+
+    def works_with(self, option: Option) -> bool:
+        """Return whether there is a plan with this change: what is advised was planned before."""
+        changed = self._replace(**option)
+        if "dropout" in option or "dropout_per_step" in option:
+            said = {"dropout": None, "dropout_per_step": None, **option}
+            changed = self._replace(**said)
+        try:
+            return not _planned(changed, None).shortfalls
+        except ConfigError:
+            return False
+
+
+def _planned(asked: _Asked, works: Tries | None) -> Plan:
+    """Return the plan; where there is none, say what ``works``."""
+    clients, guard, length, bits, agreement = (
+        asked.clients,
+        asked.guard,
+        asked.length,
+        asked.bits,
+        asked.agreement,
+    )
+    collusion, privacy, field_bits = asked.collusion, asked.privacy, asked.field_bits
+    privacy_bits, reliability_bits = asked.privacy_bits, asked.reliability_bits
+    accept = asked.accept or needs_accept(agreement)
+    notes: tuple[str, ...] = ()
+    if privacy is not None and collusion and guard == CURIOUS.name:
+        privacy_bits = _AGAINST_PICKED_KEYS if privacy_bits is None else privacy_bits
+        if not accept:
+            accept, notes = True, (_ACCEPTS,)
+    leaving = _Leaving(guard, asked.dropout, asked.exact_dropout, asked.dropout_per_step, accept)
+    demand = _demand(clients, leaving, collusion, privacy_bits, reliability_bits)
+    wanted = Wanted.checked(asked.graph, asked.degree, clients, works)
+    RoundConfig(  # refuses what cannot be
+        clients=clients,
+        length=length,
+        bits=bits,  # type: ignore[arg-type]
+        graph=Harary(degree=2),
+        agreement=agreement,
+        accept=accept,
+    )
+    gives_way = reliability_bits is None
+    if privacy is not None:
+        _check_against(privacy, guard)
+        noise = WantedNoise(
+            privacy=privacy,
+            dimension=length,
+            field_bits=field_bits,
+            agreement=agreement,
+            accept=accept,
+        )
+        made = noise.planned(demand, wanted, gives_way=gives_way)
+        return replace(made, notes=(*made.notes, *notes))
+    if field_bits is not None:
+        raise ConfigError("field_bits goes with privacy: there it is the bits of a parameter")
+    found, demand = search(demand, wanted, gives_way=gives_way)
+    if demand.assumptions.colluders == 0:
+        found = thinned(demand, found)
+    found = replace(found, notes=(*found.notes, *all_needed(demand)))
+    return replace(certified(demand, length, bits, found), agreement=agreement, accept=accept)
 
 
 class _Leaving(NamedTuple):

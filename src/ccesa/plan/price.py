@@ -76,7 +76,9 @@ class Shape:
     def alive(self) -> tuple[float, ...]:
         """How many clients are expected to have answered each step."""
         if self.per_step is not None:
-            return tuple(self.clients * self.per_step.through(step.name) for step in self.steps)
+            return tuple(
+                self.clients * (1.0 - self.per_step.leaving("advertise", step.name)) for step in self.steps
+            )
         stay = 1 - step_dropout(self.dropout, len(self.steps))
         return tuple(self.clients * stay**done for done in range(1, len(self.steps) + 1))
 

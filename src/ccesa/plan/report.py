@@ -14,6 +14,7 @@ from ccesa.plan.price import Cost, Rates, price
 from ccesa.plan.result import Plan
 from ccesa.privacy import Mechanism
 from ccesa.probability.per_step import ORDER
+from ccesa.probability.tails import LN2
 from ccesa.thresholds import Fixed, Threshold
 
 #: log2 of what cannot happen at all: JSON has no infinity.
@@ -101,6 +102,7 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
         "threshold": _threshold(plan),
         "exchanges": exchanges(plan),
         "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in promised(plan).items()},
+        "spare_bits": {name: min(bits, -IMPOSSIBLE) for name, bits in plan.spare_bits.items()},
         "least_honest_fails": None if fails is None else max(fails, IMPOSSIBLE),
         "cost": _cost(costs.plan),
         "paper": {
@@ -165,6 +167,13 @@ def threshold_in_words(plan: Plan) -> str:
     return f"{plan.threshold.in_words}: {holders}{' at the mean' * plan.graph.varies}"
 
 
+def tightest_in_words(plan: Plan) -> str:
+    """Say which demand decides what the graph costs, and by how many bits each is met."""
+    (first, least), (other, more) = plan.spare_bits.items()
+    spare = "cannot fail" if more == math.inf else f"has {more:.1f} to spare"
+    return "neither can fail" if least == math.inf else f"{first}, {least:.1f} bits to spare; {other} {spare}"
+
+
 def promise_in_words(plan: Plan) -> str:
     """Say who is in whatever can be opened, whoever drops out; empty where nobody chooses dropouts."""
     if plan.least_honest is None or plan.least_honest_fails is None:
@@ -210,12 +219,19 @@ def certificate_in_words(plan: Plan) -> Iterator[tuple[str, float, str]]:
     guard, bounds = guard_named(plan.guard), promised(plan)
     for name in guard.events:
         if name in bounds:
-            yield name, bounds[name], _MEANING[name]
+            set_aside = name == "unreliable" and plan.roster.log_short / LN2 > bounds[name] - 1
+            yield name, bounds[name], _few_join(plan) if set_aside else _MEANING[name]
     if "disconnected" not in bounds and plan.least_honest_fails is not None:
         fewer = f"a sum that can be opened covers fewer than {plan.least_honest:,} honest clients"
         yield "least honest", plan.least_honest_fails, fewer
     if plan.mechanism is not None and plan.parted > -math.inf and not guard.chooses_roster:
         yield "parted", plan.parted, _MEANING["parted"]
+
+
+def _few_join(plan: Plan) -> str:
+    """Say so where most of the bound is what is set aside for small rosters."""
+    few = f"fewer than {plan.least_roster:,} clients join"
+    return f"mostly set aside: {few}, or {_MEANING['unreliable']}"
 
 
 def demand_in_words(mechanism: Mechanism) -> str:

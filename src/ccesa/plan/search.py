@@ -4,12 +4,12 @@ Along a ladder that is not monotone a candidate is accepted by its certificate, 
 those that cannot work (docs/planning.md): what it finds is the sparsest. Along one that is, it bisects.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.graphs import BEST, Complete, Graph, Kind, kind_named
-from ccesa.plan.certificate import certify
+from ccesa.plan.certificate import certify, log_disconnected
 from ccesa.probability.assumptions import Assumptions
 from ccesa.probability.bisection import first, leftmost
 from ccesa.probability.demand import Demand
@@ -87,26 +87,22 @@ def kept(demand: Demand, graph: Graph, rule: Threshold) -> bool:
     return reliable and certificate.privacy(demand.guard.name) <= -demand.privacy_bits
 
 
-def densest(demand: Demand) -> Found | None:
-    """Return everyone with everyone, or as many neighbours as can hold shares, if that works."""
-    n = demand.assumptions.clients
-    if n <= MAX_HOLDERS:
-        return fitted(demand, Complete())
-    ladder = kind_named(BEST).candidates(n)
-    return fitted(demand, ladder.at(ladder.most))
-
-
 def densest_degree(assumptions: Assumptions) -> int:
     """Return how many neighbours a client can have at most."""
     return assumptions.clients - 1 if assumptions.clients <= MAX_HOLDERS else MAX_HOLDERS - 2
 
 
-def thinned(demand: Demand, graph: Graph) -> Graph:
-    """Return the same graph with the thinnest mask subgraph; for rounds in which nobody colludes."""
-    ladder = graph.thinner(demand.assumptions.clients)
+def thinned(demand: Demand, found: Found) -> Found:
+    """Return the same with the thinnest mask subgraph; for rounds in which nobody colludes."""
+    ladder = found.graph.thinner(demand.assumptions.clients)
     budget = demand.log_private - SLACK - MARGIN
-    step = ladder and first(lambda step: _log_apart(demand, ladder.at(step)) <= budget, ladder.most)
-    return ladder.at(step) if ladder and step else graph
+
+    def holds(step: int) -> bool:
+        graph = ladder.at(step) if ladder else found.graph
+        return log_disconnected(graph, found.threshold, demand.assumptions, demand.roster) <= budget
+
+    step = ladder and first(holds, ladder.most)
+    return replace(found, graph=ladder.at(step)) if ladder and step else found
 
 
 def _log_apart(demand: Demand, graph: Graph) -> float:

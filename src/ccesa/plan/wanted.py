@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ccesa.errors import ConfigError, ImpossiblePlan
-from ccesa.graphs import BEST, Complete, Harary, kind_named
-from ccesa.plan.explanation import explain, reachable
+from ccesa.graphs import Complete, Harary, kind_named
+from ccesa.plan.explanation import LEAST_BITS, Option, Tries, explain, in_words, reachable
 from ccesa.plan.search import Found, cheapest, fitted, sparsest
 from ccesa.probability.assumptions import SHORT_BITS
 from ccesa.probability.demand import Demand
@@ -17,15 +17,17 @@ class Wanted(NamedTuple):
 
     graph: str
     degree: int | None = None
+    #: Plans the same with a change; without it a failure is not explained.
+    works: Tries | None = None
 
     @classmethod
-    def checked(cls, graph: str, degree: int | None, clients: int) -> "Wanted":
+    def checked(cls, graph: str, degree: int | None, clients: int, works: Tries | None = None) -> "Wanted":
         kind = kind_named(graph)
         if degree is not None:
             if kind is not Harary:
                 raise ConfigError(f"degree is that of a harary graph, not of graph = {graph}")
             Harary(degree=degree).check(clients)
-        return cls(graph, degree)
+        return cls(graph, degree, works)
 
     def found(self, demand: Demand) -> Found | None:
         return (
@@ -34,18 +36,23 @@ class Wanted(NamedTuple):
             else fitted(demand, Harary(degree=self.degree))
         )
 
-    def explained(self, demand: Demand) -> ImpossiblePlan:
-        """Say why there is none, and what would work."""
-        other = None if self.degree is None else cheapest(demand, Harary(degree=2).name)
-        if other is None:
-            return explain(demand, self.graph)
-        n = demand.assumptions.clients
-        option = {"degree": other.graph.max_degree(n)} if isinstance(other.graph, Harary) else {"graph": BEST}
-        ((name, value),) = option.items()
-        return ImpossiblePlan(
-            f"with degree = {self.degree} no threshold keeps the demand; what would work: --{name} {value}",
-            (option,),
-        )
+    def explained(self, demand: Demand, *, gives_way: bool = False) -> ImpossiblePlan:
+        """Say why there is none, and what would work; each change was planned with."""
+        tries = self.works
+        if tries is None:
+            return ImpossiblePlan("no graph keeps the demand", ())
+
+        def works(option: Option) -> bool:
+            return tries(option if gives_way else {"reliability_bits": demand.reliability_bits, **option})
+
+        if self.degree is not None:
+            other = cheapest(demand, Harary(degree=2).name)
+            degree = other.graph.degree if other and isinstance(other.graph, Harary) else None
+            if works({"degree": degree}):
+                problem = f"with degree = {self.degree} no threshold keeps the demand"
+                return ImpossiblePlan(f"{problem}; {in_words(({'degree': degree},))}", ({"degree": degree},))
+        free: Option = {} if self.degree is None else {"degree": None}
+        return explain(demand, self.graph, works, free, gives_way=gives_way)
 
 
 def search(
@@ -60,13 +67,14 @@ def search(
         found = wanted.found(stricter)
         if found is not None:
             return found, stricter
-    failure = wanted.explained(demand)
     # Only a default gives way, and only in reliability: a lost round can be run again.
     lower = _lowered(demand, min(margins, default=0.0)) if gives_way and wanted.degree is None else None
     all_with_all = None if lower is None else sparsest(lower, Complete)
     if lower is None or all_with_all is None:
-        raise failure
-    note = f"{failure}; planned with {lower.reliability_bits:.3g} bits, everyone with everyone"
+        raise wanted.explained(demand, gives_way=gives_way)
+    note = (
+        f"{wanted.explained(demand)}; planned with {lower.reliability_bits:.3g} bits, everyone with everyone"
+    )
     return replace(all_with_all, notes=(note,)), lower
 
 
@@ -87,6 +95,6 @@ def _lowered(demand: Demand, margin: float) -> Demand | None:
     bits = reachable(demand) or 0.0
     if margin:  # what is set aside for small rosters weighs more then
         bits -= margin + 2.0 ** (margin - SHORT_BITS + 1)
-    if bits < 1:
+    if bits < LEAST_BITS:
         return None
     return replace(demand.changed(reliability_bits=min(demand.reliability_bits, bits)), margin=margin)

@@ -229,12 +229,14 @@ def chosen(
         )
     epsilon = max(0.0, demand.epsilon * (1 - 1e-9) - 2 * MOST_SLACK)
     mu = accounting.gaussian_mu(epsilon, left) / math.sqrt(demand.rounds)
+    too_coarse = False
     for bits, loss in _widths(field_bits):
         deviation = _deviation(bits, clients, honest, dimension, mu)
         variance = math.floor(VARIANCE_UNITS * deviation**2)
         if variance < _LEAST_VARIANCE or 2 * loss * honest * deviation**2 < accounting.R**2:
             continue
         grid = _grid_bits(honest, dimension, variance, mu)
+        too_coarse = grid is None
         if grid is not None:
             return Mechanism(
                 **msgspec.structs.asdict(demand),
@@ -246,12 +248,16 @@ def chosen(
                 field_bits=bits,
                 fails=fails,
             )
+    if too_coarse:
+        raise ConfigError(
+            f"rounding {dimension} parameters would cost more than {_ROUNDING_LOSS:.1%} of a vector: so "
+            f"short are vectors that the noise of {honest} honest clients, the fewest in a sum, hides for "
+            f"epsilon = {demand.epsilon:g} and {demand.rounds} rounds"
+        )
+    width = f"{field_bits} bits are" if field_bits else f"up to {WORD_BITS} bits are"
     raise ConfigError(
-        f"fields of {field_bits} bits are too narrow for the noise of {clients} clients over {dimension} "
-        "parameters: take more bits, or do not say how many, and they are chosen"
-        if field_bits
-        else f"no fields of up to {WORD_BITS} bits hold the noise of {clients} clients over {dimension} "
-        "parameters: take a larger epsilon, fewer rounds or more clients"
+        f"fields of {width} too narrow for the noise of {clients} clients over {dimension} parameters: take "
+        + ("more bits, or do not say how many, and they are chosen" if field_bits else "fewer clients")
     )
 
 

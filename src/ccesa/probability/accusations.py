@@ -29,6 +29,6 @@ def _log_few(assumptions: Assumptions, degree: int, least: int) -> float:
     if assumptions.exact:  # at worst all who drop out are honest
         gone = min(colluders + assumptions.dropped, others)
         return at(log_below(Hypergeometric(others, others - gone), degree), least)
-    stay, colluding = Binomial(1.0 - assumptions.dropout), np.arange(min(colluders, degree) + 1)
+    stay, colluding = Binomial.failing(assumptions.dropout), np.arange(min(colluders, degree) + 1)
     tails = [at(log_below(stay, degree - many), least) for many in colluding.tolist()]
     return float(logsumexp(assumptions.colluding.log_pmf(degree, colluding) + tails))

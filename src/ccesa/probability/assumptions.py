@@ -89,6 +89,11 @@ class Assumptions:
         return 1.0 if self.per_step is None else self.per_step.advertises
 
     @property
+    def absent(self) -> float:
+        """Return the probability of not being in V1; zero where nobody says who leaves when."""
+        return 0.0 if self.per_step is None else self.per_step.leaving("advertise", "advertise")
+
+    @property
     def unmasked(self) -> tuple[float, float]:
         """Return the probabilities of being unmasked with the client's own share, and without it.
 
@@ -97,15 +102,18 @@ class Assumptions:
         if self.per_step is None:
             return 0.0, 1.0
         stays = self.per_step.advertises * self.per_step.stays
-        return stays, max(self.per_step.shares - stays, 0.0)
+        return stays, self.per_step.shares * self.per_step.leaving("mask", "unmask")
+
+    @property
+    def leaves(self) -> float:
+        """Return the probability that one of V1 does not stay to the end."""
+        return self.dropout if self.per_step is None else self.per_step.leaves
 
     @property
     def live(self) -> Distribution:
         """Return how many of d neighbours in V1 stay to the end; the client itself is one that stays."""
-        if self.per_step is not None:
-            return Binomial(self.per_step.stays)
         if not self.exact:
-            return Binomial(1.0 - self.dropout)
+            return Binomial.failing(self.leaves)
         return Hypergeometric(self.clients - 1, max(self.clients - 1 - self.dropped, 0))
 
     @property
@@ -128,7 +136,7 @@ class Assumptions:
         """Return how many honest clients stay, as a distribution and its number of draws."""
         honest = self.clients - self.colluders
         if not self.exact:
-            return Binomial(1.0 - self.dropout), honest
+            return Binomial.failing(self.dropout), honest
         return Hypergeometric(self.clients, self.clients - self.dropped), honest
 
 
@@ -210,15 +218,18 @@ class Roster:
         Where nobody says who leaves when, all who drop out may do so in step 0. With colluders under
         ``curious`` F counts the vectors that come: that is what such a round insists on (``min_survivors``).
         """
-        n, stay = assumptions.clients, 1.0 - assumptions.dropout
+        n, gone = assumptions.clients, assumptions.dropout
         if assumptions.per_step is not None:
             insists = assumptions.colluders > 0 and not chosen
-            stay = assumptions.per_step.through("confirm") if insists else assumptions.advertises
-        if assumptions.exact or stay == 1:
+            gone = assumptions.per_step.leaving("advertise", "confirm") if insists else assumptions.absent
+        if assumptions.exact or not gone:
             dropped = assumptions.dropped if assumptions.exact else 0
             return cls(assumptions=assumptions, least=max(3, n - dropped), chosen=chosen)
         bits = reliability_bits + SHORT_BITS
-        least = max(3, _quantile(n, stay, 2.0**-bits))
+        anybody = math.log(-math.expm1(n * math.log1p(-gone)))  # ln P(somebody leaves)
+        if anybody <= -bits * LN2:
+            return cls(assumptions=assumptions, least=n, log_short=anybody, chosen=chosen)
+        least = max(3, _quantile(n, 1.0 - gone, 2.0**-bits))
         return cls(assumptions=assumptions, least=least, log_short=-bits * LN2, chosen=chosen)
 
 

@@ -21,6 +21,9 @@ class Degrees(Protocol):
     def unreliable(self, rule: Rule, assumptions: Assumptions) -> float:
         """Bound P(some client has fewer than t live holders)."""
 
+    def few_holders(self, rule: Rule, assumptions: Assumptions) -> float:
+        """Bound P(some client has fewer than t holders among those that stay, itself included)."""
+
     def around(self, event: Event, rule: Rule, roster: Roster) -> float:
         """Bound P(the event happens to some honest client), for every roster that there may be."""
 
@@ -45,3 +48,9 @@ class Masks(Protocol):
 
     def log_apart(self, assumptions: Assumptions, roster: Roster | None = None) -> float:
         """Bound P(the honest survivors' mask graph falls apart), for every roster that there may be."""
+
+    def log_torn(self, few_holders: Callable[[Assumptions], float], assumptions: Assumptions) -> float:
+        """Estimate P(clients are left out after *share*, and the masks of the others fall apart later).
+
+        ``few_holders`` bounds P(somebody is left out), where all drop out before *share* closes.
+        """

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -48,6 +48,14 @@ class EdgeMasks:
         worst = np.maximum.accumulate(cuts[::-1])[::-1]
         return min(0.0, float(logsumexp(np.append(grouped + worst, rest))))
 
+    def log_torn(self, few_holders: Callable[[Assumptions], float], assumptions: Assumptions) -> float:
+        """Estimate P(clients are left out after *share*, and the masks of the others fall apart).
+
+        Who is left out says nothing about the masks of the others, but that they are more.
+        """
+        simple = replace(assumptions, per_step=None)
+        return min(0.0, few_holders(simple) + self.log_apart(simple) + LN2)
+
 
 @dataclass(frozen=True)
 class EdgeDegrees:
@@ -65,6 +73,9 @@ class EdgeDegrees:
     def unreliable(self, rule: Rule, assumptions: Assumptions) -> float:
         return Live.of(self.p, assumptions).unreliable(partial(fitting, rule))
 
+    def few_holders(self, rule: Rule, assumptions: Assumptions) -> float:
+        return min(0.0, Live.of(self.p, assumptions).unreliable(lambda degrees: fitting(rule, degrees) - 1))
+
     def around(self, event: Event, rule: Rule, roster: Roster) -> float:
         if roster.anywhere:
             return 0.0  # the bound over all rosters is one for fractions of them
@@ -76,6 +87,10 @@ class EdgeDegrees:
     def rule(self, demand: Demand, log_apart: float, kept: Callable[[Threshold], bool]) -> Threshold | None:
         """Return a rule that leaves a margin, so that the certificate need not be asked at every step."""
         assumptions, nats = demand.assumptions, _needed(demand)
+        if not demand.roster.chosen:
+            log_apart = float(np.logaddexp(log_apart, log_apart + self._few_holders(demand) + LN2))
+        if log_apart > demand.log_private:
+            return None
         live = Live.of(self.p, assumptions, nats)
         if _unreliable(demand, live, _MAJORITY):
             return None  # a higher threshold is no more reliable
@@ -88,6 +103,12 @@ class EdgeDegrees:
             if not rules or not demand.roster.chosen:
                 break
         return _lowered(demand, opened, rules[0], log_apart) if rules else None
+
+    def _few_holders(self, demand: Demand) -> float:
+        """Bound what ``few_holders`` is for every rule that is reliable enough."""
+        if demand.assumptions.per_step is None:
+            return demand.log_unreliable
+        return 0.0 if demand.assumptions.colluders else self.few_holders(Majority(), demand.assumptions)
 
     def may_hold(self, demand: Demand, most: int) -> bool:
         return True

@@ -135,7 +135,7 @@ def _log_live(assumptions: Assumptions, degrees: Counts, live: Counts) -> Logs:
         log_all = factorial[degrees] - _falling(others, degrees)
     else:
         steps = assumptions.per_step
-        leaves = assumptions.dropout if steps is None else 1.0 - steps.stays
+        leaves = assumptions.dropout if steps is None else steps.leaves
         log_live, log_gone = xlogy(live, 1.0 - leaves), xlogy(gone, leaves)
         log_all = factorial[degrees]
     # Behind what is gone lie as many places for what cannot be: more live than neighbours.

@@ -7,8 +7,9 @@ leaves no circle: all of them are neighbours.
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
 from scipy.special import digamma, logsumexp
@@ -18,8 +19,13 @@ from ccesa.probability.assumptions import Assumptions, Roster
 from ccesa.probability.demand import Demand
 from ccesa.probability.events import Event
 from ccesa.probability.reliability import log_all_lost, log_few, log_lost, log_lost_at, log_small
-from ccesa.probability.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_choose
+from ccesa.probability.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_below, log_choose
 from ccesa.thresholds import Fixed, Majority, Rule, Threshold
+
+#: Dropouts are split into those before and after *share* in so many ways.
+_SPLITS = 128
+#: ln of what no certificate shows any more: it need not be computed closely.
+_NEGLIGIBLE = -200 * LN2
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,40 @@ class CircleMasks:
         if log > -math.inf and roster and roster.chosen and not self.most_is_worst(assumptions):
             return 0.0
         return log
+
+    def log_torn(self, few_holders: Callable[[Assumptions], float], assumptions: Assumptions) -> float:
+        """Estimate P(a stretch is left out after *share*, and another gap opens after that).
+
+        A part that is cut off when *share* closes is left out, so a gap that matters has a client that leaves
+        later. Any fraction q1 may have left before: of each interval one end is the worst for the stretch,
+        the other for the gap. What colludes may be missing in any step, so there q1 is the whole dropout.
+        """
+        if self.degree >= assumptions.clients - 1:
+            return -math.inf
+        simple = replace(assumptions, per_step=None)
+        most = few_holders(simple) + self._log_gap(simple)
+        if simple.colluders or most < _NEGLIGIBLE:
+            return min(0.0, most + LN2)
+        ends = np.unique(np.linspace(0, simple.dropped, _SPLITS + 1).astype(int)) / simple.clients
+        if not simple.exact:
+            ends = np.linspace(0.0, simple.dropout, _SPLITS + 1)
+        early = [replace(simple, dropout=float(end)) for end in ends]
+        torn = (few_holders(after) + self._log_gap(simple, before) for before, after in pairwise(early))
+        return min(0.0, max(torn, default=-math.inf) + LN2)
+
+    def _log_gap(self, assumptions: Assumptions, early: Assumptions | None = None) -> float:
+        """Bound ln P(somebody is followed by h missing clients, not all of whom left ``early``)."""
+        h = self.degree // 2
+        colluding = np.arange(h + 1)
+        terms = (
+            log_choose(h, colluding)
+            + assumptions.log_collude(colluding, h - colluding)
+            + assumptions.log_fate(h - colluding, stay=0)
+        )
+        missing = float(logsumexp(terms))
+        if early is not None:
+            missing = _log_difference(missing, float(early.log_fate(np.asarray(h), stay=0)))
+        return math.log(assumptions.clients) + missing
 
     def most_is_worst(self, assumptions: Assumptions) -> bool:
         """Return whether fewer colluders than there may be can only make gaps rarer.
@@ -92,6 +132,14 @@ class EqualDegrees:
         if degree < self.degree:
             return log_lost_at(assumptions, degree, t)
         return at(log_lost(assumptions, degree), t)
+
+    def few_holders(self, rule: Rule, assumptions: Assumptions) -> float:
+        """Where everyone is a neighbour all have the same holders: nobody is left out, or everybody."""
+        if self.degree >= assumptions.clients - 1:
+            return -math.inf
+        t = int(fitting(rule, np.array([self.degree]))[0])
+        few = at(log_below(assumptions.live, self.degree), t - 1)
+        return min(0.0, math.log(assumptions.clients) + few)
 
     def around(self, event: Event, rule: Rule, roster: Roster) -> float:
         """Bound it for every roster of at least F, with all colluders in it.
@@ -273,3 +321,8 @@ def _largest_is_worst(degree: int, place: int, roster: Roster) -> bool:
 def _slope(x: Logs, k: int) -> Logs:
     """Return the derivative of ln x (x - 1) .. (x - k + 1)."""
     return np.asarray(digamma(x + 1) - digamma(x - k + 1))
+
+
+def _log_difference(log: float, less: float) -> float:
+    """Return ln of the difference of two probabilities, given as logarithms."""
+    return log + math.log(-math.expm1(less - log)) if less < log else -math.inf

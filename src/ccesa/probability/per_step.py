@@ -50,31 +50,37 @@ class PerStep:
     @property
     def total(self) -> float:
         """The probability of leaving at all."""
-        return 1.0 - self.through("unmask")
+        return self.leaving("advertise", "unmask")
 
-    def through(self, last: str) -> float:
-        """Return the probability of answering every step up to this one."""
-        return math.prod(1.0 - q for q in self.each[: ORDER.index(last) + 1])
+    def leaving(self, first: str, last: str) -> float:
+        """Return the probability of leaving in one of these steps, if all before were answered."""
+        steps = self.each[ORDER.index(first) : ORDER.index(last) + 1]
+        return -math.expm1(math.fsum(math.log1p(-q) for q in steps))
 
     @property
     def advertises(self) -> float:
         """The probability of being in V1."""
-        return self.through("advertise")
+        return 1.0 - self.leaving("advertise", "advertise")
 
     @property
     def shares(self) -> float:
         """The probability of being in V2."""
-        return self.through("accept")
+        return 1.0 - self.leaving("advertise", "accept")
 
     @property
-    def confirmed(self) -> float:
-        """The probability that one of V1 answers every step but the last, rounded down."""
-        return _down(self.through("confirm") / self.advertises)
+    def unconfirmed(self) -> float:
+        """The probability that one of V1 leaves before the last step, rounded up."""
+        return _up(self.leaving("share", "confirm"))
+
+    @property
+    def leaves(self) -> float:
+        """The probability that one of V1 leaves, rounded up."""
+        return _up(self.leaving("share", "unmask"))
 
     @property
     def stays(self) -> float:
-        """The probability that one of V1 answers every step, rounded down."""
-        return _down(self.through("unmask") / self.advertises)
+        """The probability that one of V1 answers every step."""
+        return 1.0 - self.leaves
 
     @property
     def named(self) -> dict[str, float]:
@@ -83,12 +89,12 @@ class PerStep:
 
     def scaled(self, total: float) -> "PerStep":
         """Return the same with another total, every step's part in it kept; rounded down to six digits."""
-        # Not by ``self.total``: one minus a probability next to one keeps few of its digits.
-        power = math.log1p(-total) / math.fsum(math.log1p(-q) for q in self.each)
-        each = (math.floor(-1e6 * math.expm1(power * math.log1p(-q))) / 1e6 for q in self.each)
+        logs = [math.log1p(-q) for q in self.each]
+        parts = (math.log1p(-total) * (log / math.fsum(logs)) for log in logs)
+        each = (math.floor(-1e6 * math.expm1(part)) / 1e6 for part in parts)
         return PerStep(each=tuple(each), confirms=self.confirms)
 
 
-def _down(value: float) -> float:
-    """Return a number below the product whose rounded value this is, so that nobody seems to stay longer."""
-    return value if value == 1 else value * (1 - 2.0**-49)
+def _up(value: float) -> float:
+    """Return a number above the probability whose rounded value this is: nobody seems to stay longer."""
+    return value * (1 + 2.0**-49)

@@ -38,19 +38,20 @@ def log_lost(assumptions: Assumptions, degree: int) -> Logs:
 
 def log_lost_at(assumptions: Assumptions, degree: int, t: int) -> float:
     """Return what ``log_lost`` has for one t, without the table: there are many numbers of neighbours."""
-    below = [_log_below_at(assumptions.live.mean_fraction, degree, many) for many in (max(t - 1, 1), t)]
+    live = Binomial.failing(assumptions.leaves)  # where clients leave by themselves
+    below = [_log_below_at(live, degree, many) for many in (max(t - 1, 1), t)]
     with_own = np.logaddexp(below[0], log_unconfirmed(assumptions, np.asarray(degree), np.asarray(t)))
     return float(_joined(assumptions, with_own, np.asarray(below[1])))
 
 
-def _log_below_at(p: float, draws: int, t: int) -> float:
-    """Bound ln P(X < t) for X ~ Bin(draws, p): the last terms, and what falls faster than they do."""
+def _log_below_at(live: Binomial, draws: int, t: int) -> float:
+    """Bound ln P(X < t) of so many draws: the last terms, and what falls faster than they do."""
     low = max(0, t - _TERMS)
-    if low > draws or (low and t > draws * p):
+    if low > draws or (low and t > draws * live.p):
         return 0.0
-    logs = Binomial(p).log_pmf(draws, np.arange(low, min(t, draws + 1)))
+    logs = live.log_pmf(draws, np.arange(low, min(t, draws + 1)))
     if low:
-        logs[0] -= math.log1p(-low / (draws - low + 1) * (1 - p) / p)
+        logs[0] -= math.log1p(-low / (draws - low + 1) * live.odds)
     return min(0.0, float(np.logaddexp.reduce(logs)))
 
 
@@ -62,7 +63,7 @@ def log_all_lost(assumptions: Assumptions) -> Logs:
     n = assumptions.clients
     if assumptions.exact:
         return np.where(np.arange(n + 2) < n - assumptions.dropped, -np.inf, 0.0)
-    return np.append(log_below(Binomial(1.0 - assumptions.dropout), n)[1:], 0.0)
+    return np.append(log_below(Binomial.failing(assumptions.dropout), n)[1:], 0.0)
 
 
 def _joined(assumptions: Assumptions, with_own: Logs, without: Logs) -> Logs:
@@ -86,7 +87,7 @@ def log_unconfirmed(assumptions: Assumptions, degrees: Counts, t: Counts) -> Log
     if steps is None or not steps.confirms:
         return np.full(np.broadcast(degrees, t).shape, -np.inf)
     ways, others = np.where(t > 1, log_choose(degrees, t - 1), -np.inf), np.maximum(degrees - t + 1, 0)
-    return np.asarray(ways + xlogy(t - 1, steps.stays) + xlogy(others, 1.0 - steps.confirmed))
+    return np.asarray(ways + xlogy(t - 1, steps.stays) + xlogy(others, steps.unconfirmed))
 
 
 def log_few(assumptions: Assumptions) -> float:
@@ -105,8 +106,8 @@ def log_fewer(assumptions: Assumptions, least: int) -> float:
     if assumptions.exact:
         return 0.0 if assumptions.clients - assumptions.dropped < least else -math.inf
     steps = assumptions.per_step
-    answers = 1.0 - assumptions.dropout if steps is None else steps.through("confirm")
-    return _log_below_at(answers, assumptions.clients, least)
+    leaves = assumptions.dropout if steps is None else steps.leaving("advertise", "confirm")
+    return _log_below_at(Binomial.failing(leaves), assumptions.clients, least)
 
 
 def log_small(assumptions: Assumptions, degree: int) -> tuple[Counts, Counts, Logs, float]:
@@ -114,10 +115,10 @@ def log_small(assumptions: Assumptions, degree: int) -> tuple[Counts, Counts, Lo
 
     Each group has its fewest, its most and ln of its probability; the last number is ln of what is left out.
     """
-    others, advertises = assumptions.clients - 1, assumptions.advertises
-    if advertises == 1:
+    others, absent = assumptions.clients - 1, assumptions.absent
+    if not absent:
         return np.array([degree]), np.array([degree]), np.zeros(1), -math.inf
-    sizes, logs, rest = _advertised(others, advertises)
+    sizes, logs, rest = _advertised(others, absent)
     few = int(np.searchsorted(sizes, degree))  # all others are enough for the circle, and one group
     starts = np.unique(np.linspace(0, few, min(few, _GROUPS) + 1).astype(int))
     starts = starts[starts < sizes.size]
@@ -127,6 +128,6 @@ def log_small(assumptions: Assumptions, degree: int) -> tuple[Counts, Counts, Lo
 
 
 @lru_cache(maxsize=8)
-def _advertised(others: int, advertises: float) -> tuple[Counts, Logs, float]:
-    sizes, logs, rest = window(Binomial(advertises), others, _NATS)
+def _advertised(others: int, absent: float) -> tuple[Counts, Logs, float]:
+    sizes, logs, rest = window(Binomial.failing(absent), others, _NATS)
     return frozen(sizes), frozen(logs), rest

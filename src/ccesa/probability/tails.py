@@ -30,12 +30,27 @@ _NEGLIGIBLE = 400.0
 
 @dataclass(frozen=True)
 class Binomial:
-    """How many of d draws succeed, each with probability p."""
+    """How many of d draws succeed, each with probability p, and fail with probability q.
+
+    q says more than 1 - p where p is next to one: what is rare there is a failure.
+    """
 
     p: float
+    q: float | None = None
+
+    @classmethod
+    def failing(cls, q: float) -> "Binomial":
+        """Make it from the probability of a failure."""
+        return cls(1.0 - q, q)
 
     def log_pmf(self, draws: int | Counts, k: Counts) -> Logs:
-        return np.asarray(log_choose(draws, k) + xlogy(k, self.p) + xlog1py(draws - k, -self.p))
+        failed = xlog1py(draws - k, -self.p) if self.q is None else xlogy(draws - k, self.q)
+        return np.asarray(log_choose(draws, k) + xlogy(k, self.p) + failed)
+
+    @property
+    def odds(self) -> float:
+        """Return how likely a failure is beside a success."""
+        return (1 - self.p if self.q is None else self.q) / self.p
 
     @property
     def mean_fraction(self) -> float:

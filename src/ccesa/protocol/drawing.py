@@ -11,7 +11,7 @@ from ccesa.crypto.agreements import AGREEMENTS
 from ccesa.crypto.keys import COMMITMENT_BYTES
 from ccesa.errors import MalformedMessage
 from ccesa.graphs.assignment import Flags, Nodes, draw
-from ccesa.graphs.evolution import informative
+from ccesa.graphs.evolution import flags, informative
 from ccesa.guards import guard_named
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
@@ -66,11 +66,22 @@ def releasing(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:
     return alive & (drawn.graph.live_neighbours(alive) >= drawn.thresholds)
 
 
-def pruned(config: RoundConfig, drawn: Drawn, alive: Flags, spare: Nodes | int = 0) -> Flags:
-    """Settle V2: leave out clients with too few live neighbours to share or mask with, until none is left.
+def held_together(config: RoundConfig, drawn: Drawn, alive: Flags, spare: Nodes | int = 0) -> Flags:
+    """Settle V2: prune, and of masks that have fallen apart keep the largest part, until nobody is left out.
 
-    ``spare`` are holders that a client must have beyond its threshold.
+    A smaller part would lose the round once its vectors have left. Of several largest parts the one with the
+    lowest id stays. ``spare`` are holders that a client must have beyond its threshold.
     """
+    while True:
+        kept = pruned(config, drawn, alive, spare)
+        parts = drawn.graph.mask_components(kept)
+        if len(parts) < 2:
+            return kept
+        alive = flags(drawn.graph.size, min(parts, key=lambda part: (-part.size, part[0])))
+
+
+def pruned(config: RoundConfig, drawn: Drawn, alive: Flags, spare: Nodes | int = 0) -> Flags:
+    """Leave out clients with too few live neighbours to share or mask with, until nobody is left out."""
     graph = drawn.graph
     while True:
         enough = informative(graph, drawn.thresholds + spare, releasing(config, drawn, alive))
@@ -100,7 +111,7 @@ def deliver(
 ) -> tuple[Delivered, Callable[[int], dict[str, Any]]]:
     """Settle who has shared, V2 unless somebody is accused; say what they sealed for each node."""
     graph, sealed, commitments = state.graph, state.sealed, state.commitments
-    v2, reverse = pruned(round.config, state, graph.flags(kept)), graph.reverse
+    v2, reverse = held_together(round.config, state, graph.flags(kept)), graph.reverse
     for rows in (sealed, commitments):
         rows.flags.writeable = False  # requests are made from them, whenever they are asked for
 

@@ -40,7 +40,8 @@ class Ended:
         number: Of the round in its series.
         aggregate: The sum; None where the round was lost.
         failure: Why it was lost; None where there is a sum.
-        released: Whether clients were asked for shares. A task of which a round is lost after that is used up.
+        released: Whether clients were asked for shares, or may have been: a task whose round is lost then is
+            used up.
     """
 
     number: int
@@ -341,7 +342,10 @@ class Series:
             }
             requests, lost = _restored(servers, saved.rounds)
             self._servers = {number: servers[number] for number in requests}
-            before = [Ended(number=one, failure=RoundFailed(text)) for one, text in saved.lost.items()]
+            before = [
+                Ended(number=one, failure=RoundFailed(text), released=True)
+                for one, text in saved.lost.items()
+            ]
             self._ended = before + lost
             self.members, self._asked = set(saved.members), set(saved.asked)
             self._left, self._number = saved.left, saved.number
@@ -448,7 +452,7 @@ def _restored(
         try:
             requests[number] = servers[number].restore(data)
         except RoundFailed as failure:
-            lost.append(Ended(number=number, failure=without_frames(failure)))
+            lost.append(Ended(number=number, failure=without_frames(failure), released=True))
     return requests, lost
 
 

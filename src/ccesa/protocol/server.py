@@ -503,7 +503,7 @@ class Server:
             self._check_left(answered, "answered")
         self._state, requests = step.close(self._round, self._state, self._kept)
         if not last:
-            self._check_left(len(requests), f"of {answered} have enough neighbours left")
+            self._check_left(len(requests), f"of {answered} have enough neighbours left, in one part")
         if isinstance(self._state, Unmasked):
             self.aggregate = self._aggregate(self._state)
         return self._begin(requests)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ccesa.extras import missing
 from ccesa.service.coordinator import Averaging, Coordinator, Questions, Result
-from ccesa.service.errors import EngineFailed, Unavailable
+from ccesa.service.errors import EngineFailed, NewerDatabase, Unavailable
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.forms import Arrays, Statistics, Words
 from ccesa.service.policy import Policy
@@ -26,6 +26,7 @@ __all__ = [
     "Federation",
     "Hub",
     "HubTable",
+    "NewerDatabase",
     "Participant",
     "Policy",
     "Questions",

@@ -16,7 +16,6 @@ from ccesa.errors import ConfigError
 from ccesa.service.errors import CoordinatorFailed
 from ccesa.service.tasks import NamedArrays
 
-
 #: How far a model steps aside, as a part of its spread.
 _ASIDE = 1e-3
 
@@ -58,7 +57,7 @@ class Coordinator(ABC):
             Numbers to be shown beside it, such as an accuracy; or nothing.
         """
 
-    def lost(self, question: int) -> None:
+    def lost(self, question: int) -> None:  # noqa: B027  # most coordinators have nothing to do
         """Note that a question has no sum, and is not asked again; by default nothing changes.
 
         No site works on its task again, so the next one has to differ.

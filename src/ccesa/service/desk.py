@@ -79,8 +79,11 @@ class Desk(Protocol):
     async def take(self, client: int, series: int, exchange: int, reply: Data) -> Receipt:
         """Hand a reply in. The buffer must not change before this returns."""
 
-    def seen(self, client: int) -> None:
-        """Note that a client was heard from."""
+    def seen(self, client: int, series: int = 0, exchange: int = -1) -> None:
+        """Note that a client was heard from, and the latest exchange that it says it knows."""
+
+    def is_set_aside(self, client: int) -> bool:
+        """Return whether a client is asked for nothing, and given no result, until it is let in again."""
 
     async def task(self, digest: bytes) -> Data | None:
         """Return the payload of a task; whoever sends it holds on to this very object."""

@@ -8,9 +8,17 @@ class Unavailable(CcesaError):
 
 
 class NewerDatabase(ConfigError):
-    """Raised for a database that a newer ccesa has taken over; the operator starts that one.
+    """Raised for a database that a newer ccesa has taken over; whoever runs this older one is at fault.
 
-    What is in it may mean something that this one does not know.
+    What is in it may mean something that this one does not know: start the newer one.
+    """
+
+
+class StaleStore(CcesaError):
+    """Raised for a database that has gone back: an older copy, or a standby that had not everything.
+
+    A hub that went on would ask for what it asked before, and might ask otherwise. The operator puts the
+    newest database back, or begins a new series.
     """
 
 

@@ -216,6 +216,11 @@ class Federation:
         """The fewest clients that have to be there for a round to succeed; with fewer none is begun."""
         return self._any_round.needed() if self.charter is None else self.charter.needed
 
+    @property
+    def liars(self) -> int:
+        """How many members may lie together; without a charter none."""
+        return 0 if self.charter is None else self.charter.certificate.colluders
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What the clients are called, by id."""

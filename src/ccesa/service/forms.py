@@ -17,6 +17,7 @@ from ccesa.charter import Charter
 from ccesa.errors import ConfigError, VectorError, quoted, shown
 from ccesa.fields import USUAL_BITS, WORD_BITS
 from ccesa.identity import in_base64
+from ccesa.layout import is_masked
 from ccesa.parts import Part
 from ccesa.privacy import NoisyQuantizer
 from ccesa.privacy.mechanism import Mechanism
@@ -25,6 +26,8 @@ from ccesa.service.tasks import pack_arrays, unpack_arrays
 from ccesa.statistics import Report, Schema
 from ccesa.words import Vector
 
+#: The most bytes of a task, and the bytes that tasks and results have room for beside their numbers.
+_MOST, _ROOM = 1 << 30, 1 << 24
 #: Numbers of a vector that people are shown.
 _SHOWN = 16
 
@@ -52,6 +55,19 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
         Raises:
             MalformedMessage: That is not of this form.
         """
+
+    @abstractmethod
+    def most_task(self, length: int) -> int:
+        """Return the most bytes of a task for vectors of so many words, unless a site says otherwise.
+
+        Args:
+            length: Words of a vector.
+        """
+
+    @property
+    @abstractmethod
+    def most_result(self) -> int:
+        """The most bytes of what is published about a sum."""
 
     @abstractmethod
     def given(self, payload: bytes) -> Any:
@@ -129,10 +145,21 @@ class Words(Form, frozen=True, kw_only=True, tag="words"):
     def length(self, payload: bytes) -> int:
         return self.words
 
+    def most_task(self, length: int) -> int:
+        return min(_MOST, _ROOM + 16 * length)
+
+    @property
+    def most_result(self) -> int:
+        return min(_MOST, _ROOM + 16 * self.words)
+
     def given(self, payload: bytes) -> bytes:
         return payload
 
     def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
+        if is_masked(contribution):
+            raise VectorError(
+                "a masked array: what is hidden would be summed as well, call filled(...) first"
+            )
         return words.check(np.asarray(contribution), self.words, self.bits)
 
     def value(self, total: Vector, survivors: int, payload: bytes, context: bytes) -> Vector:
@@ -173,6 +200,14 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
     def length(self, payload: bytes) -> int:
         return self._quantizer(payload).length
 
+    def most_task(self, length: int) -> int:
+        bits = self.field_bits if self.mechanism is None else self.mechanism.field_bits
+        return min(_MOST, _ROOM + 8 * (WORD_BITS // bits) * length)
+
+    @property
+    def most_result(self) -> int:
+        return _MOST
+
     def given(self, payload: bytes) -> Any:
         return unpack_arrays(payload)
 
@@ -201,7 +236,7 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
         return "\n".join([*each, f"weight: {value.weight:g}"])
 
     def _quantizer(self, payload: bytes) -> Quantizer[Any] | NoisyQuantizer[Any]:
-        arrays = unpack_arrays(payload)
+        arrays = unpack_arrays(payload, copied=False)  # for their names, shapes and types
         if self.mechanism is not None:
             return NoisyQuantizer.for_model(arrays, self.mechanism)
         return Quantizer.for_model(
@@ -231,6 +266,13 @@ class Statistics(Form, frozen=True, kw_only=True, tag="statistics"):
 
     def length(self, payload: bytes) -> int:
         return self.schema.length
+
+    def most_task(self, length: int) -> int:
+        return 1 << 20  # what is counted is in the charter
+
+    @property
+    def most_result(self) -> int:
+        return (1 << 20) + 1024 * self.schema.length
 
     def given(self, payload: bytes) -> Schema:
         return self.schema

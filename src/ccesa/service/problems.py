@@ -22,6 +22,7 @@ KINDS = {
     "unauthorized": (401, "Authentication required"),
     "not-found": (404, "There is nothing here"),
     "no-result": (404, "There is no result yet"),
+    "set-aside": (404, "This member is set aside"),
     "method-not-allowed": (405, "This cannot be done here"),
     "timeout": (408, "The request took too long to arrive"),
     "conflict": (409, "Another reply of this client came first"),
@@ -48,7 +49,6 @@ OPERATORS = {
     "refused": (422, "This cannot be done"),
     "dead": (503, "The engine has stopped"),
     "not-ready": (503, "Not ready"),
-    "too-many": (503, "Too many pages are open"),
 }
 #: Names for refusals that the framework makes, by status.
 _BY_STATUS = {404: "not-found", 405: "method-not-allowed"}

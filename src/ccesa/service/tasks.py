@@ -33,7 +33,7 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     name: str
     type: str
     shape: Annotated[tuple[int, ...], msgspec.Meta(max_length=_MOST_DIMENSIONS)]
-    data: bytes
+    data: memoryview
 
 
 _Arrays = Annotated[list[_Packed], msgspec.Meta(max_length=_MOST_ARRAYS)]
@@ -60,23 +60,26 @@ def pack_arrays(arrays: NamedArrays) -> bytes:
                 f"array {quoted(name)} has type {array.dtype} in {array.ndim} dimensions; expected real "
                 f"numbers in at most {_MOST_DIMENSIONS}"
             )
-        packed.append(_Packed(str(name), array.dtype.str, array.shape, array.tobytes()))
+        packed.append(_Packed(str(name), array.dtype.str, array.shape, memoryview(array.tobytes())))
     return msgspec.msgpack.encode(packed)
 
 
-def unpack_arrays(payload: bytes) -> dict[str, NDArray[Any]]:
-    """Return the arrays that ``pack_arrays`` packed, as copies; raise MalformedMessage for other bytes."""
+def unpack_arrays(payload: bytes, copied: bool = True) -> dict[str, NDArray[Any]]:
+    """Return the arrays that ``pack_arrays`` packed; raise MalformedMessage for other bytes.
+
+    They can be written to, unless they are not ``copied`` but where they lie.
+    """
     try:
         packed = msgspec.msgpack.decode(payload, type=_Arrays)
     except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedMessage("the task has no arrays in it") from error
-    arrays = {one.name: _array(one) for one in packed}
+    arrays = {one.name: _array(one, copied) for one in packed}
     if len(arrays) != len(packed):
         raise MalformedMessage("the task has two arrays of one name")
     return arrays
 
 
-def _array(packed: _Packed) -> NDArray[Any]:
+def _array(packed: _Packed, copied: bool) -> NDArray[Any]:
     if packed.type not in _TYPES or any(size < 0 for size in packed.shape):
         raise MalformedMessage(
             f"array {quoted(packed.name)} of the task has no real numbers, or no such shape"
@@ -85,6 +88,7 @@ def _array(packed: _Packed) -> NDArray[Any]:
     if len(packed.data) != math.prod(packed.shape) * dtype.itemsize:
         raise MalformedMessage(f"array {quoted(packed.name)} of the task has another size than its shape")
     try:
-        return np.frombuffer(packed.data, dtype).reshape(packed.shape).copy()
+        array = np.frombuffer(packed.data, dtype).reshape(packed.shape)
+        return array.copy() if copied else array
     except ValueError:  # no numbers at all, in more rows or columns than there can be
         raise MalformedMessage(f"array {quoted(packed.name)} of the task has no such shape") from None

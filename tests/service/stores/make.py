@@ -7,7 +7,6 @@ writes ``NAME.sqlite.sql`` and ``NAME.postgresql.sql`` here. Releases after it h
 import argparse
 import os
 import sqlite3
-import subprocess
 import sys
 import tempfile
 from contextlib import closing
@@ -17,7 +16,7 @@ HERE = Path(__file__).parent
 sys.path += [str(parent) for parent in HERE.parents[:3]]
 
 from engines import World, federation  # noqa: E402
-from postgres import Server, binaries  # noqa: E402
+from postgres import Server  # noqa: E402
 
 #: Rounds that are wanted, and that are over when it stops; another one is in flight then.
 ROUNDS, OVER = 4, 2
@@ -51,12 +50,8 @@ def postgresql_text() -> str:
     try:
         server.start()
         fill(server.url())
-        dump = [binaries() / "pg_dump", "-h", server.folder, "-U", "ccesa", "--no-owner", "--inserts"]
-        done = subprocess.run([*dump, "postgres"], capture_output=True, text=True, check=True)
-        return (
-            "\n".join(line for line in done.stdout.splitlines() if line and not line.startswith(_LEFT_OUT))
-            + "\n"
-        )
+        lines = server.dump("--no-owner", "--inserts").splitlines()
+        return "\n".join(line for line in lines if line and not line.startswith(_LEFT_OUT)) + "\n"
     finally:
         server.remove()
 

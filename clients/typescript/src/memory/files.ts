@@ -5,7 +5,7 @@
 
 import { toHex, type Bytes } from "../bytes.js";
 import { ConfigError, Unsupported } from "../errors.js";
-import { entryOf, nameOf, type About, type Entry, type Memory } from "../memory.js";
+import { entryOf, nameOf, REMEMBERED_MS, type About, type Entry, type Memory } from "../memory.js";
 import { builtin } from "../platform.js";
 
 /** As much of Node's files as is used here; its types are not for a package that browsers load. */
@@ -14,6 +14,7 @@ interface NodeFiles {
   open(path: string, flags: string, mode?: number): Promise<Handle>;
   readFile(path: string, encoding: "utf8"): Promise<string>;
   readdir(path: string): Promise<string[]>;
+  stat(path: string): Promise<{ readonly mtimeMs: number }>;
   link(from: string, to: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   unlink(path: string): Promise<void>;
@@ -36,12 +37,16 @@ export interface Files {
 }
 
 /**
- * Return the memory of one identity in a folder, which is made if it is not there.
+ * Return the memory of one identity in a folder, which is made when it is first used.
+ *
+ * A file beside the folder, with `.used` behind its name, says that it was. Where only that file is left, whoever has lost
+ * the folder has lost what keeps two vectors of one round from leaving: that is a ConfigError, and never begun anew. Take
+ * another identity then.
  *
  * @param folder - Where; others than its owner need not see into it.
  */
 export function fileMemory(folder: string): Memory {
-  const files = inFiles(folder);
+  const files = inFiles(folder, `${folder.replace(/[/\\]+$/, "")}.used`);
   return {
     add: async (entry: Entry) => (await files()).make(nameOf(entry)),
     entries: async (about: About, start: Bytes) => {
@@ -51,13 +56,13 @@ export function fileMemory(folder: string): Memory {
   };
 }
 
-/** Return what opens a folder, once it is first needed. */
-export function inFiles(folder: string): () => Promise<Files> {
+/** Return what opens a folder, once it is first needed; `used` is a file that says that it was there before. */
+export function inFiles(folder: string, used?: string): () => Promise<Files> {
   let ready: Promise<Files> | undefined;
-  return () => (ready ??= opened(folder));
+  return () => (ready ??= opened(folder, used));
 }
 
-async function opened(folder: string): Promise<Files> {
+async function opened(folder: string, used: string | undefined): Promise<Files> {
   const node = builtin<NodeFiles>("node:fs/promises");
   if (node === undefined) {
     throw new Unsupported("files need Node 20.16 or newer; in a browser use what is for IndexedDB");
@@ -65,7 +70,16 @@ async function opened(folder: string): Promise<Files> {
   const unwritable = (cause: unknown): never => {
     throw new ConfigError(`the memory in ${folder} cannot be used`, { cause });
   };
+  const there = (path: string): Promise<boolean> => node.stat(path).then(() => true, () => false);
+  // The file is made after the folder and looked for before it: another process that has made it has made both.
+  const wasUsed = used !== undefined && (await there(used));
+  if (wasUsed && !(await there(folder))) {
+    throw new ConfigError(`the memory in ${folder} is gone, and its identity was used: take another identity`);
+  }
   await node.mkdir(folder, { recursive: true, mode: 0o700 }).catch(unwritable);
+  if (used !== undefined) {
+    await (wasUsed ? sweep(node, folder) : node.open(used, "a", 0o600).then(synced)).catch(unwritable);
+  }
   const inside = (name: string): string => `${folder}/${name}`;
   return {
     make: (name, content = "") => made(node, folder, inside(name), content).catch(unwritable),
@@ -73,6 +87,22 @@ async function opened(folder: string): Promise<Files> {
     read: (name) => node.readFile(inside(name), "utf8").catch(unwritable),
     names: () => node.readdir(folder).catch(unwritable),
   };
+}
+
+/** Forget rounds that are too old to matter; another process may be faster. */
+async function sweep(node: NodeFiles, folder: string): Promise<void> {
+  const rounds = (await node.readdir(folder)).filter((name) => /^(round|sent)-/.test(name));
+  for (const path of rounds.map((name) => `${folder}/${name}`)) {
+    try {
+      if (Date.now() - (await node.stat(path)).mtimeMs > REMEMBERED_MS) {
+        await node.unlink(path);
+      }
+    } catch (error) {
+      if ((error as { code?: string }).code !== "ENOENT") {
+        throw error;
+      }
+    }
+  }
 }
 
 async function made(node: NodeFiles, folder: string, path: string, content: string): Promise<boolean> {

@@ -8,19 +8,31 @@
  */
 
 import { toHex, type Bytes } from "../bytes.js";
-import { CcesaError, OrderError, Unsupported } from "../errors.js";
-import { entryOf, nameOf, type About, type Entry, type Memory } from "../memory.js";
+import { CcesaError, ConfigError, OrderError, Unsupported } from "../errors.js";
+import { entryOf, nameOf, REMEMBERED_MS, type About, type Entry, type Memory } from "../memory.js";
 
+/** In the memory, that it was used; beside an identity, the same. */
+const [BEGUN, USED] = ["begun", "used"];
 /** For how long a tab that was just closed may still hold the lock. */
 const GRACE_MS = 2000;
 
 /**
- * Return the memory of one identity in this browser.
+ * Return the memory of one identity in this browser, made when it is first used. Beside an identity of the same name
+ * (`indexedDbIdentity`) it is noted that it was: a memory that is gone while the identity is there is a ConfigError.
  *
  * @param name - Says which one, where an origin has several.
  */
 export function indexedDbMemory(name: string): Memory {
-  const opened = databaseOf(`ccesa ${name}`, ["entries"], takeOver);
+  const database = databaseOf(`ccesa ${name}`, ["entries"], takeOver);
+  let checked: IDBDatabase | undefined;
+  const opened = async (): Promise<IDBDatabase> => {
+    const memory = await database();
+    if (memory !== checked) {
+      await checkUsed(name, memory);
+      checked = memory;
+    }
+    return memory;
+  };
   return {
     add: async (entry: Entry) => write(await opened(), ["entries"], (store) => addNew(store, nameOf(entry))),
     entries: async (about: About, start: Bytes) => {
@@ -31,6 +43,26 @@ export function indexedDbMemory(name: string): Memory {
     },
     hold: () => hold(`ccesa ${name}`),
   };
+}
+
+/**
+ * Note beside the identity of this name that its memory is there; throws where it was, and is new. The note is made last
+ * and read first: another tab that is as far as that has been here before.
+ */
+async function checkUsed(name: string, memory: IDBDatabase): Promise<void> {
+  const identity = await databaseOf(`ccesa identity ${name}`, ["pair"])();
+  const keys = await done(identity.transaction("pair").objectStore("pair").getAllKeys());
+  const begun = await done(memory.transaction("entries").objectStore("entries").count(BEGUN));
+  if (keys.includes(USED) && begun === 0) {
+    identity.close();
+    throw new ConfigError(`the memory of ${name} in this browser is gone, and its identity was used: make another identity`);
+  }
+  await write(memory, ["entries"], (store) => addNew(store, BEGUN));
+  await write(memory, ["entries"], sweep);
+  if (keys.includes("pair")) {
+    await write(identity, ["pair"], (store) => addNew(store, USED));
+  }
+  identity.close();
 }
 
 /** Take over what version 0.2.0 remembered: rounds, and by task how many vectors had left, in no series. */
@@ -46,17 +78,29 @@ function takeOver(transaction: IDBTransaction): void {
     };
   };
   if (transaction.db.objectStoreNames.contains("rounds")) {
-    old("rounds", (key) => void entries.put(1, `round-${key}`));
+    old("rounds", (key) => void entries.put(Date.now(), `round-${key}`));
     old("vectors", (key, count) => {
       for (let number = 1; number <= count; number++) {
-        entries.put(1, `vector-${key}-${number}`);
+        entries.put(Date.now(), `vector-${key}-${number}`);
       }
     });
   }
 }
 
 async function addNew(store: IDBObjectStore, key: string): Promise<boolean> {
-  return (await done(store.count(key))) === 0 && (await done(store.add(1, key))) !== undefined;
+  return (await done(store.count(key))) === 0 && (await done(store.add(Date.now(), key))) !== undefined;
+}
+
+/** Forget rounds that are too old to matter. */
+async function sweep(store: IDBObjectStore): Promise<boolean> {
+  const cursor = store.openCursor(IDBKeyRange.bound("round-", "sent-\uffff"));
+  while ((await done(cursor)) !== null) {
+    if (Date.now() - Number(cursor.result!.value) > REMEMBERED_MS) {
+      cursor.result!.delete();
+    }
+    cursor.result!.continue();
+  }
+  return true;
 }
 
 /** Do something in one transaction over these stores; it is on the disk when this is fulfilled. */

@@ -15,8 +15,8 @@ import { unpackArrays, type Arrays, type NamedArray } from "./arrays.js";
 import { shown } from "./errors.js";
 import { WORD_ARRAYS, type Words } from "./results.js";
 
-/** The most bytes of a task beside its numbers: names and shapes. */
-const MOST_NAMES = 1 << 20;
+/** The most bytes of a task that says nothing, of any task, and beside its numbers: names and shapes. */
+const [MOST_IDLE, MOST_TASK, ROOM] = [1 << 20, 1 << 30, 1 << 24];
 
 /** What a vector is made for. */
 export interface Purpose {
@@ -39,7 +39,7 @@ export interface Form {
   /** Refuse rounds that this form has no vectors for; throws ConfigError. */
   check(config: RoundConfig): void;
   /** The most bytes of a task in these rounds, where the site says nothing else. */
-  mostTask(config: RoundConfig): number;
+  mostTaskBytes(config: RoundConfig): number;
   /** Read a task, once; throws for one that is none. */
   read(payload: Bytes): Reading;
 }
@@ -58,7 +58,7 @@ export type ArraysLike = Arrays | Readonly<Record<string, NamedArray>>;
 export const WORDS: Form = {
   type: "words",
   check: () => undefined,
-  mostTask: () => 1 << 26,
+  mostTaskBytes: ({ length }) => Math.min(MOST_TASK, ROOM + 16 * length),
   read: (payload) => ({
     given: payload,
     vector: async (contribution, { config }) => {
@@ -86,7 +86,7 @@ export function arraysForm(settings: ArraySettings): Form {
   return {
     type: "arrays",
     check: check64,
-    mostTask: (config) => mostArrays(config, fieldBits),
+    mostTaskBytes: (config) => mostArrays(config, fieldBits),
     read: readArrays(async (shapes, contribution, { config, engine }) => {
       const [arrays, weight] = weighted(contribution);
       const quantizer = new Quantizer({ ...agreed, shapes: [...shapes.values()] });
@@ -101,7 +101,7 @@ export function noisyForm(table: PrivacyTable): Form {
   return {
     type: "arrays",
     check: (config) => checkNoisyRound(table, config),
-    mostTask: (config) => mostArrays(config, table.fieldBits),
+    mostTaskBytes: (config) => mostArrays(config, table.fieldBits),
     read: readArrays(async (shapes, contribution, { context, engine }) => {
       const [arrays, weight] = weighted(contribution);
       if (weight !== null) {
@@ -123,7 +123,7 @@ export function statisticsForm(schema: Schema, privacy: PrivacyTable | null): Fo
         throw new ConfigError(`these statistics have ${schemaLength(schema)} words, the round has ${config.length}`);
       }
     },
-    mostTask: () => MOST_NAMES,
+    mostTaskBytes: () => MOST_IDLE, // what is counted is in the charter
     read: () => ({
       given: schema,
       vector: async (contribution, { engine }) => {
@@ -152,7 +152,7 @@ function readArrays(
 
 /** Return the most bytes of arrays whose values fit into a vector: none has numbers of more than eight. */
 function mostArrays({ length }: RoundConfig, fieldBits: number): number {
-  return MOST_NAMES + 8 * Math.floor(64 / fieldBits) * length;
+  return Math.min(MOST_TASK, ROOM + 8 * Math.floor(64 / fieldBits) * length);
 }
 
 /** Refuse rounds whose words are not those of numbers in fields. */

@@ -63,10 +63,10 @@ export interface ParticipantOptions<Task = Bytes> {
   /** The size of the parts of large replies, if it is to be smaller than the hub's. */
   readonly partBytes?: number | undefined;
   /**
-   * The most bytes of a task. By default 2^26 where words are added up, as much as the vector's numbers can take where
-   * arrays are, and 2^20 for statistics.
+   * The most bytes of a task. By default as many as the form can need: for arrays the model that vectors of this length
+   * are for, at most 2^30.
    */
-  readonly mostTask?: number | undefined;
+  readonly mostTaskBytes?: number | undefined;
   /** The most bytes of a vector or a result, whatever the hub asks for; 2^28 by default. */
   readonly mostBytes?: number | undefined;
   /** Where vectors are masked; in workers of its own by default. */

@@ -183,7 +183,7 @@ export class Participant<Task = Bytes> extends EventTarget {
       wait: options.wait ?? 25,
       partBytes: options.partBytes,
       mostBytes: options.mostBytes ?? 1 << 28,
-      mostTask: options.mostTask,
+      mostTaskBytes: options.mostTaskBytes,
       inTime: options.answerAfter === undefined ? undefined : new InTime(options.answerAfter),
       // The form decides what a task is, and whoever writes the function knows the form.
       contribute: (task, round, ending) => options.contribute(task as Task, round, ending),

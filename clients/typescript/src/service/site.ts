@@ -27,7 +27,7 @@ export interface Site {
   readonly partBytes: number | undefined;
   readonly mostBytes: number;
   /** The most bytes of a task; as the form has it where nothing is said. */
-  readonly mostTask: number | undefined;
+  readonly mostTaskBytes: number | undefined;
   /** With noise: what makes all vectors take the same time. */
   readonly inTime: InTime | undefined;
   readonly contribute: (task: unknown, number: number, signal: AbortSignal) => unknown;

@@ -121,7 +121,7 @@ export class Taking {
     const { line, engine, partBytes } = this.#site;
     this.#task = this.#reading = null;
     if (hint !== null) {
-      const most = this.#site.mostTask ?? this.#form.mostTask(this.#config);
+      const most = this.#site.mostTaskBytes ?? this.#form.mostTaskBytes(this.#config);
       this.#task = await fetchTask(line, engine, hint, partBytes ?? this.#announced.partBytes, most);
     }
     const reply = await this.#received(envelope);

@@ -18,7 +18,7 @@ INTRODUCE, FORGET = "introduce", "forget"
 _SENTENCES = {
     REFUSED: "this node refuses; its own log says why",
     FAILED: "this node failed; its own log says why",
-    SPENT: "this node has contributed to this model as often as it may",
+    SPENT: "this node contributes to this model no more",
     BUDGET: "this node has spent its privacy budget",
 }
 _NOT_IN_CLEAR = "this node answers secure aggregation only: train through SecureGrid"

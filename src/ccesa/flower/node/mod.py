@@ -63,7 +63,7 @@ from ccesa.words import Vector
 MakeClient = Callable[..., Client]
 
 _ALLOWING = "; ccesa-plain=true would allow it"
-_COUNTING = " (ccesa-attempts, or attempts in the charter)"
+_COUNTING = " (ccesa-attempts and ccesa-releases, or attempts and releases in the charter)"
 #: Characters of a reason in the node's log.
 _REASON = 500
 
@@ -221,6 +221,7 @@ class _Node:
             used_rounds=used,
             tasks=memory,
             attempts=own.attempts,
+            releases=own.releases,
             counted=counted,
             account=account,
             threads=own.threads,

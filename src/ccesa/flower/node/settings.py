@@ -19,7 +19,7 @@ from ccesa.floor import Floor
 from ccesa.flower.both.terms import COUNTER_CLIP, DEFAULTS, Terms, check_message_type
 from ccesa.identity import Identity
 from ccesa.privacy.demand import check_budget
-from ccesa.protocol.spending import ATTEMPTS
+from ccesa.protocol.spending import ATTEMPTS, RELEASES
 
 _PREFIX, _FLOOR = "ccesa-", "ccesa-floor-"
 #: All that a charter leaves to its nodes.
@@ -51,7 +51,9 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
     max_clip: float = math.inf
     #: What is not given is as ``max_clip``.
     max_counter_clip: float | None = None
-    own_attempts: int = msgspec.field(name="ccesa-attempts", default=ATTEMPTS)
+    #: How often this node contributes to one task, and releases shares for one; a charter has its own.
+    attempts: int = ATTEMPTS
+    releases: int = RELEASES
     #: The folder in which this node remembers what must not happen twice.
     memory: str | None = None
     #: Seconds that the keys of a round wait for its next message; no message of Flower's lives longer.
@@ -99,8 +101,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
             raise ConfigError(
                 "ccesa-charter and ccesa-identity go together, and this node has one of them only"
             )
-        if self.own_attempts < 1:
-            raise ConfigError(f"ccesa-attempts must be at least 1, not {self.own_attempts}")
+        self._check_attempts()
         if not 0 < self.forget_after < math.inf:
             raise ConfigError("ccesa-forget-after must be a positive number of seconds")
         for message_type in self._message_types:
@@ -115,6 +116,14 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
             _ = self.allowed
             if self.ledger is None:
                 raise ConfigError("ccesa-budget goes with ccesa-ledger: nobody else counts what has left")
+
+    def _check_attempts(self) -> None:
+        if self.attempts < 1:
+            raise ConfigError(f"ccesa-attempts must be at least 1, not {self.attempts}")
+        if not 1 <= self.releases <= self.attempts:
+            raise ConfigError(
+                f"ccesa-releases must lie in 1..{self.attempts} (ccesa-attempts), not {self.releases}"
+            )
 
     @property
     def needs_noise(self) -> bool:
@@ -144,11 +153,6 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
     def identity(self) -> Identity:
         """This node's private key."""
         return Identity.load(_file(self.identity_file, "ccesa-identity"))
-
-    @property
-    def attempts(self) -> int:
-        """How often this node contributes to one task."""
-        return self.charter.attempts if self.has_charter else self.own_attempts
 
     def check_terms(self, message_type: str, terms: Terms) -> None:
         """Refuse what is not as agreed. A server that lies could choose it so that one node stands out."""

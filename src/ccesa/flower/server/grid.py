@@ -17,6 +17,7 @@ from ccesa.flower.both.model import model_of
 from ccesa.flower.both.noisy import AnyMean, AnyPacking, NoisyMean, packing_for
 from ccesa.flower.both.terms import Terms
 from ccesa.flower.server import strategy
+from ccesa.flower.server.attempts import Attempts
 from ccesa.flower.server.client_ids import ClientIds
 from ccesa.flower.server.lost_rounds import LostRounds, RoundLost
 from ccesa.flower.server.messages import check_alike, check_contributors, mean_reply
@@ -137,6 +138,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         self._mod_seen: set[str] = set()
         #: By type of message.
         self._preparing: dict[str, Preparing] = {}
+        self._attempts: dict[str, Attempts] = {}
         self._releases = None if self._rounds.privacy is None else Releases(self._rounds.privacy)
         self.error_bound: float | None = None
         self.noise: float | None = None
@@ -210,24 +212,29 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         model, kind = model_of(messages[0].content), kind_of(message_type)
         preparing = self._preparing.setdefault(message_type, Preparing())
         nodes = frozenset(int(message.metadata.dst_node_id) for message in messages)
+        attempts = self._attempts.setdefault(message_type, Attempts(self._rounds.most_releases))
         try:
             terms = self._rounds.terms(message_type, len(messages), model, strategy.check_caller())
             log.info_once(terms.fields.in_words)
             if kind == "train" and start is not None:
                 self._check_ahead(start.left, len(messages))
-            packing = packing_for(terms, model)
-            preparing.enter(
-                Asked(nodes, terms, packing.length),
-                None if start is None else start.left,
-                partial(self._new_series, packing),
-            )
-            reply = self._repeated(partial(self._round, preparing, packing, messages), Deadline(timeout))
+            mean = attempts.enter(terms, messages)
+            if mean is None:
+                packing = packing_for(terms, model)
+                preparing.enter(
+                    Asked(nodes, terms, packing.length),
+                    None if start is None else start.left,
+                    partial(self._new_series, packing, attempts),
+                )
+                one_round = partial(self._round, preparing, attempts, packing, messages)
+                mean = self._repeated(one_round, Deadline(timeout))
+                attempts.answer(mean)
         except RoundLost as lost:
             log.warn(f"the {kind} round with {len(messages)} nodes is lost: {lost}")
             self._lost_rounds.lost(kind, str(lost))
             return []
         self._lost_rounds.went_well(kind)
-        return [reply]
+        return [mean_reply(messages[0], terms, mean)]
 
     def _check_ahead(self, left: int, asked: int) -> None:
         """With noise, refuse a training that is longer than it is made for, before its first vector."""
@@ -238,8 +245,8 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
                 everyone=lambda: asked == len(list(self._grid.get_node_ids())),
             )
 
-    def _repeated(self, one_round: Callable[[Deadline], Message], deadline: Deadline) -> Message:
-        """Return the reply of the first round that is not lost; each has keys of its own."""
+    def _repeated(self, one_round: Callable[[Deadline], AnyMean], deadline: Deadline) -> AnyMean:
+        """Return the mean of the first round that is not lost; each has keys of its own."""
         for _ in range(self._retries):
             try:
                 return one_round(deadline)
@@ -249,26 +256,38 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
                 log.warn(f"a round is lost, and repeated: {lost}")
         return one_round(deadline)
 
-    def _new_series(self, packing: AnyPacking, rounds: int | None) -> KeptSeries:
-        config = self._rounds.config(packing, accept=True)
+    def _new_series(self, packing: AnyPacking, attempts: Attempts, rounds: int | None) -> KeptSeries:
+        config = attempts.placed(self._rounds.config(packing, accept=True))
         series = Series(config, server=self._server, rounds=rounds)
         return KeptSeries(self._grid, packing.terms.message_type, series)
 
-    def _single_round(self, packing: AnyPacking) -> Running:
-        config, message_type = self._rounds.config(packing, accept=False), packing.terms.message_type
+    def _single_round(self, packing: AnyPacking, attempts: Attempts) -> Running:
+        config = attempts.placed(self._rounds.config(packing, accept=False))
+        message_type = packing.terms.message_type
         if config.accept:  # the agreement needs it
             series = Series(config, server=self._server, rounds=1)
             return SeriesOfOne(self._grid, message_type, series)
         return SingleRound(self._grid, message_type, self._server(config))
 
     def _round(
-        self, preparing: Preparing, packing: AnyPacking, messages: list[Message], deadline: Deadline
-    ) -> Message:
-        terms, task = packing.terms, packing.terms.round_task(messages[0].content)
+        self,
+        preparing: Preparing,
+        attempts: Attempts,
+        packing: AnyPacking,
+        given: list[Message],
+        deadline: Deadline,
+    ) -> AnyMean:
+        terms = packing.terms
+        messages = attempts.messages(given, terms)
+        if messages is not given:
+            packing = packing_for(terms, model_of(messages[0].content))
+        task = terms.round_task(messages[0].content)
         if self._releases is not None and terms.mechanism is not None:
             self._releases.check((int(one.metadata.dst_node_id) for one in messages), terms.mechanism)
         by_client = self._client_ids.assign(messages, self._waiting, deadline)
-        running = preparing.next_round(terms.kind, by_client, task, partial(self._single_round, packing))
+        running = preparing.next_round(
+            terms.kind, by_client, task, partial(self._single_round, packing, attempts)
+        )
         transport = RoundTransport(
             self._grid,
             config=running.config,
@@ -288,8 +307,9 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             check_contributors(survivors, mean.nothing)
             lost = False
         except (RoundFailed, VectorError) as failure:  # all else is a mistake, and nobody's bad luck
-            raise transport.failed(failure) from failure
+            raise transport.failed(failure, given_up=attempts.refused) from failure
         finally:
+            attempts.note(running, transport, lost=lost)
             if self._releases is not None and terms.mechanism is not None:
                 self._releases.add(transport.asked_for_vectors, terms.mechanism)
             transport.report()
@@ -299,7 +319,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         neighbours = running.config.graph.mean_degree(len(messages))
         self._report(terms, survivors, mean, len(messages), neighbours)
         log_evidence(aggregate.evidence, transport.nodes, self._rounds.around)
-        return mean_reply(messages[0], terms, mean)
+        return mean
 
     def _report(self, terms: Terms, survivors: int, mean: AnyMean, asked: int, neighbours: float) -> None:
         noise = mean.noise if isinstance(mean, NoisyMean) else None

@@ -21,6 +21,7 @@ from ccesa.plan.result import Plan
 from ccesa.privacy.demand import DifferentialPrivacy
 from ccesa.probability.assumptions import Assumptions
 from ccesa.protocol.server import Server
+from ccesa.protocol.spending import RELEASES
 
 
 class NoisyRounds:
@@ -32,6 +33,8 @@ class NoisyRounds:
 
     #: Nobody has agreed on how many of anyone's neighbours lie at most.
     around: None = None
+    #: How often nodes without a ledger release shares for one model, if they do not say otherwise themselves.
+    most_releases = RELEASES
 
     def __init__(
         self,

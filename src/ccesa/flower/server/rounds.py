@@ -22,6 +22,7 @@ from ccesa.plan.planner import plan_or_complete
 from ccesa.plan.result import Plan
 from ccesa.probability.assumptions import Assumptions
 from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.spending import RELEASES
 
 #: The fewest nodes of a round: no round has fewer clients.
 LEAST_NODES = 3
@@ -36,6 +37,8 @@ class PlannedRounds:
     #: Nobody has agreed on how many of anyone's neighbours lie at most.
     around: None = None
     privacy: None = None
+    #: How often nodes release shares for one model, if they do not say otherwise themselves.
+    most_releases = RELEASES
 
     def __init__(
         self,
@@ -127,6 +130,8 @@ class CharteredRounds:
         self._charter = charter
         self.privacy = charter.mechanism.demand if charter.mechanism else None
         self.dropout, self.around = charter.certificate.dropout, charter.certificate.around
+        #: How often nodes release shares for one model; with noise there is no limit but their ledgers.
+        self.most_releases = None if charter.mechanism else charter.releases
 
     def releases(self, message_type: str) -> bool:
         """Return whether there is anything to ask the nodes for: with noise metrics have to be named."""

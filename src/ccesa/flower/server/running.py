@@ -33,6 +33,11 @@ class SingleRound:
         """Of the round."""
         return self.config.context
 
+    @property
+    def last_number(self) -> int:
+        """The highest number that is taken in its series."""
+        return self.config.number
+
     def enter(self, messages: dict[int, Message], task: bytes) -> bool:
         """Say what the round works on; there always is one."""
         self._server.work_on(task)
@@ -65,8 +70,10 @@ class KeptSeries:
         #: The exchange that is open, or was last, and its requests.
         self._exchange, self._requests = -1, _NONE
         #: The round that was entered, which node is which of its clients, and who was left behind in it.
-        self._number, self._nodes = 0, dict[int, int]()
+        self._number, self._nodes = series.config.number, dict[int, int]()
         self._left_behind: set[int] = set()
+        #: The highest number that is taken in its series: of the round that is set up.
+        self.last_number = series.config.number
 
     @property
     def finished(self) -> bool:
@@ -81,7 +88,7 @@ class KeptSeries:
     def __str__(self) -> str:
         """Say which round was entered, and what it takes if it goes well."""
         left = len(self._steps) - self._place
-        return f"round {self._number + 1} of a series: {left} exchanges"
+        return f"round {self._place_of(self._number) + 1} of a series: {left} exchanges"
 
     def enter(self, messages: dict[int, Message], task: bytes) -> bool:
         """Begin to work on the next round, with these clients; False if no round is left.
@@ -127,11 +134,16 @@ class KeptSeries:
     @property
     def _place(self) -> int:
         """The place of the open exchange among the steps of the round that was entered."""
-        return self._exchange - self._number * self._stride
+        return self._exchange - self._place_of(self._number) * self._stride
+
+    def _place_of(self, number: int) -> int:
+        """The place of a round in the series, which can go on where another one with its id was."""
+        return number - self.config.number
 
     def _open(self, task: bytes) -> None:
         self._requests = self._series.open(task)
         self._exchange += 1
+        self.last_number = max(self.last_number, *self._series.rounds, self._number)
 
     def _pass(self, transport: RoundTransport) -> Ended | None:
         """Carry the open exchange, by the name that it has for the round that was entered; return its end."""
@@ -149,7 +161,8 @@ class KeptSeries:
         for ended in lost:
             if ended.failure is not None:
                 why = in_nodes(ended.failure, self._nodes)
-                log.warn(f"round {ended.number + 1} of a series is lost while it is set up: {why}")
+                place = self._place_of(ended.number) + 1
+                log.warn(f"round {place} of a series is lost while it is set up: {why}")
 
 
 class SeriesOfOne(KeptSeries):

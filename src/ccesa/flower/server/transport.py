@@ -1,7 +1,7 @@
 """The transport of one round, alone or in a series: requests out as Flower's messages, replies in."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -68,6 +68,8 @@ class RoundTransport:
     left_behind: set[int] = field(default_factory=set)
     #: Nodes that were asked for a vector, which counts as released whether it came or not.
     asked_for_vectors: set[int] = field(default_factory=set)
+    #: Whether any node was asked for shares, after which it works on this task no more.
+    asked_for_shares: bool = False
     #: Why nodes were lost in the last step.
     _missing: list[str] = field(default_factory=list)
     _refused: Tally = field(default_factory=Tally)
@@ -81,6 +83,7 @@ class RoundTransport:
         self.holding.update(asked)
         if _trains(step):
             self.asked_for_vectors.update(asked)
+        self.asked_for_shares |= step == self._steps[-1]
         began = time.monotonic()
         for node, answer in exchange.answers(sent, lambda: self._ends(step, began), size):
             self.has_answers = True
@@ -93,20 +96,27 @@ class RoundTransport:
         """Remember a reply that the protocol's server did not take."""
         self._refused.add(in_nodes(fault, self.nodes), self.nodes.get(fault.client, fault.client))
 
-    def failed(self, failure: RoundFailed | VectorError) -> RoundFailed:
+    def failed(self, failure: RoundFailed | VectorError, given_up: Callable[[], bool]) -> RoundFailed:
         """Return the failure of the round in terms of nodes, with what those said that were missing at last.
 
-        AttemptsSpent where training cannot go on: most of the nodes that are missing may not contribute to
-        this task again. An evaluation is then left out.
+        Where most of the nodes that are missing may not contribute to this task again, an evaluation is left
+        out, and training ends: AttemptsSpent. If the task is ``given_up``, training goes on without it.
         """
         why = "; ".join([in_nodes(failure, self.nodes, self.around), *self._missing])
         if isinstance(failure, _OF_MISSING_NODES) and 2 * len(self._spent) > len(self._lost):
             why = (
                 f"{nodes_text(self._spent)} may not contribute to this task again, and the round fails "
-                f"without them: {why}. Nodes answer the same model only so often (attempts), and with noise "
-                "as long as their budget lasts: start anew from another model, or with more noise"
+                f"without them: {why}"
             )
-            return AttemptsSpent(why) if self.terms.kind == "train" else RoundLost(why, repeatable=False)
+            if self.terms.kind != "train":
+                return RoundLost(why, repeatable=False)
+            if given_up():
+                return RoundLost(why, repeatable=True)
+            return AttemptsSpent(
+                f"{why}. A node works on one model in one run only, until it has released shares for it or "
+                "sent as many vectors as it may (releases, attempts), and with noise as long as its budget "
+                "lasts: start anew from another model, or with more noise"
+            )
         return RoundLost(why, repeatable=isinstance(failure, RoundFailed))
 
     def report(self) -> None:

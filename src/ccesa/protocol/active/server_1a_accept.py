@@ -13,7 +13,7 @@ from ccesa.evidence import Accusation
 from ccesa.protocol import messages as m
 from ccesa.protocol.accepting import accused_edges, take_acceptance
 from ccesa.protocol.active.server_1_share import Among, among
-from ccesa.protocol.drawing import pruned
+from ccesa.protocol.drawing import held_together
 from ccesa.protocol.server_states import Round
 from ccesa.protocol.steps import Requests
 
@@ -29,7 +29,7 @@ def close(
     answered = graph.flags(kept)
     liars = max(1, round.own.certificate.around)  # an accusation is the work of one, whatever was certified
     answered[list(left_out(edges, liars))] = False
-    settled = among(round, state, state.root, pruned(round.config, state, answered))
+    settled = among(round, state, state.root, held_together(round.config, state, answered))
     packed_v2, task = settled.packed_v2, round.task
     return settled, round.requests(
         graph, settled.v2, lambda node, head: m.MaskAmongRequest(**head, v2=packed_v2, task=task)

@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ccesa.config import RoundConfig
 from ccesa.evidence import Accusation
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
-from ccesa.graphs.evolution import flags
 from ccesa.protocol import messages as m
 from ccesa.protocol.accepting import accused_edges, take_acceptance
-from ccesa.protocol.drawing import pruned
+from ccesa.protocol.drawing import held_together
 from ccesa.protocol.server_states import Delivered, Round, grown
 from ccesa.protocol.steps import Requests
 
@@ -38,16 +36,6 @@ def close(
         return m.MaskRequest(**head, dropped=m.pack_ids(graph.ids[gone]), task=round.task)
 
     return grown(Delivered, left, v2=v2), round.requests(graph, v2, make)
-
-
-def held_together(config: RoundConfig, left: Delivered, alive: Flags, spare: Nodes) -> Flags:
-    """Prune, and of a mask graph that has fallen apart keep the largest part, until nobody is left out."""
-    while True:
-        kept = pruned(config, left, alive, spare)
-        parts = left.graph.mask_components(kept)
-        if len(parts) < 2:
-            return kept
-        alive = flags(left.graph.size, min(parts, key=lambda part: (-part.size, part[0])))
 
 
 def spare_holders(graph: AssignmentGraph, cut: Flags, dropout: float) -> Nodes:

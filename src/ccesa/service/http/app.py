@@ -1,6 +1,7 @@
 """The application: every route under /v1, and what is told about the federation and its exchanges."""
 
 import asyncio
+import hashlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -25,7 +26,7 @@ from ccesa.service.http.limits import Limits
 from ccesa.service.http.members import Members
 from ccesa.service.http.replies import Replies
 from ccesa.service.http.spool import Spool
-from ccesa.service.http.tasks import Tasks
+from ccesa.service.http.tasks import Tasks, ranged
 from ccesa.service.meters import Meters
 from ccesa.service.problems import FRESH, Problem
 
@@ -44,6 +45,8 @@ class _Told:
     ) -> None:
         self._desk, self._federation, self._members = desk, federation, members
         self._limits, self._meters = limits, meters
+        #: The latest result that was asked for, as JSON has it: it may be fetched in many parts.
+        self._result: tuple[dict[str, Any], bytes, str] | None = None
 
     def _patience(self, request: Request) -> asking.Patience:
         return asking.Patience(request, self._desk, self._limits, self._meters)
@@ -77,6 +80,7 @@ class _Told:
         """Give a client what the open exchange has for it, as soon as there is something."""
         client = await self._members.who(request)
         series, after = request.path_params["series"], asking.after(request)
+        self._desk.seen(client, series, after)  # a database that has gone back does not know that exchange
         patience = self._patience(request)
 
         def is_over(view: View) -> bool:
@@ -97,16 +101,22 @@ class _Told:
 
     async def result(self, request: Request) -> Response:
         """Give members a result, once it is known."""
-        await self._members.who(request)
+        client = await self._members.who(request)
         question = request.path_params["question"]
         if not self._federation.hub.publish:
             raise Problem("not-found", "this federation does not publish its results")
+        if self._desk.is_set_aside(client):
+            raise Problem("set-aside", "it gets no results until the operator lets it in again")
         patience = self._patience(request)
         view = await patience.until(lambda view: view.question >= question or view.is_over)
         found = await self._desk.result(question) if view.question >= question else None
         if found is None:
             raise Problem("no-result", "ask again later", retry_after=5)
-        return _json(found)
+        if self._result is None or self._result[0] != found:
+            body = msgspec.json.encode(found)
+            self._result = found, body, f'"{hashlib.sha256(body).hexdigest()}"'
+        _, body, tag = self._result
+        return ranged(request, body, {**FRESH, "ETag": tag}, "application/json")
 
 
 def _envelope(view: View, envelope: bytes) -> Response:

@@ -56,6 +56,8 @@ class Members:
 
     def __init__(self, desk: Desk, federation: Federation, limits: Limits) -> None:
         self._desk, self._federation, self._limits = desk, federation, limits
+        #: Which client has which key.
+        self._ids = _ids(federation.charter)
         #: Tokens of strangers that are being looked up.
         self._lookups = 0
         #: In which minute this is, and how many sessions each member has opened in it.
@@ -109,7 +111,7 @@ class Members:
             raise Problem("malformed", "expected key, challenge, origin and signature in JSON") from None
         try:
             client = self._checked(charter, said)
-        except (ConfigError, primitives.BadSignature) as error:
+        except ConfigError as error:
             raise self._unauthorized(request, str(error)) from None
         self._count_session(client)
         session = await self._desk.new_session(client, said.challenge[:_NONCE_BYTES])
@@ -132,9 +134,18 @@ class Members:
         if not -_SKEW <= age <= CHALLENGE_SECONDS:
             raise ConfigError("this challenge is too old: ask for another")
         if said.origin not in self._federation.origins:
-            raise ConfigError("the member talks to another hub than this one, by the origin that it signed")
-        client = charter.admission.id_of(said.key)
-        primitives.verify(said.key, said.signature, signed_text(charter.digest, said.origin, said.challenge))
+            known = " or ".join(self._federation.origins)
+            raise ConfigError(f"the member signed another address than this hub has: call it {known}")
+        text = signed_text(charter.digest, said.origin, said.challenge)
+        client = self._ids.get(said.key)
+        try:  # whoever asks learns neither from the answer nor from its time whether a key is a member's
+            primitives.verify(charter.admission.key(client or 0), said.signature, text)
+        except primitives.BadSignature:
+            client = None
+        if client is None:
+            raise ConfigError(
+                "this is not the signature of a member of this federation: compare the charters, and the keys"
+            )
         return client
 
     def _count_session(self, client: int) -> None:
@@ -158,3 +169,7 @@ class Members:
             event("unauthorized", logging.WARNING, why=why, address=address, attempts=self._unlogged)
             self._unlogged = 0
         return Problem("unauthorized", why, headers={"WWW-Authenticate": 'Bearer realm="ccesa"'})
+
+
+def _ids(charter: Charter | None) -> dict[bytes, int]:
+    return {} if charter is None else {seat.key: client for client, seat in enumerate(charter.members)}

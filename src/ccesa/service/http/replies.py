@@ -63,10 +63,11 @@ class Replies:
             return await self._take_upload(key, size)
 
     async def head(self, request: Request) -> Response:
-        """Say how much of an upload is there."""
+        """Say how much of an upload is there, once nothing more of it is on its way."""
         key = await self._key(request)
         self._checked(key)
-        return _no_content({"Upload-Offset": str(self._offset(key))})
+        async with self._alone(request, key):
+            return _no_content({"Upload-Offset": str(self._offset(key))})
 
     async def patch(self, request: Request) -> Response:
         """Take the next part of a reply; the last one is answered as the whole would be."""
@@ -103,12 +104,14 @@ class Replies:
         """Return what is open, if it is the exchange that a reply is for.
 
         One that this hub has not heard of is open elsewhere, or was before this hub was started: wait for it.
+        Or its database has gone back, which the hub finds out by what its members know.
         """
         view = self._desk.view
         if key[:2] == (view.series, view.exchange) and not view.is_over:
             return view
         if key[:2] <= (view.series, view.latest) or view.is_over:
             raise self._late(view)
+        self._desk.seen(key[2], *key[:2])
         raise Problem("unavailable", "this exchange is not open here yet", retry_after=1)
 
     def _late(self, view: View, why: str = "it has closed") -> Problem:

@@ -1,4 +1,4 @@
-"""What members work on: immutable bytes under their digest, whole or in ranges."""
+"""What members work on: immutable bytes under their digest. They and results come whole or in ranges."""
 
 import re
 
@@ -18,11 +18,11 @@ _PIECE = 1 << 18
 
 
 class Bytes(Response):
-    """An answer that is sent piece by piece, as fast as it is read: so many bytes of a task."""
+    """An answer that is sent piece by piece, as fast as it is read: so many bytes of all there are."""
 
-    def __init__(self, task: Data, asked: range, status: int, headers: dict[str, str]) -> None:
-        super().__init__(None, status, headers, "application/octet-stream")
-        self._task, self._asked = task, asked
+    def __init__(self, data: Data, asked: range, status: int, headers: dict[str, str], kind: str) -> None:
+        super().__init__(None, status, headers, kind)
+        self._data, self._asked = data, asked
         self.headers["Content-Length"] = str(len(asked))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -30,7 +30,7 @@ class Bytes(Response):
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         asked = self._asked if scope["method"] != "HEAD" else range(0)
         for start in asked[::_PIECE]:
-            piece = bytes(self._task[start : min(start + _PIECE, asked.stop)])
+            piece = bytes(self._data[start : min(start + _PIECE, asked.stop)])
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
@@ -52,13 +52,19 @@ class Tasks:
         task = await self._desk.task(digest)
         if task is None:
             raise Problem("not-found", "there is no such task, or no longer")
-        headers["Accept-Ranges"] = "bytes"
-        found = _range(request, tag, len(task))
-        self._meters.sent(len(task if found is None else found))
-        if found is None:
-            return Bytes(task, range(len(task)), 200, headers)
-        headers["Content-Range"] = f"bytes {found.start}-{found.stop - 1}/{len(task)}"
-        return Bytes(task, found, 206, headers)
+        answer = ranged(request, task, headers, "application/octet-stream")
+        self._meters.sent(int(answer.headers["Content-Length"]))
+        return answer
+
+
+def ranged(request: Request, data: Data, headers: dict[str, str], kind: str) -> Response:
+    """Answer with these bytes, or with the range of them that is asked for; ``headers`` have their ETag."""
+    headers["Accept-Ranges"] = "bytes"
+    found = _range(request, headers["ETag"], len(data))
+    if found is None:
+        return Bytes(data, range(len(data)), 200, headers, kind)
+    headers["Content-Range"] = f"bytes {found.start}-{found.stop - 1}/{len(data)}"
+    return Bytes(data, found, 206, headers, kind)
 
 
 def _range(request: Request, tag: str, size: int) -> range | None:

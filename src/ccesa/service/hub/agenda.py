@@ -1,5 +1,6 @@
 """The agenda: which questions are left to ask, what each asks, and what the coordinator was told."""
 
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Mapping
@@ -24,8 +25,6 @@ SUM = "sum"
 #: Outcomes of rounds after which no site answers the same question again: it was lost after shares had been
 #: released, the sum makes no sense, or the operator has ended its series.
 TASK_LOST, SENSELESS, ABANDONED = "TaskLost", "VectorError", "Abandoned"
-
-
 #: Seconds between a round that was lost in its set-up and the next one; they double, up to a most.
 REST, LONGEST_REST = 5.0, 600.0
 
@@ -88,9 +87,12 @@ class Agenda:
 
     @property
     def lost_in_setup(self) -> int:
-        """How many of the latest rounds in a row were lost before vectors were asked for."""
-        found = (place for place, row in enumerate(reversed(self.rounds)) if row.question is not None)
-        return next(found, len(self.rounds))
+        """How many of the latest rounds in a row were lost before vectors were asked for.
+
+        One in which nobody was asked, as there was no question for it, counts as none of them.
+        """
+        latest = itertools.takewhile(lambda row: row.question is None, reversed(self.rounds))
+        return sum(row.asked > 0 for row in latest)
 
     @property
     def rests_until(self) -> float:

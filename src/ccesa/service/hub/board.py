@@ -100,9 +100,15 @@ class Board:
         self.engine.hand_in(handed)
         return await _uninterrupted(told)
 
-    def seen(self, client: int) -> None:
-        """Note that a client was heard from."""
+    def seen(self, client: int, series: int = 0, exchange: int = -1) -> None:
+        """Note that a client was heard from, and the latest exchange that it says it knows."""
         self.presence.heard(client)
+        if self._view is not None and (series, exchange) > (self._view.series, self._view.latest):
+            self.presence.knows(client, series, exchange)
+
+    def is_set_aside(self, client: int) -> bool:
+        """Return whether a client is asked for nothing, and given no result, until it is let in again."""
+        return bool(self.presence.row(client).set_aside)
 
     async def task(self, digest: bytes) -> memoryview | None:
         """Return the payload of a task: the same object to all who hold on to it at a time."""

@@ -12,11 +12,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ccesa.errors import CcesaError, LateMessage
 from ccesa.service.desk import Receipt, Taken, View
-from ccesa.service.errors import Forgotten, NewerDatabase, Unavailable
+from ccesa.service.errors import Forgotten, NewerDatabase, StaleStore, Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence, elapsed
@@ -26,6 +26,7 @@ from ccesa.service.hub.showing import DEAD, Showing
 from ccesa.service.meters import Meters
 from ccesa.service.status import Status
 from ccesa.service.store import Store
+from ccesa.service.store.mark import Mark, Saved
 from ccesa.service.store.rows import Claim, Exchange, SeriesRow
 from ccesa.wire import Data
 
@@ -95,12 +96,13 @@ class Engine:
         self._waiting: queue.SimpleQueue[Handed | None] = queue.SimpleQueue()
         self._replica: Replica | None = None
         self._stopping = self._ended = False
-        #: The newest series as this hub has seen it.
+        #: The newest series as this hub has seen it, and how far the store had come.
         self._row: SeriesRow | None = None
+        self._mark = Mark()
         self._beat = self._glance = self._status_made = self._status_rest = 0.0
         self._status: Status | None = None
         self._thread = threading.Thread(target=self._run, name="ccesa-engine", daemon=True)
-        #: Why the store cannot be reached; empty where it can.
+        #: Why members cannot be served, such as a store that is away; empty where they can.
         self.trouble = ""
         #: What ended the thread, if anything did that should not have.
         self.failure: BaseException | None = None
@@ -185,11 +187,12 @@ class Engine:
         except NewerDatabase:
             _refuse(batch, "this hub is stopping")
             raise
-        except CcesaError as error:  # such as a series under another charter
+        except CcesaError as error:  # such as a series under another charter, or a store that has gone back
             self._replica = None
-            self._leader.hold(str(error), now)
+            self.trouble = str(error)
+            self._leader.hold(self.trouble, now, is_stale=isinstance(error, StaleStore))
             _refuse(batch, "this hub cannot go on")
-            with suppress(Unavailable):
+            with suppress(CcesaError):
                 self._show(now)
 
     def _sign_of_life(self, now: float) -> None:
@@ -204,7 +207,7 @@ class Engine:
 
     def _follow(self) -> None:
         """Catch up with the log; make a replica if there is none, or one of another series."""
-        row = self._store.series()
+        row = self._reached()
         changed = row != self._row
         if row is None or row.over:
             self._replica = None
@@ -218,6 +221,21 @@ class Engine:
         if changed:  # what others have recorded since counts, for whoever opens the next exchange
             self._records.reload()
             self._row, self._glance = row, 0.0  # not before: the store may go away in between
+
+    def _reached(self) -> SeriesRow | None:
+        """Return the newest series, of a store that has not gone back."""
+        self._presence.share_known()  # before the store is read, which knows all that was ever asked
+        try:
+            self._mark = self._store.follow(self._mark)
+        except StaleStore as error:
+            self._store.went_back(str(error), self._presence.now())  # for the other hubs, and the next start
+            raise
+        if witnesses := self._presence.ahead_of(max(self._mark.place, (self._mark.above, -1))):
+            raise StaleStore(
+                f"the database has gone back: {witnesses}, and the last one that it has is exchange "
+                f"{self._mark.exchange} of series {self._mark.place[0]}"
+            )
+        return self._mark.series
 
     def _take(self, batch: list[Handed]) -> list[tuple[Handed, Receipt]]:
         """Claim, receive and save replies; return what became of each."""
@@ -256,6 +274,10 @@ class Engine:
         if refused := [client for client in own if client not in answers]:
             self._store.release(*place, replica.hub, refused)
         saved = not answers or self._store.save(*place, replica.hub, answers, replica.total)
+        if saved and answers:
+            client, answer = next(iter(answers.items()))
+            saved_last = Saved(series=place[0], exchange=place[1], client=client, answer=answer)
+            self._mark = replace(self._mark, saved=saved_last)
         if not saved:  # closed, or taken for dead, in the meantime: what it holds does not count
             self._replica = None
         told = {client: Receipt(taken=Taken.SAVED) if saved else _TOO_SLOW for client in answers} | told

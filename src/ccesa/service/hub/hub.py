@@ -2,14 +2,16 @@
 
 import asyncio
 import gc
+import logging
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from ccesa.errors import OrderError
 from ccesa.service import http, operator
 from ccesa.service.coordinator import Coordinator, Questions
-from ccesa.service.errors import EngineFailed, NewerDatabase
+from ccesa.service.errors import EngineFailed, NewerDatabase, Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.http.serving import Front, serve
 from ccesa.service.hub.agenda import Agenda
@@ -25,6 +27,8 @@ from ccesa.service.store import Store, open_store
 
 #: Seconds between two looks at whether the engine is alive.
 _LOOK = 0.5
+#: Seconds between two tries to reach a store that is away when the hub starts.
+_AWAY = 2.0
 #: Seconds for which a hub that ends with its federation still tells sites so.
 _FAREWELL = 5.0
 
@@ -67,6 +71,14 @@ class Hub:
         return self._url(0, self.federation.tls is not None)
 
     @property
+    def origins(self) -> tuple[str, ...]:
+        """What sites have to call this hub, once it is ready: they sign it."""
+        if self.federation.hub.origins:
+            return self.federation.hub.origins
+        known = self.federation.origins
+        return (self.address,) if self.federation.hub.listen.endswith(":0") else known[:1]
+
+    @property
     def page(self) -> str:
         """Where the operator's page is, once the hub is ready."""
         return self._url(1, False)
@@ -87,7 +99,6 @@ class Hub:
             EngineFailed: An error that nobody expected has ended the engine.
             NewerDatabase: A newer ccesa has taken the store over.
             ConfigError: The store is another federation's, or another hub has it.
-            Unavailable: The store cannot be reached.
         """
         before = gc.get_threshold()
         gc.set_threshold(*_COLLECTING)
@@ -111,17 +122,27 @@ class Hub:
             EngineFailed: An error that nobody expected has ended the engine.
             NewerDatabase: A newer ccesa has taken the store over.
             ConfigError: The store is another federation's, or another hub has it.
-            Unavailable: The store cannot be reached.
         """
-        store = open_store(self.federation.store, hub=True)
-        try:
+        told = ""
+        while True:
+            try:
+                return await self._begin(ready)
+            except Unavailable as error:  # a database that is starting is waited for
+                if str(error) != told:
+                    event("waiting", logging.WARNING, reason=str(error))
+                told = str(error)
+            await asyncio.sleep(_AWAY)
+
+    async def _begin(self, ready: Callable[["Hub"], None] | None) -> None:
+        with ExitStack() as closing:
+            store = open_store(self.federation.store, hub=True)
+            closing.callback(store.close)
             store.check_federation(self.federation.name, self.federation.digest)
             board = Board(
                 self.federation, open_store(self.federation.store), Presence(self.federation, store)
             )
+            closing.callback(board.close)
             await self._run(store, board, ready)
-        finally:
-            store.close()
 
     async def _run(self, store: Store, board: Board, ready: Callable[["Hub"], None] | None) -> None:
         meters = Meters()
@@ -143,7 +164,6 @@ class Hub:
             self.missing = self.questions - board.status().answered
         finally:
             await asyncio.to_thread(engine.stop)
-            board.close()
         if isinstance(engine.failure, NewerDatabase):
             raise engine.failure
         if engine.failure is not None:

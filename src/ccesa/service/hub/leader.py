@@ -52,6 +52,8 @@ class Leader:
         self._tried: set[int] = set()
         #: Why nothing goes on; empty where it does.
         self.reason = ""
+        #: Whether that is a store that has gone back.
+        self.is_stale = False
 
     def breathe(self, now: float) -> None:
         """Take or keep the lease."""
@@ -83,11 +85,11 @@ class Leader:
             self.hold(str(error), now)
             return False
 
-    def hold(self, reason: str, now: float) -> None:
+    def hold(self, reason: str, now: float, *, is_stale: bool = False) -> None:
         """Wait, for a reason that an operator has to know; it is logged once and shown while it lasts."""
         if reason != self.reason:
             event("stuck", logging.WARNING, reason=reason)
-        self.reason, self._held = reason, now
+        self.reason, self._held, self.is_stale = reason, now, is_stale
 
     def _begin(self, now: float) -> bool:
         """Begin a series for the questions that are left.

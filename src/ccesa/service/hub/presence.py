@@ -9,6 +9,8 @@ from ccesa.service.store.rows import MemberRow
 
 #: Seconds for which a member that never answers is not asked, at most.
 _LONGEST_REST = 3600.0
+#: Members that are named where there may be many.
+_NAMED = 3
 
 
 def elapsed(since: float, now: float) -> float:
@@ -25,6 +27,8 @@ class Presence:
     def __init__(self, federation: Federation, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._federation, self._store, self.now = federation, store, clock
         self._heard: dict[int, float] = {}
+        #: Series and exchange that members have said they know, and that this hub did not.
+        self._known: dict[int, tuple[int, int]] = {}
         #: What of it the store knows.
         self._shared: dict[int, float] = {}
         self.rows: dict[int, MemberRow] = {}
@@ -35,6 +39,32 @@ class Presence:
     def heard(self, client: int) -> None:
         """Note that a member was heard from."""
         self._heard[client] = self.now()
+
+    def knows(self, client: int, series: int, exchange: int) -> None:
+        """Note that a member says it knows an exchange that this hub does not."""
+        self._known[client] = max((series, exchange), self._known.get(client, (0, -1)))
+
+    def share_known(self) -> None:
+        """Let other hubs know what members say they know, at once: it may stop all of them."""
+        if known := dict(self._known):
+            self._store.knows(known)
+            self._known = {client: told for client, told in self._known.items() if told != known.get(client)}
+            self.reload()
+
+    def ahead_of(self, place: tuple[int, int]) -> str:
+        """Return, in words, that members know an exchange after the last one; empty if they may all lie.
+
+        More members than may work with a liar do not: one of them is honest, and was really asked.
+        """
+        known = {client: row.known for client, row in self.rows.items() if row.known > place}
+        told = sorted(known.keys() & self.eligible)
+        if len(told) <= self._federation.liars:
+            return ""
+        series, exchange = min(known[client] for client in told)
+        who = ", ".join(self._federation.names[client] for client in told[:_NAMED])
+        return (
+            f"{len(told)} members, such as {who}, know exchange {exchange} of series {series} or a later one"
+        )
 
     def fell_silent(self, clients: set[int], now: float) -> None:
         """Note that members were asked in a round, and did not answer in time."""

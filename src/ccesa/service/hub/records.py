@@ -17,7 +17,7 @@ from ccesa.service.hub.replica import Replica, Started
 from ccesa.service.logs import event
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store
-from ccesa.service.store.rows import Exchange, RoundRow
+from ccesa.service.store.rows import Exchange, RoundRow, SeriesRow
 
 #: What the audit log says of a certificate.
 _STATED = ("colluders", "least_honest", "privacy_bits", "reliability_bits")
@@ -58,8 +58,11 @@ class Records:
         Vectors may have left for the questions that were asked in it, so they count as asked.
         """
         row = self._store.series()
-        if row is None or row.over:
-            return
+        if row is not None and not row.over:
+            self._abandon(row, now)
+        self._store.begin_anew()
+
+    def _abandon(self, row: SeriesRow, now: float) -> None:
         self._agenda.reload()
         known = {(one.series, one.number) for one in self._agenda.rounds}
         for exchange in self._store.exchanges(row.series):

@@ -21,6 +21,9 @@ DEAD = 15.0
 #: Members that are named in an advice.
 _NAMED = 5
 _SITES = "Each site says in its own log why it left."
+_GONE_BACK = (
+    "Put the newest database back. If it is lost, stop all hubs, and start one with ccesa serve --new-series."
+)
 #: What an operator can do.
 _ADVICE: dict[State, str] = {
     "paused": "Resume when the reason is gone.",
@@ -76,7 +79,8 @@ class Showing:
             return (
                 f"Start the sites that are missing: {', '.join(names[:_NAMED])}{more}." if names else _SITES
             )
-        return _ADVICE.get(state, "")
+        is_stale = state == "stuck" and self._leader.is_stale
+        return _GONE_BACK if is_stale else _ADVICE.get(state, "")
 
     def _is_over(self) -> bool:
         """Tell whether nothing is left; a hub that was started a moment ago has no replica of what runs."""

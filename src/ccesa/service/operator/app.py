@@ -35,8 +35,8 @@ MOST_VIEWERS, MOST_BYTES = 64, 4096
 _WITH_REASON = ("set-aside",)
 #: A member in a path: Python refuses to read thousands of digits.
 _CLIENT = re.compile("[0-9]{1,9}", re.ASCII)
-#: What answers whatever name it is asked by: probes and Prometheus have their own names for a machine.
-_ANY_HOST = ("/metrics", "/healthz", "/readyz")
+#: What answers whatever name it is asked by: it says nothing but that the process works.
+_ANY_HOST = ("/healthz",)
 
 
 def page() -> tuple[bytes, str]:
@@ -147,7 +147,8 @@ class _Operator:
 
     def __init__(self, desk: Desk, meters: Meters, content: bytes, policy: str) -> None:
         self._desk, self._meters, self._page, self._policy = desk, meters, content, policy
-        self._viewers = 0
+        #: Pages that are open, the oldest first.
+        self._viewers: dict[object, None] = {}
         #: When a stranger was last logged, and how many were not since.
         self._logged, self._unlogged = -math.inf, 0
         meters.follow(desk.status)
@@ -173,26 +174,31 @@ class _Operator:
         """Say whether members can be served: the store is there and what goes on is known."""
         trouble = self._desk.trouble()
         if trouble or not self._desk.alive():
-            raise Problem("not-ready", shown(trouble) or "the engine has stopped", retry_after=5)
+            raise Problem("not-ready", shown(trouble, 300) or "the engine has stopped", retry_after=5)
         return Response(status_code=204)
 
     async def events(self, request: Request) -> Response:
         headers = {"x-accel-buffering": "no"}
         if request.method == "HEAD":
             return Response(headers=headers, media_type="text/event-stream")
-        if self._viewers >= MOST_VIEWERS:
-            raise Problem("too-many", "close one", retry_after=10)
         return StreamingResponse(self._viewed(request), headers=headers, media_type="text/event-stream")
 
     async def _viewed(self, request: Request) -> AsyncIterator[bytes]:
-        connection = getattr(request.state, "connection", None)
-        self._viewers += 1
+        """Yield events to a page; where too many are open, the oldest makes room, and its page asks again."""
+        connection, viewer = getattr(request.state, "connection", None), object()
+        self._viewers[viewer] = None
+        while len(self._viewers) > MOST_VIEWERS:
+            del self._viewers[next(iter(self._viewers))]
+
+        def stopping() -> bool:
+            return viewer not in self._viewers or getattr(connection, "stopping", False)
+
         try:
             with self._meters.viewers.track_inprogress():
-                async for one in events.follow(self._desk, lambda: getattr(connection, "stopping", False)):
+                async for one in events.follow(self._desk, stopping):
                     yield one
         finally:
-            self._viewers -= 1
+            self._viewers.pop(viewer, None)
 
     async def act(self, request: Request) -> Response:
         """Do what an operator asks; whose token it is comes before everything else."""

@@ -19,6 +19,9 @@ J = TypeVar("J", bound=msgspec.Struct)
 #: The most bytes of an answer in JSON.
 MOST_JSON = 1 << 20
 _PROBLEM = "urn:ccesa:problem:"
+#: Refusals of a hub after which a call is repeated: too slow, too many, or it is being started, stopped or
+#: overrun.
+_AGAIN = {408, 425, 429, 500, 502, 503, 504}
 #: The most that a number in a header can be.
 _MOST_DIGITS = 15
 
@@ -52,6 +55,29 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = field(default=b"", repr=False)
     reason: str = ""
+    #: Whether the line broke before all of the body was there.
+    broken: bool = False
+
+    @property
+    def is_hubs(self) -> bool:
+        """Whether a hub says this: it refuses by a problem document, and has no pages and no redirects.
+
+        To HEAD there is no document, and its type has to do.
+        """
+        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if 200 <= self.status < 300:
+            return kind != "text/html"
+        return bool(self.problem) or (not self.body and kind == "application/problem+json")
+
+    @property
+    def is_final(self) -> bool:
+        """Whether to ask the same again would change nothing."""
+        return self.is_hubs and not self.broken and self.status not in _AGAIN
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a smaller part might have come through."""
+        return self.broken or not self.is_hubs or self.status == 408
 
     def number(self, name: str) -> int | None:
         """Return a header that is a whole number from 0 on; None where there is none."""
@@ -62,7 +88,8 @@ class Answer:
     @property
     def problem(self) -> str:
         """The name of the problem that the hub states; empty where it states none."""
-        return self._problem.type.removeprefix(_PROBLEM)
+        kind = self._problem.type
+        return kind.removeprefix(_PROBLEM) if kind.startswith(_PROBLEM) else ""
 
     @property
     def upload_offset(self) -> int | None:
@@ -72,6 +99,10 @@ class Answer:
     def __str__(self) -> str:
         """The status, and in words what the hub says about it."""
         said = shown(self._problem.detail or self.reason, 300)
+        if self.broken:
+            return f"broken off: {said}"
+        if self.status and not self.is_hubs:
+            said = "this is not a hub's answer, is it the right address and port?"
         return f"{self.status or 'no answer'}{': ' if said else ''}{said}"
 
     @property
@@ -97,10 +128,14 @@ Part = Generator[Call | Pause, Any, T]
 def read(answer: Answer, what: type[J]) -> J:
     """Return what an answer says in JSON; raise FaultyServer where it says something else."""
     if answer.status not in (200, 201):
-        hint = ", is it the right address and port?" if answer.status == 404 else ""
-        raise FaultyServer(f"the hub answered {answer}{hint}")
+        raise FaultyServer(f"the hub answered {answer}")
+    return decoded(answer.body, what)
+
+
+def decoded(body: bytes, what: type[J]) -> J:
+    """Return what a body says in JSON; raise FaultyServer where it says something else."""
     try:
-        return msgspec.json.decode(answer.body, type=what)
+        return msgspec.json.decode(body, type=what)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FaultyServer(
             f"the hub did not answer as a hub does, is it the right address? {shown(str(error), 200)}"

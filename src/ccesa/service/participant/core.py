@@ -6,6 +6,7 @@ is out of the rounds in flight, says so, and is in the next one.
 """
 
 from ccesa.errors import VectorError
+from ccesa.service.forms import form_of
 from ccesa.service.participant.calls import Part
 from ccesa.service.participant.events import Event
 from ccesa.service.participant.line import Line
@@ -19,8 +20,8 @@ def take_part(site: Site) -> Part[None]:
     """Take part in a federation until it is over.
 
     Raises:
-        ConfigError: The hub runs rounds that this site has not agreed to, or does not let it in.
-        FaultyServer: It answers what a hub never answers.
+        ConfigError: The hub runs rounds that this site has not agreed to, or does not know its token.
+        FaultyServer: It has another charter, refuses this member, or says what a hub never says.
         OrderError: Somebody else answers in the name of this site.
         TimeoutError: It has been away for longer than this site is patient.
         VectorError: The site is strict, and had nothing to send but noise in some round.
@@ -36,7 +37,9 @@ def take_part(site: Site) -> Part[None]:
         found = yield from next_series(site, line, number)
         if found.state == OVER:
             if site.results is not None:
-                yield from fetch_results(line, found.question, site.results)
+                yield from fetch_results(
+                    line, form_of(site.charter, found.form), found.question, site.results
+                )
             without = ", without a single sum" if found.question < 0 else ""
             site.tell(Event(kind="over", text=f"the federation is over{without}"))
             break

@@ -16,16 +16,16 @@ from urllib.parse import urlsplit
 
 from ccesa import files
 from ccesa.charter import Charter
-from ccesa.errors import ConfigError, quoted
+from ccesa.errors import ConfigError, FaultyServer, quoted
 from ccesa.extras import missing
 from ccesa.floor import Floor
 from ccesa.identity import Identity
-from ccesa.memory import FolderMemory, Memory, ProcessMemory
+from ccesa.memory import Entry, FolderMemory, Memory, ProcessMemory
 from ccesa.privacy.ledger import Ledger
 from ccesa.protocol.spending import ATTEMPTS
 from ccesa.service.participant.calls import Answer, Call, Part, Pause
 from ccesa.service.participant.core import take_part
-from ccesa.service.participant.events import Tell, silent
+from ccesa.service.participant.events import Event, Tell, silent
 from ccesa.service.participant.in_time import InTime, at_once
 from ccesa.service.participant.results import TakeResult
 from ccesa.service.participant.site import Contribute, Site
@@ -37,7 +37,11 @@ if TYPE_CHECKING:
 _CONNECT, _SILENCE = 20.0, 60.0
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _PORTS = {"http": 80, "https": 443}
-_LOCK = "lock"
+#: In a memory: whose it is. Behind the name of an identity: that it was used, so its memory cannot be new.
+_LOCK, _OWNER, _USED = "lock", "identity", ".used"
+_DAY = 86400.0
+#: What a connection without TLS ends with where TLS is spoken.
+_BROKEN = ("ReadError", "RemoteProtocolError")
 
 
 class Participant:
@@ -62,6 +66,8 @@ class Participant:
         threads: The most threads that make masks; 0 stands for as many as help.
         patience: Seconds after which a hub that is away is given up.
         results: Called in the end with what the hub publishes about each question, as JSON has it.
+        max_task_bytes: The largest task that is fetched. By default as large as the federation's form can
+            need: for arrays, the model that vectors of this length are for; at most 1 GiB.
         answer_after: With noise: seconds from the call of the function to the moment at which a vector
             leaves, whether the function is fast, slow or never ends; where none is ready, it is noise around
             zeros. The function runs in a thread of its own. By default a vector leaves when it is ready.
@@ -92,10 +98,12 @@ class Participant:
         threads: int = 0,
         patience: float = 3600.0,
         results: TakeResult | None = None,
+        max_task_bytes: int | None = None,
         answer_after: float | None = None,
     ) -> None:
         self._origin = origin_of(url, insecure_http)
         self._ca, self._memory = ca, None if memory is None else Path(memory)
+        self._used = Path(f"{identity}{_USED}") if isinstance(identity, Path | str) else None
         if charter is not None and identity is not None and memory is None:
             raise ConfigError("a site with a charter needs a folder for its memory: the hub may ask twice")
         self._site = Site(
@@ -115,6 +123,7 @@ class Participant:
             patience=patience,
             tell=progress,
             results=results,
+            most_task=max_task_bytes,
             make=at_once if answer_after is None else InTime(answer_after),
         )
 
@@ -135,19 +144,55 @@ class Participant:
             OSError: The hub has been away for too long, or the memory cannot be written.
             VectorError: With ``strict`` and noise, in the end: there was nothing to send in some round.
         """
-        with _opened(self._memory) as memory, self._http() as client:
+        with self._remembering() as memory, self._http() as client:
             site = replace(self._site, contribute=contribute, memory=memory)
-            drive(take_part(site), lambda call: carry(client, call))
+            drive(take_part(site), _Carrier(client, memory))
+
+    @contextlib.contextmanager
+    def _remembering(self) -> Iterator[Memory]:
+        """Open the memory of this site for this process alone; without a folder it ends with the process."""
+        folder, identity = self._memory, self._site.identity
+        if folder is None:
+            yield ProcessMemory()
+            return
+        if self._used is not None and self._used.exists() and not folder.exists():
+            raise self._lost(folder)
+        memory = FolderMemory(folder)
+        with _alone(folder):
+            if identity is not None:
+                self._check_owner(memory, Entry(_OWNER, identity.public), folder)
+            memory.sweep(time.time())
+            yield memory
+
+    def _check_owner(self, memory: Memory, owner: Entry, folder: Path) -> None:
+        """Refuse a memory that is not the one with which this identity was used before."""
+        if owner not in memory:
+            if self._used is not None and self._used.exists():
+                raise self._lost(folder)
+            text = f"a new memory begins in {folder}: use it wherever this identity takes part"
+            self._site.tell(Event(kind="waiting", text=text))
+            memory.add(owner)
+        if self._used is not None:
+            with contextlib.suppress(OSError):  # a folder that is not to be written to
+                self._used.touch(mode=0o600)
+
+    def _lost(self, folder: Path) -> ConfigError:
+        return ConfigError(
+            f"{folder} is not the memory of this identity, and {self._used} says that it was used before: "
+            "give the folder of that time. If it is gone, make a new identity, and have it in a new charter. "
+            f"If this identity has never sent anything, delete {self._used}"
+        )
 
     def _http(self) -> "httpx.Client":
         try:
             import httpx
         except ImportError as error:
             raise missing("ccesa join", "httpx", "join") from error
+        trusting = _trusting(self._ca)
         try:
             return httpx.Client(
                 base_url=self._origin,
-                verify=True if self._ca is None else _trusting(self._ca),
+                verify=trusting,
                 follow_redirects=False,
                 headers={"accept-encoding": "identity", "user-agent": "ccesa"},
             )
@@ -159,13 +204,49 @@ def _nothing(task: Any, number: int) -> None:
     """Stand in for a site's function until there is one."""
 
 
-def _trusting(ca: Path | str) -> ssl.SSLContext:
-    """Trust the authorities in a file, and no others."""
+def _trusting(ca: Path | str | None) -> ssl.SSLContext:
+    """Trust the authorities in a file and no others, or the public ones as httpx finds them.
+
+    Unlike the usual context it knows no ``SSLKEYLOGFILE``: whoever reads such a file reads tokens.
+    """
+    import certifi  # httpx needs it, too
+
+    ca = ca or os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR") or certifi.where()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        context = ssl.create_default_context(cafile=str(ca))
-    except OSError as error:  # SSLError is one
-        raise ConfigError(f"{ca} has no certificates in it that could be read: {error.strerror}") from error
+        if os.path.isdir(ca):
+            context.load_verify_locations(capath=ca)
+        else:
+            context.load_verify_locations(cafile=ca)
+    except (OSError, ValueError) as error:  # SSLError is an OSError
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{ca} has no certificates in it that could be read: {why}") from error
     return context
+
+
+class _Carrier:
+    """Makes the calls of one site."""
+
+    def __init__(self, client: "httpx.Client", memory: Memory) -> None:
+        self._client, self._met = client, False
+        self._memory, self._swept = memory, time.monotonic()
+
+    def __call__(self, call: Call) -> Answer:
+        """Make one call. A hub that was met before may have a bad certificate for a while."""
+        if time.monotonic() - self._swept > _DAY:
+            self._memory.sweep(time.time())
+            self._swept = time.monotonic()
+        try:
+            answer = carry(self._client, call)
+        except FaultyServer as error:
+            if not self._met:
+                raise
+            return Answer(status=0, reason=str(error))
+        if not self._met and answer.reason.startswith(_BROKEN):
+            _check_scheme(self._client.base_url)
+        self._met = self._met or answer.is_hubs
+        return answer
 
 
 def drive(
@@ -184,10 +265,15 @@ def drive(
 
 
 def carry(client: "httpx.Client", call: Call) -> Answer:
-    """Make one call; where nothing comes back, the answer says why."""
+    """Make one call; where nothing comes back, the answer says why.
+
+    Raises:
+        FaultyServer: The hub's certificate is not to be trusted.
+    """
     import httpx
 
     timeout = httpx.Timeout(_SILENCE, connect=_CONNECT, read=_SILENCE + call.wait)
+    answer, body = Answer(status=0), bytearray()
     try:
         with client.stream(
             call.method,
@@ -196,21 +282,23 @@ def carry(client: "httpx.Client", call: Call) -> Answer:
             content=bytes(call.body) if call.method not in ("GET", "HEAD") else None,
             timeout=timeout,
         ) as response:
-            body = _body(response, call.most)
-            return Answer(status=response.status_code, headers=_lower(response.headers), body=body)
+            answer = Answer(status=response.status_code, headers=_lower(response.headers))
+            _read(response, call.most, body)
+        return replace(answer, body=bytes(body))
     except httpx.TransportError as error:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            raise ConfigError(f"the hub's certificate is not to be trusted: {error}") from None
-        if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
-            _check_scheme(client.base_url)
-        return Answer(status=0, reason=f"{type(error).__name__} {error}".strip())
+            raise FaultyServer(f"the hub's certificate is not to be trusted: {error}") from None
+        reason = f"{type(error).__name__} {error}".strip()
+        if "range" in call.headers and answer.status in (200, 206):
+            return replace(answer, body=bytes(body), broken=True, reason=reason)
+        return Answer(status=0, reason=reason)
 
 
 def _check_scheme(url: "httpx.URL") -> None:
     """Refuse an address without TLS at which TLS is spoken; to ask again would not help."""
     if url.scheme != "http":
         return
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent over it
     address = url.host, url.port or _PORTS["http"]
     with (
@@ -221,14 +309,12 @@ def _check_scheme(url: "httpx.URL") -> None:
         raise ConfigError(f"the hub at {url} expects TLS: use {url.copy_with(scheme='https')}")
 
 
-def _body(response: "httpx.Response", most: int) -> bytes:
-    """Read no more than one byte too many."""
-    found = bytearray()
+def _read(response: "httpx.Response", most: int, body: bytearray) -> None:
+    """Add what comes to a body, and no more than one byte too many."""
     for piece in response.iter_raw():
-        found += piece[: most + 1 - len(found)]
-        if len(found) > most:
+        body += piece[: most + 1 - len(body)]
+        if len(body) > most:
             break
-    return bytes(found)
 
 
 def _lower(headers: Any) -> dict[str, str]:
@@ -264,18 +350,13 @@ def origin_of(url: str, insecure_http: bool = False) -> str:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path | None) -> Iterator[Memory]:
-    """Open the memory of a site for this process alone; without a folder it ends with the process."""
-    if folder is None:
-        yield ProcessMemory()
-        return
-    memory = FolderMemory(folder)
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other processes away from a memory."""
     try:
         lock = files.lock(folder / _LOCK)
     except BlockingIOError:
         raise ConfigError(f"another process takes part with the memory in {folder}") from None
     try:
-        memory.sweep(time.time())
-        yield memory
+        yield
     finally:
         os.close(lock)

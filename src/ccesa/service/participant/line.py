@@ -1,4 +1,4 @@
-"""The line to a hub: calls that are repeated while it is away, sign in again, and go in parts if large.
+"""The line to a hub: calls that are repeated while it is away, and sign in again.
 
 A call that is repeated has the same bytes, so a hub that has taken it already says so and changes nothing.
 """
@@ -6,7 +6,6 @@ A call that is repeated has the same bytes, so a hub that has taken it already s
 import base64
 import binascii
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -17,17 +16,15 @@ from ccesa.identity import Identity, in_base64
 from ccesa.service.participant.calls import Answer, Call, Part, Pause, read
 from ccesa.service.participant.events import Event, Tell, silent
 from ccesa.service.tokens import signed_text
-from ccesa.wire import Data
 
-#: Answers after which a call is repeated: none, too slow, too many, and what hubs and proxies say that are
-#: being started, stopped or overrun.
-_AGAIN = {0, 408, 425, 429, 500, 502, 503, 504}
 #: Seconds between repeated calls: first, and at most.
 _FIRST, _MOST = 0.5, 30.0
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,1024}")
 _MOST_CHALLENGE = 1024
-#: How often an upload may be told to go on from an earlier place.
-_RESTARTS = 20
+#: Bytes of the first part of a large body, of the smallest, and of the largest.
+_FIRST_PART, SMALLEST, _LARGEST = 1 << 20, 1 << 15, 1 << 26
+#: Once a part was cut off, so many have to arrive in a row before they are made larger again.
+_CALM = 16
 #: How many challenges a member signs for one session.
 _SIGN_INS = 3
 
@@ -46,6 +43,24 @@ class Member:
         return self.identity.sign(signed_text(self.charter.digest, self.origin, challenge))
 
 
+class Pace:
+    """How large parts are on this line: doubled while all goes well, halved where one was cut off."""
+
+    def __init__(self) -> None:
+        self.size, self._needed, self._arrived = _FIRST_PART, 1, 0
+
+    def arrive(self) -> None:
+        """Note that a part has arrived in one piece."""
+        self._arrived += 1
+        if self._arrived >= self._needed:
+            self.size, self._arrived = min(_LARGEST, 2 * self.size), 0
+
+    def cut(self, size: int) -> None:
+        """Note that a part of this size was cut off."""
+        self.size = max(SMALLEST, min(self.size, size) // 2)
+        self._needed, self._arrived = _CALM, 0
+
+
 @dataclass(kw_only=True)
 class Line:
     """The line of one participant to its hub: either it is a member, or it has a token."""
@@ -54,77 +69,40 @@ class Line:
     token: str | None = field(default=None, repr=False)
     #: Seconds of pauses after which a hub that is away is given up.
     patience: float = 3600.0
-    #: Bytes of one part of an upload or a download.
+    #: The most bytes of one part of an upload or a download.
     part_bytes: int = 8 << 20
+    pace: Pace = field(default_factory=Pace)
     tell: Tell = silent
+
+    @property
+    def part(self) -> int:
+        """How many bytes the next part has."""
+        return min(self.pace.size, self.part_bytes)
 
     def ask(self, call: Call) -> Part[Answer]:
         """Make a call until the hub has answered it."""
-        waited, pause = 0.0, _FIRST
+        trouble = Trouble(self)
         while True:
-            answer: Answer = yield call
-            if len(answer.body) > call.most:
-                raise FaultyServer(f"expected an answer of at most {call.most} bytes, got more")
-            if answer.status not in _AGAIN:
+            answer = yield from _once(call)
+            if answer.is_final:
                 return answer
-            seconds = min(max(pause, answer.number("retry-after") or 0), _MOST)
-            if waited + seconds > self.patience:
-                raise TimeoutError(f"the hub has been away for {waited:.0f} seconds or more ({answer})")
-            self.tell(Event(kind="away", text=f"the hub is away, trying again ({answer})"))
-            yield Pause(seconds=seconds)
-            waited, pause = waited + seconds, pause * 2
+            yield from trouble.wait(answer)
 
-    def ask_as_member(self, call: Call) -> Part[Answer]:
-        """Make a call in the name of this participant; sign in before, and again where that has run out."""
+    def ask_as_member(self, call: Call, patient: bool = True) -> Part[Answer]:
+        """Make a call in the name of this participant; sign in before, and again where that has run out.
+
+        Unless it is ``patient`` it is made once, and whatever comes is the answer.
+        """
         for _ in range(2):
             token = self.token or (yield from self._sign_in())
-            signed = {**call.headers, "authorization": f"Bearer {token}"}
-            answer = yield from self.ask(replace(call, headers=signed))
-            if answer.status != 401:
+            signed = replace(call, headers={**call.headers, "authorization": f"Bearer {token}"})
+            answer = yield from (self.ask(signed) if patient else _once(signed))
+            if answer.status != 401 or not answer.is_hubs:
                 return answer
             if self.member is None:
                 break
             self.token = None
         raise ConfigError(f"the hub does not know this participant ({answer})")
-
-    def send(self, path: str, reply: Data, sent: Callable[[int], None]) -> Part[Answer]:
-        """Hand a reply in, in parts if it is large; return what the hub says to the whole of it."""
-        if len(reply) <= self.part_bytes:
-            return (yield from self.ask_as_member(Call(method="PUT", path=path, body=reply, headers=_BYTES)))
-        offset, restarts, view = 0, 0, memoryview(reply)
-        while True:
-            part = view[offset : offset + self.part_bytes]
-            place = {"upload-offset": str(offset), "upload-length": str(len(reply))}
-            call = Call(method="PATCH", path=path, body=bytes(part), headers=_BYTES | place)
-            answer = yield from self.ask_as_member(call)
-            if answer.problem == "upload-offset":
-                offset, restarts = _told_offset(answer, len(reply)), restarts + 1
-                if restarts > _RESTARTS:
-                    raise FaultyServer("the upload has failed: the server repeatedly rewound it")
-            elif answer.status != 204 or offset + len(part) == len(reply):
-                return answer
-            else:
-                offset += len(part)
-                sent(offset)
-
-    def fetch(self, path: str, most: int) -> Part[bytes | None]:
-        """Return bytes that the hub keeps, fetched in parts; None where it does not have them."""
-        found = bytearray()
-        while True:
-            last = min(len(found) + self.part_bytes, most + 1) - 1
-            ranged = {"range": f"bytes={len(found)}-{last}"}
-            call = Call(method="GET", path=path, headers=ranged, most=most)
-            answer = yield from self.ask_as_member(call)
-            if answer.status == 404:
-                return None
-            if answer.status == 200:  # all of it: this hub, or a proxy, knows no ranges
-                return answer.body
-            total = _total(answer, len(found))
-            found += answer.body
-            if not answer.body or total > most or len(found) > total:
-                raise FaultyServer(f"expected at most {most} bytes in parts, got others")
-            if len(found) == total:
-                return bytes(found)
 
     def _sign_in(self) -> Part[str]:
         """Return the token of a new session.
@@ -138,7 +116,7 @@ class Line:
             if answer.status in (200, 201):
                 self.token = _checked_token(read(answer, _Session).token)
                 return self.token
-        raise ConfigError(f"the hub does not let this member in ({answer})")
+        raise FaultyServer(f"the hub does not let this member in ({answer})")
 
     def _signed_challenge(self, member: Member) -> Part[Answer]:
         asked = read((yield from self.ask(Call(method="GET", path="/v1/challenge"))), _Challenge)
@@ -158,15 +136,35 @@ class Line:
         return (yield from self.ask(call))
 
 
+def _once(call: Call) -> Part[Answer]:
+    answer: Answer = yield call
+    if len(answer.body) > call.most:
+        raise FaultyServer(f"expected an answer of at most {call.most} bytes, got more")
+    return answer
+
+
+class Trouble:
+    """A hub that does not answer, or that something on the way hides: it is asked more and more rarely."""
+
+    def __init__(self, line: Line) -> None:
+        self._line, self._waited, self._pause = line, 0.0, _FIRST
+
+    def wait(self, answer: Answer) -> Part[None]:
+        """Wait before the next attempt; raise TimeoutError where the line's patience is at its end."""
+        seconds = min(max(self._pause, answer.number("retry-after") or 0), _MOST)
+        if self._waited + seconds > self._line.patience:
+            raise TimeoutError(f"the hub has been away for {self._waited:.0f} seconds or more ({answer})")
+        self._line.tell(Event(kind="away", text=f"the hub is away, trying again ({answer})"))
+        yield Pause(seconds=seconds)
+        self._waited, self._pause = self._waited + seconds, self._pause * 2
+
+
 class _Challenge(msgspec.Struct, frozen=True):
     challenge: str
 
 
 class _Session(msgspec.Struct, frozen=True):
     token: str
-
-
-_BYTES = {"content-type": "application/octet-stream"}
 
 
 def _decoded(challenge: str) -> bytes:
@@ -188,25 +186,3 @@ def _checked_token(token: str) -> str:
     if not is_token(token):
         raise FaultyServer(f"the token contains characters not allowed in a header: {quoted(token)}")
     return token
-
-
-def _told_offset(answer: Answer, length: int) -> int:
-    """Return where the hub wants an upload to go on."""
-    offset = answer.upload_offset if answer.upload_offset is not None else answer.number("upload-offset")
-    if offset is None or not 0 <= offset <= length:
-        raise FaultyServer("the hub wants an upload to go on at a place that is not in it")
-    return offset
-
-
-_RANGE = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15})")
-
-
-def _total(answer: Answer, start: int) -> int:
-    """Return how many bytes there are in all; raise FaultyServer unless this is the part that starts here."""
-    found = _RANGE.fullmatch(answer.headers.get("content-range", ""))
-    if answer.status != 206 or found is None:
-        raise FaultyServer(f"the hub did not hand a task over ({answer})")
-    first, last, total = map(int, found.groups())
-    if (first, last) != (start, start + len(answer.body) - 1):
-        raise FaultyServer("the hub handed over another part than it was asked for")
-    return total

@@ -20,9 +20,6 @@ from ccesa.words import Vector
 #: Gets what a task asks for and the number of the round, and returns this site's contribution.
 Contribute = Callable[[Any, int], Any]
 
-#: The most bytes of a task.
-MOST_TASK = 1 << 30
-
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
@@ -53,7 +50,8 @@ class Site:
     patience: float = 3600.0
     #: Bytes of one part of a large reply or task; None leaves it to the hub.
     part_bytes: int | None = None
-    most_task: int = MOST_TASK
+    #: The most bytes of a task; None leaves it to the form of the federation.
+    most_task: int | None = None
     tell: Tell = silent
     #: Makes vectors with noise, as ``InTime`` does where the time must not tell anything.
     make: Callable[[Make], Vector] = at_once
@@ -67,6 +65,8 @@ class Site:
             raise ConfigError("a participant has either a charter and an identity, or a token")
         if self.token is not None and not is_token(self.token):
             raise ConfigError("this is not a token: one begins with ccesa_, and `ccesa invite` prints it")
+        if self.most_task is not None and self.most_task < 1:
+            raise ConfigError(f"max_task_bytes must be at least 1, not {self.most_task}")
         if self.charter is not None and self.identity is not None:
             self.charter.admission.id_of(self.identity.public)
             self.charter.check_current()

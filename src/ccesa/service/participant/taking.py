@@ -25,6 +25,7 @@ from ccesa.service.participant.calls import Answer, Call, Part, Pause
 from ccesa.service.participant.events import Event, Kind
 from ccesa.service.participant.in_time import at_once
 from ccesa.service.participant.line import Line
+from ccesa.service.participant.parts import fetch, send
 from ccesa.service.participant.site import Site
 from ccesa.service.participant.terms import Terms, pause_of
 from ccesa.service.tasks import task_digest
@@ -106,7 +107,9 @@ class Taking:
         named = _digest(answer.headers["ccesa-task"])
         if self._task is not None and self._task[0] == named:
             return
-        payload = yield from self._line.fetch(f"/v1/tasks/{named.hex()}", self._site.most_task)
+        self._task = None  # one at a time is in memory
+        most = self._site.most_task or self._terms.form.most_task(self._terms.config.length)
+        payload = yield from fetch(self._line, f"/v1/tasks/{named.hex()}", most)
         if payload is not None:
             self._task = (task_digest(payload), payload)
 
@@ -143,7 +146,7 @@ class Taking:
         def sent(offset: int) -> None:
             self._tell("sending", f"{offset:,} of {total:,} bytes are sent")
 
-        answer = yield from self._line.send(path, reply, sent)
+        answer = yield from send(self._line, path, reply, sent)
         self._tell_failures()
         if answer.status in (200, 201, 204):
             return self._taken(reply)
@@ -254,8 +257,8 @@ class Taking:
             return self._terms.form.vector(contribution, payload, config.context)
         except CcesaError:
             raise
-        except Exception as error:  # the site's own function
-            if self._site.strict:
+        except (Exception, SystemExit) as error:  # the site's own function
+            if self._site.strict and isinstance(error, Exception):
                 raise
             raise own_failure(error) from None
 

@@ -77,12 +77,12 @@ def _check_guard(site: Site, found: Announced) -> None:
             f"this hub runs rounds with guard = {found.guard}: take part with a charter and an identity"
         )
     if site.charter is not None and not chartered:
-        raise ConfigError(
+        raise FaultyServer(
             f"this site has a charter, and the hub runs rounds with guard = {shown(found.guard)}, "
             "which has none"
         )
     if site.charter is not None and found.charter != site.charter.digest.hex():
-        raise ConfigError(
+        raise FaultyServer(
             f"the hub has another charter ({shown((found.charter or 'none')[:8])}...) than this site "
             f"({site.charter.digest.hex()[:8]}..., serial {site.charter.serial}): compare the digests that "
             "`ccesa charter show` prints"

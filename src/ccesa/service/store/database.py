@@ -83,14 +83,20 @@ class Database(ABC):
                 run = self._run(self._connection)
                 for statement in begin:
                     run(statement)
+                self._check_place()
                 yield run
                 run("COMMIT")
+                self._check_place()
                 done = True
             except self.errors as error:
                 raise self._told(error) from None  # its text can quote rows
             finally:
                 if not done:
                     self._drop()
+
+    @abstractmethod
+    def _check_place(self) -> None:
+        """Raise Unavailable if what was connected to is not where it was: nobody would find it again."""
 
     def close(self) -> None:
         """Let go of the connection; the next transaction makes a new one."""

@@ -7,12 +7,18 @@ from typing import Any
 import msgspec
 
 from ccesa.errors import OrderError
+from ccesa.service.errors import StaleStore
 from ccesa.service.store import chain
 from ccesa.service.store.database import Run
+from ccesa.service.store.mark import ABOVE, Mark, lacking, newest, reached
 from ccesa.service.store.replies import Replies
 from ccesa.service.store.rows import Exchange, SeriesRow
 
 _MEMBERS = msgspec.json.Decoder(tuple[int, ...])
+#: The fact that says that, and how, this database has gone back.
+_GONE_BACK = "gone back"
+#: So many numbers of series are left out: no copy that is put back is older than that.
+_SKIPPED = 1000
 #: No series has so many exchanges.
 _ALL = 1 << 62
 _OPEN = "SELECT closed FROM exchanges WHERE series = ? AND exchange = ? FOR UPDATE"
@@ -24,7 +30,41 @@ class Log(Replies):
     def series(self) -> SeriesRow | None:
         """Return the newest series; None before the first."""
         with self._database.reading() as run:
-            return _newest(run)
+            return newest(run)
+
+    def follow(self, mark: Mark) -> Mark:
+        """Return how far this database is, which was at a mark before.
+
+        Raises StaleStore if it is not there any more, or if it was found to have gone back before.
+        """
+        with self._database.reading() as run:
+            noted = run("SELECT value FROM facts WHERE name = ?", _GONE_BACK)
+            if noted:
+                raise StaleStore(noted[0][0].decode())
+            now = reached(run, mark)
+            missing = lacking(run, mark, now)
+        if missing:
+            raise StaleStore(f"the database has gone back: it lacks {missing}, which this hub has seen")
+        return now
+
+    def went_back(self, reason: str, now: float) -> None:
+        """Note in a database that it has gone back: no hub goes on with it, until one begins anew."""
+        with self._database.alone() as run:
+            if run(
+                "INSERT INTO facts VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING name",
+                _GONE_BACK,
+                reason.encode(),
+            ):
+                chain.append(run, "gone back", {"reason": reason}, now)
+
+    def begin_anew(self) -> None:
+        """Let the next series have a number that no member knows, whatever this database has forgotten."""
+        with self._database.alone() as run:
+            run("DELETE FROM facts WHERE name = ?", _GONE_BACK)
+            run("DELETE FROM facts WHERE name = ?", ABOVE)
+            found = newest(run)
+            if found is not None:
+                run("INSERT INTO facts VALUES (?, ?)", ABOVE, str(found.series + _SKIPPED).encode())
 
     def begin_series(
         self,
@@ -41,17 +81,18 @@ class Log(Replies):
         ``form`` says what its sums mean, whatever a later file of the federation says.
         """
         with self._database.alone() as run:
-            newest = _newest(run)
-            if newest is None or newest.over:
-                series = 1 if newest is None else newest.series + 1
+            row = newest(run)
+            if row is None or row.over:
+                above = run("SELECT value FROM facts WHERE name = ?", ABOVE)
+                series = max(0 if row is None else row.series, int(above[0][0]) if above else 0) + 1
                 run("INSERT INTO series VALUES (?, ?, ?, 0, 0)", series, config, rounds)
-                newest = SeriesRow(series=series, config=config, rounds=rounds)
+                row = SeriesRow(series=series, config=config, rounds=rounds)
                 run("INSERT INTO facts VALUES (?, ?)", f"form of series {series}", form)
                 if names:
                     chain.seat(run, names)
                 if body is not None:
                     chain.append(run, "series", body | {"series": series, "rounds": rounds}, now)
-            return newest
+            return row
 
     def form_of(self, series: int) -> bytes:
         """Return what the sums of a series mean, as ``begin_series`` was told; nothing for an unknown one."""
@@ -83,8 +124,8 @@ class Log(Replies):
             for found in logged:
                 if found.exchange == exchange.exchange:
                     return found
-            newest = _newest(run)
-            if newest is None or newest.series != series or newest.over:
+            row = newest(run)
+            if row is None or row.series != series or row.over:
                 raise OrderError(f"series {series} does not run, so no exchange of it opens")
             if exchange.exchange != 0 and (not logged or logged[0].closed is None):
                 raise OrderError(f"exchange {exchange.exchange} opens when the one before has closed")
@@ -114,14 +155,6 @@ class Log(Replies):
                 run(
                     "DELETE FROM answers WHERE series = ? AND exchange = ? AND body IS NULL", series, exchange
                 )
-
-
-def _newest(run: Run) -> SeriesRow | None:
-    for series, config, rounds, over in run(
-        "SELECT series, config, rounds, over FROM series ORDER BY series DESC LIMIT 1"
-    ):
-        return SeriesRow(series=series, config=config, rounds=rounds, over=bool(over))
-    return None
 
 
 def _next(run: Run, series: int) -> int | None:

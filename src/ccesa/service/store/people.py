@@ -32,10 +32,15 @@ class People:
     def members(self) -> dict[int, MemberRow]:
         """Return what is known of members by client id; those that were never heard from are not in it."""
         with self._database.reading() as run:
-            rows = run("SELECT client, blames, set_aside, seen FROM members ORDER BY client")
+            rows = run(
+                "SELECT client, blames, set_aside, seen, known_series, known_exchange FROM members"
+                " ORDER BY client"
+            )
         return {
-            client: MemberRow(client=client, blames=blames, set_aside=reason, seen=seen)
-            for client, blames, reason, seen in rows
+            client: MemberRow(
+                client=client, blames=blames, set_aside=reason, seen=seen, known=(series, exchange)
+            )
+            for client, blames, reason, seen, series, exchange in rows
         }
 
     def seen(self, times: Mapping[int, float]) -> None:
@@ -45,6 +50,18 @@ class People:
                 "INSERT INTO members (client, seen) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
                 " SET seen = excluded.seen WHERE members.seen < excluded.seen OR members.seen > ?",
                 [(client, when, when + _SKEW) for client, when in sorted(times.items())],
+            )
+
+    def knows(self, places: Mapping[int, tuple[int, int]]) -> None:
+        """Note which exchange of which series members say they know; an earlier one changes nothing."""
+        with self._database.writing() as run:
+            run.many(
+                "INSERT INTO members (client, known_series, known_exchange) VALUES (?, ?, ?)"
+                " ON CONFLICT (client) DO UPDATE"
+                " SET known_series = excluded.known_series, known_exchange = excluded.known_exchange"
+                " WHERE (members.known_series, members.known_exchange)"
+                " < (excluded.known_series, excluded.known_exchange)",
+                [(client, *places[client]) for client in sorted(places)],
             )
 
     def blame(self, counts: Mapping[int, int], reason: str, now: float, limit: int = 3) -> set[int]:

@@ -73,6 +73,9 @@ class PostgreSQL(Database):
         """Return a statement with the words and placeholders of PostgreSQL."""
         return statement.replace("?", "%s").replace("BLOB", "BYTEA")
 
+    def _check_place(self) -> None:
+        """Nothing: the server has the files, and a connection is to the server."""
+
     def _connect(self) -> Any:
         connection = psycopg.connect(**self._parameters, autocommit=True)
         try:

@@ -85,6 +85,8 @@ class MemberRow:
     set_aside: str = ""
     #: When it was last heard from, in seconds since 1970; 0 for never.
     seen: float = 0.0
+    #: Series and exchange that it says it knows, where this database had none such.
+    known: tuple[int, int] = (0, -1)
 
 
 @dataclass(frozen=True, kw_only=True)

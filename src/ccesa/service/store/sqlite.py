@@ -64,6 +64,8 @@ class SQLite(Database):
         self._path = path.absolute()
         self._make_file(create)
         self._lock = _locked(self._path) if hub else None
+        #: Which file the connection has: its device and its number there.
+        self._file: tuple[int, int] | None = None
 
     def sql(self, statement: str) -> str:
         """Return a statement without locks on rows, which SQLite has no need of."""
@@ -91,7 +93,24 @@ class SQLite(Database):
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
         files.check_private(self._path)
 
+    def _found(self) -> tuple[int, int] | None:
+        """Return which file is at the path now."""
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _check_place(self) -> None:
+        if self._found() != self._file:
+            raise Unavailable(f"the database {self._path} was deleted or replaced under this hub")
+
     def _connect(self) -> sqlite3.Connection:
+        self._file = self._found()
+        try:
+            files.check_private(self._path)
+        except OSError:
+            raise Unavailable(f"the database {self._path} is not there") from None
         name = f"file:{quote(str(self._path))}?mode=rw"  # a file that has gone is not made anew, empty
         connection = sqlite3.connect(
             name, uri=True, timeout=_SECONDS, isolation_level=None, check_same_thread=False

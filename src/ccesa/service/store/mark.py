@@ -1,0 +1,109 @@
+"""A mark says how far a database had come when a hub last looked. One that went back is not there any more.
+
+A standby that took over before it had everything, and a dump or a copy that was put back, are databases of
+the past: what they lack is the end. So the last thing of each kind is enough to know one by.
+"""
+
+from dataclasses import dataclass, replace
+
+from ccesa.service.audit import AuditRow
+from ccesa.service.store import chain
+from ccesa.service.store.database import Run
+from ccesa.service.store.rows import SeriesRow
+
+#: The fact that says which number the next series is above.
+ABOVE = "series above"
+_LAST = "SELECT exchange, closed IS NOT NULL FROM exchanges WHERE series = ? ORDER BY exchange DESC LIMIT 1"
+_ONE = "SELECT closed IS NOT NULL FROM exchanges WHERE series = ? AND exchange = ?"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """One answer of those that a hub has acknowledged together: they were saved in one transaction."""
+
+    series: int
+    exchange: int
+    client: int
+    answer: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """The newest series, its last exchange, the head of the audit log, and what a hub has just saved."""
+
+    series: SeriesRow | None = None
+    exchange: int = -1
+    closed: bool = False
+    head: AuditRow | None = None
+    saved: Saved | None = None
+    #: Numbers of series up to this one are for what this database may have forgotten.
+    above: int = 0
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Numbers of the newest series and of its last exchange."""
+        return (0 if self.series is None else self.series.series), self.exchange
+
+
+def reached(run: Run, before: Mark) -> Mark:
+    """Return how far a database is now; what was saved stays as it was noted before."""
+    series = newest(run)
+    rows = [] if series is None else run(_LAST, series.series)
+    exchange, closed = rows[0] if rows else (-1, False)
+    above = run("SELECT value FROM facts WHERE name = ?", ABOVE)
+    return Mark(
+        series=series,
+        exchange=exchange,
+        closed=bool(closed),
+        head=chain.head(run),
+        saved=before.saved,
+        above=int(above[0][0]) if above else 0,
+    )
+
+
+def lacking(run: Run, mark: Mark, now: Mark) -> str:
+    """Return what a database lacks of a mark; empty if it has all of it."""
+    if mark.head is not None and mark.head != now.head:
+        rows = run("SELECT hash FROM audit WHERE place = ?", mark.head.place)
+        if rows != [(mark.head.hash,)]:
+            return f"entry {mark.head.place} of the audit log"
+    if mark.series is not None and mark.series != now.series:
+        found = numbered(run, mark.series.series)
+        if found not in (mark.series, replace(mark.series, over=True)):
+            return f"series {mark.series.series}"
+    series, exchange = mark.place
+    if exchange >= 0 and (mark.place, mark.closed) != (now.place, now.closed):
+        rows = run(_ONE, series, exchange)
+        if not rows or (mark.closed and not rows[0][0]):
+            return f"{'the end of ' if rows else ''}exchange {exchange} of series {series}"
+    return "" if mark.saved is None else _lacking_answer(run, mark.saved)
+
+
+def _lacking_answer(run: Run, saved: Saved) -> str:
+    place = (saved.series, saved.exchange)
+    for (forgotten,) in run("SELECT forgotten FROM series WHERE series = ?", saved.series):
+        if forgotten > saved.exchange:
+            return ""
+    rows = run(
+        "SELECT body FROM answers WHERE series = ? AND exchange = ? AND client = ?", *place, saved.client
+    )
+    kept = rows == [(saved.answer,)]
+    return "" if kept else f"an answer of client {saved.client} to exchange {place[1]} of series {place[0]}"
+
+
+def newest(run: Run) -> SeriesRow | None:
+    """Return the newest series; None before the first."""
+    for row in run("SELECT series, config, rounds, over FROM series ORDER BY series DESC LIMIT 1"):
+        return _series(*row)
+    return None
+
+
+def numbered(run: Run, series: int) -> SeriesRow | None:
+    """Return a series by its number."""
+    for row in run("SELECT series, config, rounds, over FROM series WHERE series = ?", series):
+        return _series(*row)
+    return None
+
+
+def _series(series: int, config: bytes, rounds: int, over: int) -> SeriesRow:
+    return SeriesRow(series=series, config=config, rounds=rounds, over=bool(over))
