@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ccesa.errors import ConfigError, FaultyServer, OrderError, TaskSpent, VectorError
+from ccesa.memory import VECTOR
 from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer, chosen
 from ccesa.privacy.ledger import Ledger
 from ccesa.protocol.client import ActiveClient, Client
@@ -81,7 +82,7 @@ def test_d2_a_function_that_fails_is_not_to_be_told_from_others(guard, way):
     play = site.round(vector=WAYS[way]).until("mask")
     replies = play.replies()
     assert len({len(reply) for reply in replies.values()}) == 1
-    assert site.charged == site.tasks[TASK] == 1
+    assert site.charged == len(list(site.tasks.entries(VECTOR, TASK))) == 1
     for client, reply in replies.items():
         play.hand_over(client, reply)
     play.close()
@@ -104,7 +105,7 @@ def test_without_an_account_it_is_the_callers_to_know(way):
     play = site.round(vector=WAYS[way], account=None).until("mask")
     with pytest.raises(BaseException):  # noqa: B017, PT011 - each of these is another
         play.clients[0].receive(play.requests[0])
-    assert not site.tasks
+    assert not list(site.tasks.entries(VECTOR))
 
 
 @guards
@@ -162,7 +163,7 @@ def test_d3_a_vector_that_is_ready_is_refused_before_a_key_exists():
     ):
         site = Site(guard)
         config = site.config()
-        with pytest.raises(ConfigError, match="with an account give a function that calls encode"):
+        with pytest.raises(ConfigError, match="with an account, give a function that calls encode"):
             make(config, account=site.account(config), random=drawn.append)
     assert not drawn
 
@@ -190,7 +191,7 @@ def test_d3_a_vector_that_was_made_for_another_round_does_not_leave_again():
     for again in (lambda: made, made.copy):
         found, failure = sent(ledger, again)
         assert not np.array_equal(found, made)
-        assert "the vector of another round once more, with the same noise" in str(failure)
+        assert "the vector of another round again, with the same noise" in str(failure)
     assert ledger.spent().vectors == 3
     somebody_else = Ledger.in_memory(epsilon=50.0, delta=0.5)
     assert np.array_equal(sent(somebody_else, lambda: made)[0], made)
