@@ -36,6 +36,16 @@ def test_the_planner_is_there_when_it_is_asked_for(code):
     assert printed(code) == "34"
 
 
+def test_a_command_begins_before_anything_is_loaded_that_takes_long():
+    """Whoever stops it in between is told so, and sees no traceback of an import."""
+    long = ["numpy", "msgspec", "typer", "cryptography"]
+    assert printed(f"import sys, ccesa.cli; print([name for name in {long} if name in sys.modules])") == "[]"
+
+
+def test_modules_are_there_without_being_imported_one_by_one():
+    assert printed("import ccesa; print(ccesa.quantize.Quantizer is ccesa.Quantizer)") == "True"
+
+
 def test_every_public_name_is_there_and_listed():
     assert set(ccesa.__all__) <= set(dir(ccesa))
     assert "__version__" in dir(ccesa)

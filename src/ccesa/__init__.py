@@ -1,55 +1,55 @@
 """Secure aggregation: the server learns the sum of everyone's vectors and nothing else."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
-
-from ccesa.charter import Charter
-from ccesa.config import RoundConfig
-from ccesa.errors import (
-    AttemptsSpent,
-    BudgetSpent,
-    CcesaError,
-    ConfigError,
-    ConflictingMessage,
-    CorruptSeeds,
-    CorruptShares,
-    DamagedLedger,
-    Disconnected,
-    FaultyClient,
-    FaultyNeighbour,
-    FaultyServer,
-    ImpossiblePlan,
-    LateMessage,
-    MalformedMessage,
-    OrderError,
-    OverlappingSums,
-    RoundFailed,
-    RoundsLost,
-    StaleCheckpoint,
-    TaskSpent,
-    TooFewClients,
-    Unreliable,
-    UsageError,
-    VectorError,
-)
-from ccesa.evidence import Evidence
-from ccesa.floor import Floor
-from ccesa.graphs import Complete, ErdosRenyi, Harary
-from ccesa.identity import Admission, Identity, Member
-from ccesa.memory import FolderMemory, ProcessMemory
-from ccesa.protocol.client import ActiveClient, Client
-from ccesa.quantize import Quantizer
-from ccesa.thresholds import Fixed, Linear, Majority
 
 if TYPE_CHECKING:
     from ccesa import plan
+    from ccesa.charter import Charter
+    from ccesa.config import RoundConfig
+    from ccesa.errors import (
+        AttemptsSpent,
+        BudgetSpent,
+        CcesaError,
+        ConfigError,
+        ConflictingMessage,
+        CorruptSeeds,
+        CorruptShares,
+        DamagedLedger,
+        Disconnected,
+        FaultyClient,
+        FaultyNeighbour,
+        FaultyServer,
+        ImpossiblePlan,
+        LateMessage,
+        MalformedMessage,
+        OrderError,
+        OverlappingSums,
+        RoundFailed,
+        RoundsLost,
+        StaleCheckpoint,
+        TaskSpent,
+        TooFewClients,
+        Unreliable,
+        UsageError,
+        VectorError,
+    )
+    from ccesa.evidence import Evidence
+    from ccesa.floor import Floor
+    from ccesa.graphs import Complete, ErdosRenyi, Harary
+    from ccesa.identity import Admission, Identity, Member
+    from ccesa.memory import FolderMemory, ProcessMemory
     from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer
     from ccesa.privacy.ledger import Ledger
+    from ccesa.protocol.client import ActiveClient, Client
     from ccesa.protocol.round import run_series
     from ccesa.protocol.series import Ended, Series
     from ccesa.protocol.series_client import SeriesClient
     from ccesa.protocol.server import ActiveServer, Aggregate, Server
+    from ccesa.quantize import Quantizer
     from ccesa.simulate import aggregate
+    from ccesa.thresholds import Fixed, Linear, Majority
 
     __version__: str
 
@@ -112,34 +112,48 @@ __all__ = [
 ]
 
 
-#: Where the names are that a client of a single round does not need: they are loaded when they are asked for.
-_LATER = {
-    "ActiveServer": "ccesa.protocol.server",
-    "Aggregate": "ccesa.protocol.server",
-    "DifferentialPrivacy": "ccesa.privacy",
-    "Ended": "ccesa.protocol.series",
-    "Ledger": "ccesa.privacy.ledger",
-    "NoisyQuantizer": "ccesa.privacy",
-    "Series": "ccesa.protocol.series",
-    "SeriesClient": "ccesa.protocol.series_client",
-    "Server": "ccesa.protocol.server",
-    "aggregate": "ccesa.simulate",
-    "run_series": "ccesa.protocol.round",
+#: Where the public names are, which are loaded when they are asked for. So a command begins at once, and
+#: whoever stops it sees no traceback of an import; and nobody but the planner needs scipy.
+_WHERE = {
+    "ccesa.charter": "Charter",
+    "ccesa.config": "RoundConfig",
+    "ccesa.errors": (
+        "AttemptsSpent BudgetSpent CcesaError ConfigError ConflictingMessage CorruptSeeds CorruptShares "
+        "DamagedLedger Disconnected FaultyClient FaultyNeighbour FaultyServer ImpossiblePlan LateMessage "
+        "MalformedMessage OrderError OverlappingSums RoundFailed RoundsLost StaleCheckpoint TaskSpent "
+        "TooFewClients Unreliable UsageError VectorError "
+    ),
+    "ccesa.evidence": "Evidence",
+    "ccesa.floor": "Floor",
+    "ccesa.graphs": "Complete ErdosRenyi Harary",
+    "ccesa.identity": "Admission Identity Member",
+    "ccesa.memory": "FolderMemory ProcessMemory",
+    "ccesa.privacy": "DifferentialPrivacy NoisyQuantizer",
+    "ccesa.privacy.ledger": "Ledger",
+    "ccesa.protocol.client": "ActiveClient Client",
+    "ccesa.protocol.round": "run_series",
+    "ccesa.protocol.series": "Ended Series",
+    "ccesa.protocol.series_client": "SeriesClient",
+    "ccesa.protocol.server": "ActiveServer Aggregate Server",
+    "ccesa.quantize": "Quantizer",
+    "ccesa.simulate": "aggregate",
+    "ccesa.thresholds": "Fixed Linear Majority",
 }
+_PLACES = {name: module for module, names in _WHERE.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:
-    """Load servers, series and the planner when they are asked for: the planner needs scipy."""
-    if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
-    if name == "plan":
-        return import_module("ccesa.plan")
+    """Load what is asked for: a public name, or a module of the package."""
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
     if name == "__version__":
         metadata = import_module("importlib.metadata")
         try:
             return metadata.version("ccesa")
         except metadata.PackageNotFoundError:  # a checkout on the path, which was never installed
             return "unknown"
+    if find_spec(f"ccesa.{name}") is not None:
+        return import_module(f"ccesa.{name}")
     raise AttributeError(f"module 'ccesa' has no attribute {name!r}")
 
 

@@ -18,6 +18,8 @@ from ccesa.errors import VectorError, quoted
 
 _REAL = {"float16", "bfloat16", "float32", "float64"}
 _WHOLE = {"uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"}
+#: How far a value steps aside at most, as a part of itself.
+ASIDE = 1e-3
 
 
 class Tensor(Protocol):
@@ -148,6 +150,23 @@ class Layout:
             )  # none: one empty row
         ]
         return arrays if self.names is None else dict(zip(self.names, arrays, strict=True))
+
+
+def stepped_aside(model: Mapping[str, NDArray[Any]], drawn: np.random.Generator) -> dict[str, NDArray[Any]]:
+    """Return these arrays of floats with each value moved by a small part of itself, so that its sign stays.
+
+    Whoever asks about a model that nobody works on any more asks about this one. A model that is all zeros
+    moves by as much, in both directions.
+    """
+    only_zeros = not any(value.any() for value in model.values())
+
+    def moved(value: NDArray[Any]) -> NDArray[Any]:
+        part = ASIDE * drawn.uniform(-1, 1, value.shape) * (1.0 if only_zeros else np.abs(value))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = np.asarray(np.add(value, part, dtype=np.float64), value.dtype)
+        return np.where(np.isfinite(found), found, value)
+
+    return {name: moved(value) for name, value in model.items()}
 
 
 def is_masked(value: object) -> bool:

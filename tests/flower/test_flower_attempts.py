@@ -12,7 +12,8 @@ from ccesa.config import RoundConfig
 from ccesa.errors import AttemptsSpent
 from ccesa.flower import SecureGrid
 from ccesa.flower.both.terms import Terms
-from ccesa.flower.server.attempts import _ASIDE, Attempts, _aside_of
+from ccesa.flower.server.attempts import Attempts
+from ccesa.layout import ASIDE, stepped_aside
 from flower_grid import (
     ERROR,
     SILENT,
@@ -201,7 +202,7 @@ def test_a_model_of_whole_numbers_cannot_step_aside():
         secure.send_and_receive(messages(grid, whole))
 
 
-def test_the_model_of_a_round_that_went_well_is_not_stepped_aside_of(said):
+def test_after_a_round_that_went_well_nothing_steps_aside(said):
     """A second sum over nearly the same, with other nodes, is what nodes guard against."""
     grid = MemoryGrid(make_app(), NODES)
     secure = SecureGrid(grid, retries=3)
@@ -219,7 +220,7 @@ REALS = st.sampled_from([np.float16, np.float32, np.float64])
     st.integers(1, 3),
 )
 def test_a_step_aside_is_small_and_the_same_each_time(value, aside):
-    first, again = (_aside_of({"w": value}, np.random.default_rng(aside))["w"] for _ in range(2))
+    first, again = (stepped_aside({"w": value}, np.random.default_rng(aside))["w"] for _ in range(2))
     assert first.tobytes() == again.tobytes()
     assert (first.dtype, first.shape) == (value.dtype, value.shape)
     finite = np.isfinite(value)
@@ -228,7 +229,7 @@ def test_a_step_aside_is_small_and_the_same_each_time(value, aside):
     moved = np.abs(np.subtract(first[finite], value[finite], dtype=np.float64))
     scale = np.abs(value[finite].astype(np.float64)) if value.any() else np.ones(finite.sum())
     spacing = np.spacing(np.abs(value[finite])).astype(np.float64)
-    assert (moved <= _ASIDE * scale + np.where(np.isfinite(spacing), spacing, np.inf)).all()
+    assert (moved <= ASIDE * scale + np.where(np.isfinite(spacing), spacing, np.inf)).all()
     if value.any():
         assert np.array_equal(np.sign(first[finite]), np.sign(value[finite]))
 

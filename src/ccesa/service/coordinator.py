@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 
 from ccesa.errors import ConfigError
+from ccesa.layout import stepped_aside
 from ccesa.service.errors import CoordinatorFailed
 from ccesa.service.tasks import NamedArrays
-
-#: How far a model steps aside, as a part of its spread.
-_ASIDE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,11 +126,8 @@ class Averaging(Coordinator):
         Args:
             question: From 0 on.
         """
-        drawn = np.random.default_rng(question)
-        for name, value in self.model.items():
-            if np.issubdtype(value.dtype, np.floating):
-                step = _ASIDE * (float(np.std(value)) or 1.0) * drawn.standard_normal(value.shape)
-                self.model[name] = (value + step).astype(value.dtype)
+        floats = {name: value for name, value in self.model.items() if value.dtype.kind == "f"}
+        self.model |= stepped_aside(floats, np.random.default_rng(question))
 
 
 @contextmanager

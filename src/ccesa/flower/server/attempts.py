@@ -7,25 +7,23 @@ is no sum, training goes on with a model that differs a little, and an evaluatio
 a sum, an evaluation has its answer, and training ends: a second one is what nodes guard against.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
-from numpy.typing import NDArray
 
 from ccesa.config import RoundConfig
 from ccesa.errors import AttemptsSpent
 from ccesa.flower.both import log
-from ccesa.flower.both.model import Arrays, content_parts, model_of, real_numbers
+from ccesa.flower.both.model import content_parts, model_of, real_numbers
 from ccesa.flower.both.noisy import AnyMean
 from ccesa.flower.both.terms import Terms
 from ccesa.flower.server.lost_rounds import RoundLost
 from ccesa.flower.server.running import Running
 from ccesa.flower.server.transport import RoundTransport
+from ccesa.layout import ASIDE, stepped_aside
 
-#: How far a value steps aside at most, as a part of itself.
-_ASIDE = 1e-3
 #: What Flower writes into the settings of every round.
 _ROUND = "server-round"
 _LOST = "rounds over this model were lost after nodes had sent their part, and they no longer work on it"
@@ -103,7 +101,7 @@ class Attempts:
             self._begin()
             log.warn(
                 f"{_LOST}: two sums over one model can give a node away. Training goes on from a model that "
-                f"is a small random step aside: no value moves by more than {_ASIDE:.1%} of itself"
+                f"is a small random step aside: no value moves by more than {ASIDE:.1%} of itself"
             )
         if not self._aside:
             return given
@@ -141,7 +139,7 @@ class Attempts:
         """Return the content with a model that is a step aside: the same one, as often as this is called."""
         model = model_of(content)
         seed = [self._aside, int.from_bytes(self._model, "big")]
-        stepped = model | _aside_of(real_numbers(model, terms.counters), np.random.default_rng(seed))
+        stepped = model | stepped_aside(real_numbers(model, terms.counters), np.random.default_rng(seed))
         record = ArrayRecord({name: Array(value) for name, value in stepped.items()})
         found = {name: record if isinstance(one, ArrayRecord) else one for name, one in content.items()}
         if terms.counted_task(RecordDict(found)) == self._model:
@@ -150,19 +148,3 @@ class Attempts:
                 "another model"
             )
         return RecordDict(found)
-
-
-def _aside_of(model: Arrays, drawn: np.random.Generator) -> Arrays:
-    """Return these arrays with each value moved by a small part of itself, so that its sign stays.
-
-    A model that is all zeros moves by as much, in both directions.
-    """
-    only_zeros = not any(value.any() for value in model.values())
-
-    def moved(value: NDArray[Any]) -> NDArray[Any]:
-        part = _ASIDE * drawn.uniform(-1, 1, value.shape) * (1.0 if only_zeros else np.abs(value))
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = np.asarray(np.add(value, part, dtype=np.float64), value.dtype)
-        return np.where(np.isfinite(found), found, value)
-
-    return {name: moved(value) for name, value in model.items()}
