@@ -103,7 +103,7 @@ def test_the_schema_of_a_charter(files, tmp_path):
         ("name = 3", TABLE, "schema.toml: this is not a schema: "),
         ("not TOML", TABLE, "schema.toml: this is not a schema: "),
         (TOML, "town;load\nZ\u00fcrich;x17\n", "table.csv, line 2, column 'load': not a number"),
-        (TOML, "town\nZ\u00fcrich\n", "table.csv, line 1, column 'load': "),
+        (TOML, "town\nZ\u00fcrich\n", "table.csv, line 1, column 'load' is missing"),
         (
             TOML.replace("least_group = 3", "least_group = 1\nmax_records = 1"),
             TABLE,

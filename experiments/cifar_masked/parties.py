@@ -43,11 +43,11 @@ def note_masks(
     asked: bytes,
     among: bytes,
     kind: type[m.MaskedVector],
-) -> dict[str, Any]:
+) -> tuple[bytes, dict[str, Any]]:
     """Take the place of ``masking.mask_vector``: note the masks, by the same function, and send no vector."""
     _NOTED[round.client] = all_masks(round, state, live.mask_neighbours)
     known_by = kind.fingerprint.field(b"", round.context, round.client)
-    return {"among": among, "task": asked, "vector": b"", **known_by}
+    return b"", {"among": among, "task": asked, "vector": b"", **known_by}
 
 
 def join(config: RoundConfig, ids: list[int], seed: list[int]) -> None:

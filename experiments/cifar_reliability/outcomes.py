@@ -138,7 +138,7 @@ def ruled(config: RoundConfig, gone: Dropouts, seed_of_graph: bytes) -> Outcome:
     graph = draw(config.graph, seed_of_graph, v1)
     thresholds = np.array([config.threshold.of(degree) for degree in graph.degrees.tolist()])
     sharing = _able(graph, thresholds) & ~_among(graph, gone["share"])
-    v2 = _pruned(graph, thresholds, sharing)
+    v2 = _held_together(graph, thresholds, sharing)
     v3 = v2 & ~_among(graph, gone["mask"])
     v4 = v3 & ~_among(graph, gone["unmask"])
     if min(np.count_nonzero(sharing), np.count_nonzero(v2), np.count_nonzero(v3)) < config.min_survivors:
@@ -157,8 +157,15 @@ def _able(graph: AssignmentGraph, thresholds: Nodes) -> Flags:
     return (masks >= 1) & (closed <= MAX_HOLDERS) & (thresholds <= closed) & (closed < 2 * thresholds)
 
 
+def _held_together(graph: AssignmentGraph, thresholds: Nodes, alive: Flags) -> Flags:
+    """V2: pruned, and of masks that have fallen apart the largest part, until nobody is left out."""
+    while len(parts := graph.mask_components(kept := _pruned(graph, thresholds, alive))) > 1:
+        alive = flags(graph.size, min(parts, key=lambda part: (-part.size, part[0])))
+    return kept
+
+
 def _pruned(graph: AssignmentGraph, thresholds: Nodes, alive: Flags) -> Flags:
-    """V2: without those who have too few live neighbours left, until nobody has."""
+    """Leave out those who have too few live neighbours, until nobody has."""
     while True:
         kept = alive & informative(graph, thresholds, alive) & (graph.live_mask_neighbours(alive) > 0)
         if (kept == alive).all():
