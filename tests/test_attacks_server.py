@@ -55,7 +55,7 @@ STOPPED = {
     "S36": r"sent no second vector .* released its shares for this task 1 time",
     "S37": "every client refused: an exchange that is over",
     "S38": "sent nothing .* released its shares for this task 1 time",
-    "S39": "contributed to this task in another series, and stays with it",
+    "S39": "contributed to this task in another series: repeat a lost round in that one",
     "S40": "it cost one task, and 3 of 3 that follow have sums",
     "S41": "there is no sum: step advertise: 19 answered, the round needs 89",
     "S42": "nobody in the part that was cut off was asked; the sum of 30 is right",
@@ -200,4 +200,4 @@ def test_s38_holds_under_curious_too(defended):
 
 def test_s39_in_one_series_the_later_vector_ends_the_earlier_round():
     told = run("S39", defended=True)[1]
-    assert "another round has asked for a vector for this task since: this one is over" in told
+    assert "a later round has asked for a vector for this task: this round is over" in told

@@ -163,7 +163,7 @@ def test_d3_a_vector_that_is_ready_is_refused_before_a_key_exists():
     ):
         site = Site(guard)
         config = site.config()
-        with pytest.raises(ConfigError, match="with an account give a function that calls encode"):
+        with pytest.raises(ConfigError, match="with an account, give a function that calls encode"):
             make(config, account=site.account(config), random=drawn.append)
     assert not drawn
 
@@ -191,7 +191,7 @@ def test_d3_a_vector_that_was_made_for_another_round_does_not_leave_again():
     for again in (lambda: made, made.copy):
         found, failure = sent(ledger, again)
         assert not np.array_equal(found, made)
-        assert "the vector of another round once more, with the same noise" in str(failure)
+        assert "the vector of another round again, with the same noise" in str(failure)
     assert ledger.spent().vectors == 3
     somebody_else = Ledger.in_memory(epsilon=50.0, delta=0.5)
     assert np.array_equal(sent(somebody_else, lambda: made)[0], made)

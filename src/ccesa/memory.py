@@ -19,7 +19,7 @@ ROUND, STATE, MASK = "round", "state", "mask"
 #: A vector that left for a task, and shares that were released for one: the key is the task's digest and the
 #: series, the number that of the round.
 VECTOR, RELEASE = "vector", "release"
-#: A vector as version 0.2.0 counted them, in no series; and one made of a table, whatever the question.
+#: A vector as an earlier version counted them, in no series; and one made of a table, whatever the question.
 TASK = "task"
 #: Seconds that a folder remembers rounds and states. What has left stays: a copy of a client may be older.
 _REMEMBERED = 30 * 86400.0

@@ -156,7 +156,7 @@ def test_training_goes_on_a_step_aside_of_a_model_whose_shares_were_asked_for(re
     assert "no value moves by more than 0.1% of itself" in line
     models = [model for _, model in asked(grid)]
     assert len({*models}) == len(models) == ROUNDS + bool(retries)
-    assert not any("contributes to this model no more" in line for line in said)
+    assert not any("no longer contributes to this model" in line for line in said)
 
 
 def test_a_charter_that_allows_two_releases_needs_no_step_aside(tmp_path, said):
@@ -282,7 +282,7 @@ def test_an_evaluation_of_the_same_model_is_answered_by_the_last_one(said):
     assert (
         sum("have evaluated this model before: their mean is given once more" in line for line in said) == 1
     )
-    assert not any("contributes to this model no more" in line for line in said)
+    assert not any("no longer contributes to this model" in line for line in said)
 
 
 def evaluations(grid, nodes, **settings) -> list[Message]:

@@ -300,7 +300,7 @@ def says_spent(grid, model=None, **options) -> bool:
     grid.passed.clear()
     assert or_spent(grid, model, **options) is None
     replies = grid.replies("mask")
-    spent = {(envelope.SPENT, "this node contributes to this model no more")}
+    spent = {(envelope.SPENT, "this node no longer contributes to this model")}
     return len(replies) == NODES and {(one.error.code, one.error.reason) for one in replies} == spent
 
 
@@ -334,7 +334,10 @@ def test_a_node_contributes_to_a_model_as_often_as_it_allows(attempts, releases,
     said.clear()
     assert says_spent(grid, new_model(seed=6))
     if releases > 1:
-        assert any("contributed to this task in another series, and stays with it" in line for line in said)
+        assert any(
+            "contributed to this task in another series: repeat a lost round in that one" in line
+            for line in said
+        )
 
 
 def test_no_setting_makes_another_model_of_it():
@@ -367,7 +370,7 @@ def test_a_vector_that_has_left_is_counted_whatever_becomes_of_it(said):
     grid = MemoryGrid(make_app(), NODES, faults=lose(SILENT, "mask", *number(NODES), times=(0,)))
     assert one_round(grid, step_timeout=0.3) is None
     assert says_spent(grid)
-    assert any("in another series, and stays with it" in line for line in said)
+    assert any("in another series: repeat a lost round in that one" in line for line in said)
 
 
 def test_training_counts_where_the_app_failed(said):

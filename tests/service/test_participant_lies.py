@@ -376,9 +376,9 @@ def test_a_task_that_does_not_come_as_it_was_asked_for(lie, why):
     [
         (0, "the server repeatedly rewound it"),
         (1, "the server repeatedly rewound it"),
-        (-1, "a place that is not in it"),
-        (10**9, "a place that is not in it"),
-        (None, "a place that is not in it"),
+        (-1, "an offset that is not in it"),
+        (10**9, "an offset that is not in it"),
+        (None, "an offset that is not in it"),
     ],
 )
 def test_an_upload_that_the_hub_never_takes_is_given_up(offset, why):

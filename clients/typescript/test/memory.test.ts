@@ -89,7 +89,7 @@ test("a folder that cannot be written to is an error and never a yes", async () 
   });
 });
 
-test("an entry that cannot be read is an error and never a yes, and what version 0.2.0 wrote is read", async () => {
+test("an entry that cannot be read is an error and never a yes, and what an earlier version wrote is read", async () => {
   await inFolder(async (folder) => {
     const memory = fileMemory(folder);
     await writeFile(join(folder, `vector-${toHex(TASK)}-1`), "");

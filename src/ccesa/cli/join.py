@@ -55,7 +55,8 @@ _Statistics = Annotated[
 _Results = Annotated[
     Path | None,
     typer.Option(
-        help="New file for what the hub publishes, a line of JSON per sum; it is there when all is over.",
+        help="New file for what the hub publishes, a line of JSON per sum. It appears when the federation "
+        "is over.",
         show_default=False,
     ),
 ]
@@ -74,8 +75,8 @@ _AnswerAfter = Annotated[
     float | None,
     typer.Option(
         metavar="SECONDS",
-        help="With noise: send every vector so long after your function was called, so that the time tells "
-        "nothing of your data. Where none is ready, send noise around zeros.",
+        help="With noise: send every vector this many seconds after your function was called, so that the "
+        "time reveals nothing about your data. If none is ready by then, send noise around zeros.",
         show_default=False,
     ),
 ]

@@ -81,7 +81,8 @@ _Attempts = Annotated[
     typer.Option(
         min=1,
         max=1000,
-        help="Vectors of a member for one task: 2, or as the charter before.",
+        help="Vectors of a member for one task, all in one series. By default 2, or what the charter "
+        "before says.",
         show_default=False,
     ),
 ]
@@ -90,8 +91,8 @@ _Releases = Annotated[
     typer.Option(
         min=1,
         max=1000,
-        help="Rounds in which a member releases shares for one task: 1, or as the charter before. With more, "
-        "sums of a task may differ by few members.",
+        help="Rounds in which a member releases shares for one task. By default 1, or what the charter "
+        "before says. With more, sums of a task may differ by few members.",
         show_default=False,
     ),
 ]

@@ -194,7 +194,7 @@ class Account:
         found = object()
         if self._made.setdefault(sha256(vector.tobytes()).digest(), found) is not found:
             raise VectorError(
-                "the function gave the vector of another round once more, with the same noise: draw noise in "
+                "the function returned the vector of another round again, with the same noise: draw noise in "
                 "every call, as encode does"
             )
 

@@ -250,14 +250,14 @@ def chosen(
             )
     if too_coarse:
         raise ConfigError(
-            f"rounding {dimension} parameters would cost more than {_ROUNDING_LOSS:.1%} of a vector: so "
-            f"short are vectors that the noise of {honest} honest clients, the fewest in a sum, hides for "
-            f"epsilon = {demand.epsilon:g} and {demand.rounds} rounds"
+            f"rounding {dimension} parameters would cost more than {_ROUNDING_LOSS:.1%} of a vector: "
+            f"with epsilon = {demand.epsilon:g} and {demand.rounds} rounds, the noise of {honest} honest "
+            "clients, the fewest in a sum, hides only vectors that are as short as that"
         )
     width = f"{field_bits} bits are" if field_bits else f"up to {WORD_BITS} bits are"
     raise ConfigError(
         f"fields of {width} too narrow for the noise of {clients} clients over {dimension} parameters: take "
-        + ("more bits, or do not say how many, and they are chosen" if field_bits else "fewer clients")
+        + ("more bits, or leave the number out, and it is chosen" if field_bits else "fewer clients")
     )
 
 

@@ -32,8 +32,8 @@ def checked_source(vector: VectorSource, length: int, bits: int, account: Accoun
         return vector
     if account is not None:
         raise ConfigError(
-            "a vector that is ready has its noise already, and used in two rounds would have the same noise "
-            "twice: with an account give a function that calls encode, and is called once per round"
+            "with an account, give a function that calls encode, not a vector: the function is called once "
+            "per round and draws fresh noise, and a vector used in two rounds would have the same noise twice"
         )
     return words.check(vector, length, bits)
 

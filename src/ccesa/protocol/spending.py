@@ -98,9 +98,9 @@ class Spending:
         series, number = self.config.series_id, self.config.number
         vectors = self._all(self.memory, VECTOR, name)
         if (series, number) not in vectors or any(one != series or last > number for one, last in vectors):
-            raise FaultyServer("another round has asked for a vector for this task since: this one is over")
+            raise FaultyServer("a later round has asked for a vector for this task: this round is over")
         if len(self._all(self.memory, RELEASE, name)) >= self.releases:
-            raise FaultyServer("shares for this task were released, as often as they may be: it is closed")
+            raise FaultyServer("this client has released its shares for this task: the task is closed")
 
     def release(self, name: bytes) -> None:
         """Close the task, before shares leave."""
@@ -134,16 +134,19 @@ class Spending:
             )
         if old:
             raise TaskSpent(
-                "this client has contributed to this task under version 0.2.0, which did not note the series"
+                "this client has contributed to this task with an earlier version, which did "
+                "not note the series"
             )
         series, number = self.config.series_id, self.config.number
         if any(one != series for one, _ in vectors):
-            raise TaskSpent("this client has contributed to this task in another series, and stays with it")
+            raise TaskSpent(
+                "this client has contributed to this task in another series: repeat a lost round in that one"
+            )
         latest = max((last for _, last in vectors), default=-1)
         if latest >= number + own:
             raise TaskSpent(
-                f"this client has contributed to this task in round {latest} of this series, and goes on "
-                f"with a higher number only, not with {number}"
+                f"this client has contributed to this task in round {latest} of this series: the next "
+                f"attempt needs a higher number, not {number}"
             )
 
     def _entry(self, about: str, name: bytes) -> Entry:

@@ -121,7 +121,7 @@ class Averaging(Coordinator):
             self.model[name] = self.model[name] + change
 
     def lost(self, question: int) -> None:
-        """Step aside a little: for this very model no site works again.
+        """Step aside a little: no site works on this very model again.
 
         Args:
             question: From 0 on.

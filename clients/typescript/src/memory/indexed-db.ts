@@ -65,7 +65,7 @@ async function checkUsed(name: string, memory: IDBDatabase): Promise<void> {
   identity.close();
 }
 
-/** Take over what version 0.2.0 remembered: rounds, and by task how many vectors had left, in no series. */
+/** Take over what an earlier version remembered: rounds, and by task how many vectors had left, in no series. */
 function takeOver(transaction: IDBTransaction): void {
   const entries = transaction.objectStore("entries");
   const old = (store: string, use: (key: string, count: number) => void): void => {

@@ -155,7 +155,7 @@ export class Ledger {
     const digest = toHex(await this.engine.sha256(vector));
     if (dimension >= NEVER_ALIKE && this.#made.size === this.#made.add(digest).size) {
       throw new VectorError(
-        "the function gave the vector of another round once more, with the same noise: draw noise in every call",
+        "the function returned the vector of another round again, with the same noise: draw noise in every call",
       );
     }
   }

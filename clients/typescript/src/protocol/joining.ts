@@ -168,7 +168,7 @@ async function enter(options: CommonOptions, particular: Particular): Promise<En
 function checkReady(config: RoundConfig, vector: unknown, account: Account | undefined): void {
   if (account !== undefined) {
     throw new ConfigError(
-      "a vector that is ready has its noise already, and in two rounds it would have the same: with an account give a function that draws noise in every call",
+      "with an account, give a function that draws noise in every call, not a vector: used in two rounds it would have the same noise twice",
     );
   }
   checkVector(config, vector);

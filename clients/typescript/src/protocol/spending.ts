@@ -57,9 +57,9 @@ export async function checkLatest(round: Round, task: Bytes): Promise<void> {
   }
   const vectors = await callers(round, () => doneFor(tasks, "vector", task));
   const latest = vectors.some((one) => isOwn(round.config, one)) && !vectors.some((one) => isLater(round.config, one));
-  honest(latest, "another round has asked for a vector for this task since: this one is over");
+  honest(latest, "a later round has asked for a vector for this task: this round is over");
   const releases = await callers(round, () => doneFor(tasks, "release", task));
-  honest(releases.length < limits.releases, "shares for this task were released, as often as they may be: it is closed");
+  honest(releases.length < limits.releases, "this client has released its shares for this task: the task is closed");
 }
 
 /** M3: close the task, before shares leave. */
@@ -92,7 +92,7 @@ async function checkVectors({ config, limits, account }: Spender, memory: Memory
     throw new TaskSpent(`shares were released for this task in ${limits.releases} rounds, as many as may`);
   }
   if (vectors.some(({ series }) => series.length === 0)) {
-    throw new TaskSpent("a vector has left for this task under version 0.2.0, which did not note the series");
+    throw new TaskSpent("a vector has left for this task with an earlier version, which did not note the series");
   }
   if (vectors.some(({ series }) => !equal(series, config.seriesId))) {
     throw new TaskSpent("a vector has left for this task in another series, with which this client stays");

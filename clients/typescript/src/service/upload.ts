@@ -144,7 +144,7 @@ class Upload {
 
   #checked(value: unknown): number {
     if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0 || value > this.reply.length) {
-      throw new FaultyServer("the hub wants an upload to go on at a place that is not in it");
+      throw new FaultyServer("the hub wants an upload to go on at an offset that is not in it");
     }
     return value;
   }

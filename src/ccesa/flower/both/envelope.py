@@ -18,7 +18,7 @@ INTRODUCE, FORGET = "introduce", "forget"
 _SENTENCES = {
     REFUSED: "this node refuses; its own log says why",
     FAILED: "this node failed; its own log says why",
-    SPENT: "this node contributes to this model no more",
+    SPENT: "this node no longer contributes to this model",
     BUDGET: "this node has spent its privacy budget",
 }
 _NOT_IN_CLEAR = "this node answers secure aggregation only: train through SecureGrid"

@@ -26,7 +26,7 @@ from ccesa.layout import ASIDE, stepped_aside
 
 #: What Flower writes into the settings of every round.
 _ROUND = "server-round"
-_LOST = "rounds over this model were lost after nodes had sent their part, and they work on it no more"
+_LOST = "rounds over this model were lost after nodes had sent their part, and they no longer work on it"
 
 
 class Question(NamedTuple):

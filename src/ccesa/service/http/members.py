@@ -135,7 +135,7 @@ class Members:
             raise ConfigError("this challenge is too old: ask for another")
         if said.origin not in self._federation.origins:
             known = " or ".join(self._federation.origins)
-            raise ConfigError(f"the member signed another address than this hub has: call it {known}")
+            raise ConfigError(f"the member signed another address than that of this hub: use {known}")
         text = signed_text(charter.digest, said.origin, said.challenge)
         client = self._ids.get(said.key)
         try:  # whoever asks learns neither from the answer nor from its time whether a key is a member's

@@ -122,8 +122,8 @@ class Agenda:
         same = {row.question for row in self.rounds if row.task == digest} - {None, question}
         if len(same) >= self._federation.releases and not self.is_noisy:
             raise CoordinatorFailed(
-                f"the coordinator asks for the same in question {question} as in another one before, and no "
-                "site works on a task again: let its task differ, also after lost(question)"
+                f"the coordinator gives question {question} the task of an earlier question, and no site "
+                "works on a task twice: return another task, also after lost(question)"
             )
 
     def tell(self) -> None:

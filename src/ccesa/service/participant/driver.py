@@ -179,8 +179,8 @@ class Participant:
     def _lost(self, folder: Path) -> ConfigError:
         return ConfigError(
             f"{folder} is not the memory of this identity, and {self._used} says that it was used before: "
-            "give the folder of that time. If it is gone, make a new identity, and have it in a new charter. "
-            f"If this identity has never sent anything, delete {self._used}"
+            "give the folder that was used then. If it is gone, make a new identity, and put it into a new "
+            f"charter. If this identity has never sent anything, delete {self._used}"
         )
 
     def _http(self) -> "httpx.Client":
@@ -221,7 +221,7 @@ def _trusting(ca: Path | str | None) -> ssl.SSLContext:
             context.load_verify_locations(cafile=ca)
     except (OSError, ValueError) as error:  # SSLError is an OSError
         why = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"{ca} has no certificates in it that could be read: {why}") from error
+        raise ConfigError(f"{ca} has no certificates in it that can be read: {why}") from error
     return context
 
 

@@ -96,7 +96,7 @@ def _told_offset(answer: Answer, length: int) -> int:
     """Return where the hub wants an upload to go on."""
     offset = answer.upload_offset if answer.upload_offset is not None else answer.number("upload-offset")
     if offset is None or not 0 <= offset <= length:
-        raise FaultyServer("the hub wants an upload to go on at a place that is not in it")
+        raise FaultyServer("the hub wants an upload to go on at an offset that is not in it")
     return offset
 
 
