@@ -270,6 +270,22 @@ def test_a_hub_that_starts_with_an_old_copy_hears_of_it_from_its_members(tmp_pat
     world.close()
 
 
+def test_a_new_database_in_place_of_a_lost_one_takes_a_number_that_no_member_knows(tmp_path):
+    """Members go on asking about the series that is lost, also after the operator has begun anew."""
+    world = World(f"sqlite:///{tmp_path}/a.db", federation("curious", rounds=2), seed=8, hubs=1)
+    for client in range(CLIENTS):
+        world.hubs[0].presence.knows(client, 2, 7)
+    silent(world, "the database has gone back")
+    assert world.hubs[0].store.series() is None
+    begin_anew(world)
+    told(world, range(CLIENTS), (2, 7))
+    assert world.hubs[0].engine.trouble == ""
+    world.run(troubles=0)
+    assert world.hubs[0].store.series().series == 1001
+    check(world)
+    world.close()
+
+
 def test_no_more_members_than_may_lie_stop_a_hub(tmp_path):
     """And one that is set aside is not believed."""
     made = federation("active", rounds=2)
