@@ -27,7 +27,7 @@ const WORDS = { [ACTIVE.party.seed]: Uint16Array, [REMEMBERING.party.seed]: Uint
 async function inFolder(work: (folder: string) => Promise<void>): Promise<void> {
   const folder = await mkdtemp(path(tmpdir(), "ccesa-copies-"));
   try {
-    await work(folder);
+    await work(path(folder, "memory"));
   } finally {
     await rm(folder, { recursive: true });
   }

@@ -26,6 +26,7 @@ async function inFolder(work: (folder: string) => Promise<void>): Promise<void> 
     await work(folder);
   } finally {
     await rm(folder, { recursive: true });
+    await rm(`${folder}.used`, { force: true });
   }
 }
 
