@@ -202,6 +202,8 @@ def _sums() -> dict[str, bytes]:
         vector = quantizer.encode(values, rng=np.random.default_rng(0)).vector
         found[f"sum-{quantizer.field_bits}"] = bytes([place]) + vector.tobytes()
         found[f"most-{quantizer.field_bits}"] = bytes([place]) + b"\xff" * vector.nbytes
+    # One unit of weight in the field behind a value: with the largest clip a mean that no float64 holds.
+    found["too-large"] = bytes([2]) + bytes(8) + (2**30 + 2**48).to_bytes(8, "little") + bytes(8)
     return found
 
 

@@ -4,11 +4,13 @@ Each refusal is a statement of its own, so that ``mutants.py`` can take one away
 """
 
 import math
+import sys
 from fractions import Fraction
 
 from second import bytes_of, words_of
 from second_config import Refused, whole
 
+LARGEST = Fraction(sys.float_info.max)
 UNITS = 2**24
 
 
@@ -147,6 +149,8 @@ class Quantizer:
             step * Fraction(bound) / self.levels * UNITS / units
             for step, bound in zip(steps, bounds, strict=True)
         ]
+        if any(abs(mean) > LARGEST for mean in means):
+            raise Refused("VectorError")
         return means, units / UNITS * self.max_weight
 
 

@@ -296,7 +296,10 @@ class Quantizer(Generic[Model]):
         # Parts of the bound first: a sum of bounds may be too large for a float, a step too small.
         mean: NDArray[np.float64] = sums[: self.layout.size] * np.float64(WEIGHT_UNITS)
         mean /= float(units * self.levels)
-        mean *= self._bound_row
+        with np.errstate(over="ignore"):
+            mean *= self._bound_row
+        if not np.isfinite(mean).all():
+            raise VectorError("a mean that no float64 holds: its weights are too small for its values")
         return Mean(arrays=self.layout.restore(mean), weight=self.weight(units))
 
     @cached_property

@@ -79,6 +79,7 @@ def _settings() -> list[Case]:
         {**pair, "clients": 3, "clip": 1.0, "precision": 1e9, "rounding": "stochastic"},
         {"shapes": [], "clients": 3, "clip": 1.0, "precision": 1e-4, "rounding": "stochastic"},
         {**pair, "clients": 2**31 - 1, "clip": 1.0, **near},
+        {**pair, "clients": 3, "clip": 1e305, "field_bits": 32, **near},
     ]
 
 
@@ -219,6 +220,8 @@ def _sums() -> list[tuple[int, str, list[list[int]]]]:
         (0, "more weight than forty clients have", [[0, 3, -3, 2, *[120] * 13]]),
         (4, "all the weight that three clients have", [[0, 0, 0, 0, 3 * 2**24]]),
         (4, "one unit more than three clients have", [[0, 0, 0, 0, 3 * 2**24 + 1]]),
+        (17, "the largest mean that a weight of one unit has", [[2**13, -(2**13), 0, 0, 1]]),
+        (17, "a mean that no float64 holds", [[0, 0, 0, 2**29, 1]]),
         (0, "a word too few", [[0, 3, -3, 2]]),
         (0, "a word too many", [[0, 3, -3, 2, *one, *[0] * 8]]),
     ]

@@ -137,6 +137,9 @@ export class Quantizer {
       for (let at = 0; at < values.length; at++) {
         values[at] = values[at]! * share * step;
       }
+      if (!values.every(Number.isFinite)) {
+        throw new VectorError("a mean that no float64 holds: its weights are too small for its values");
+      }
     });
     return { arrays, weight: (units / UNIT) * this.#maxWeight };
   }
