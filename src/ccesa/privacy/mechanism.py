@@ -252,7 +252,8 @@ def chosen(
         raise ConfigError(
             f"rounding {dimension} parameters would cost more than {_ROUNDING_LOSS:.1%} of a vector: "
             f"with epsilon = {demand.epsilon:g} and {demand.rounds} rounds, the noise of {honest} honest "
-            "clients, the fewest in a sum, hides only vectors that are as short as that"
+            "clients, the fewest in a sum, hides only vectors that are as short as that. Take a larger "
+            "epsilon, fewer rounds or more clients"
         )
     width = f"{field_bits} bits are" if field_bits else f"up to {WORD_BITS} bits are"
     raise ConfigError(
