@@ -14,6 +14,7 @@ from ccesa.errors import AttemptsSpent, ConfigError
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both import envelope
 from ccesa.flower.both.terms import Terms
+from ccesa.policy import Policy
 from ccesa.simulate.enrolment import NOTHING
 from flower_grid import (
     ERROR,
@@ -134,9 +135,9 @@ def test_a_step_leaves_no_more_nodes_behind_than_the_charter_stands(tmp_path):
     certificate = msgspec.structs.replace(NOTHING, dropout=0.2)
     charter, _ = enrol(tmp_path, NODES, certificate=certificate)
     grid = MemoryGrid(make_app(), NODES)
-    SecureGrid(grid, charter=charter, enough=0.8)
+    SecureGrid(grid, charter=charter, policy=Policy(enough=0.8))
     with pytest.raises(ConfigError, match=r"enough = 0.7 .* dropout = 0.2"):
-        SecureGrid(grid, charter=charter, enough=0.7)
+        SecureGrid(grid, charter=charter, policy=Policy(enough=0.7))
 
 
 def test_a_charter_without_learning_is_refused(tmp_path, said):

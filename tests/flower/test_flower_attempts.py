@@ -13,6 +13,7 @@ from ccesa.errors import AttemptsSpent
 from ccesa.flower import SecureGrid
 from ccesa.flower.both.terms import Terms
 from ccesa.flower.server.attempts import Attempts
+from ccesa.policy import Policy
 from ccesa.values.layout import ASIDE, stepped_aside
 from flower_grid import (
     ERROR,
@@ -187,7 +188,7 @@ def test_where_attempts_are_used_up_training_goes_on_aside(said):
     """Vectors have left twice, as often as nodes allow; the third round hears so."""
     grid = MemoryGrid(make_app(), NODES)
     grid.faults = lambda step, node, count: SILENT if step == "mask" and count < 2 and node > 1002 else None
-    result = start(grid, rounds=5, step_timeout=1.0)
+    result = start(grid, rounds=5, policy=Policy.wait_for_all(1.0))
     assert set(result.train_metrics_clientapp) == {4, 5}
     assert sum("aside" in line for line in said) == 1
     assert distance(as_model(result.arrays), plain(2)) <= 4e-3

@@ -21,6 +21,7 @@ from ccesa.flower.node.memory import StateMemory
 from ccesa.flower.node.suspended import SuspendedClient, SuspendedClients
 from ccesa.flower.server import running
 from ccesa.memory import MASK, RELEASE, ROUND, STATE, TASK, VECTOR, Entry, FolderMemory, UsedOnce
+from ccesa.policy import Policy
 from flower_grid import (
     ERROR,
     SILENT,
@@ -368,7 +369,7 @@ def test_a_round_that_is_lost_before_the_vectors_leave_costs_nothing(said):
 def test_a_vector_that_has_left_is_counted_whatever_becomes_of_it(said):
     """The server may have it, even if the node never hears so."""
     grid = MemoryGrid(make_app(), NODES, faults=lose(SILENT, "mask", *number(NODES), times=(0,)))
-    assert one_round(grid, step_timeout=0.3) is None
+    assert one_round(grid, policy=Policy.wait_for_all(0.3)) is None
     assert says_spent(grid)
     assert any("in another series: repeat a lost round in that one" in line for line in said)
 

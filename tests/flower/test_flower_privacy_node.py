@@ -12,6 +12,7 @@ from ccesa.flower.both import envelope
 from ccesa.flower.both.noisy import packing_for
 from ccesa.flower.both.packing import Reply
 from ccesa.flower.both.terms import Terms
+from ccesa.policy import Policy
 from ccesa.privacy import DifferentialPrivacy
 from ccesa.privacy import noise as noise_module
 from ccesa.privacy.ledger import Ledger
@@ -237,7 +238,7 @@ def test_every_vector_is_charged_before_it_leaves_also_in_rounds_that_are_lost(t
     configs = ledgers(tmp_path)
     grid = MemoryGrid(make_app(changed), NODES, node_configs=configs)
     grid.faults = lose(DROP, "unmask", *range(1003, 1007))
-    secure = SecureGrid(grid, privacy=DEMAND, retries=1, step_timeout=5.0)
+    secure = SecureGrid(grid, privacy=DEMAND, retries=1, policy=Policy.wait_for_all(5.0))
     assert len(list(secure.send_and_receive(messages(grid, new_model())))) == 1
     assert {spent(configs, node) for node in configs} == {2}
 

@@ -18,6 +18,7 @@ from ccesa.errors import (
 from ccesa.evidence import Accusation, Evidence, WrongShare
 from ccesa.flower import secure_mod
 from ccesa.flower.server.report import Tally, as_nodes, in_nodes, nodes_text, suspected
+from ccesa.policy import Policy
 from ccesa.protocol import messages as m
 from ccesa.simulate.enrolment import NOTHING
 from flower_grid import ERROR, MemoryGrid, make_app, number, step_of, trained
@@ -200,7 +201,7 @@ def test_equal_refusals_are_one_line(said):
 
 def test_silent_nodes_are_one_line(said):
     grid = MemoryGrid(make_app(), NODES, faults=lambda at, node, count: "drop" if node > 1003 else None)
-    one_round(grid, step_timeout=5.0)
+    one_round(grid, policy=Policy.wait_for_all(5.0))
     (line,) = [line for line in said if "no answer in time" in line and "step advertise" in line]
     assert "3 nodes (1004, 1005, 1006)" in line
 

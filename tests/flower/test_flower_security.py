@@ -20,6 +20,7 @@ from ccesa.flower.node.suspended import SuspendedClient, SuspendedClients
 from ccesa.flower.server import running
 from ccesa.flower.server.attempts import Attempts
 from ccesa.flower.server.rounds import CharteredRounds
+from ccesa.policy import Policy
 from ccesa.protocol.spending import Spending
 from flower_grid import (
     DROP,
@@ -293,7 +294,7 @@ def test_s33_a_round_that_was_kept_back_is_over_when_another_follows(defended, m
     monkeypatch.setattr(running, "forget", lambda *arguments, wait: None)
     monkeypatch.setattr(Attempts, "_close", lambda self: None)  # the liar does not step aside
     grid = MemoryGrid(make_app(), NODES, faults=lose(DROP, "unmask", *number(NODES)))
-    secure, every = SecureGrid(grid, step_timeout=1.0), messages(grid, new_model())
+    secure, every = SecureGrid(grid, policy=Policy.wait_for_all(1.0)), messages(grid, new_model())
     assert not secure.send_and_receive(every)
     held = [one.message for one in grid.passed if one.to_node and one.step == "unmask"]
     total_of(secure, [one for one in every if one.metadata.dst_node_id != VICTIM], 2)

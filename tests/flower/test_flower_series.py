@@ -22,6 +22,7 @@ from ccesa.errors import AttemptsSpent, ConfigError, RoundsLost
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both import envelope
 from ccesa.flower.both.envelope import REFUSED, SPENT, Answer
+from ccesa.policy import Policy
 from ccesa.protocol import envelope as of_series
 from ccesa.protocol import messages as m
 from flower_grid import (
@@ -278,7 +279,7 @@ def test_a_node_that_misses_an_exchange_is_out_of_the_rounds_in_flight_and_back_
     grid = MemoryGrid(make_app(), NODES, faults=lose(fault, step, 1004, times=(1,)))
     found = in_rounds | ({4} if fault == RESTART else set())
     expected = [number(NODES) if place in found else but(1004) for place in range(1, 6)]
-    assert_trained(start(grid, 5, step_timeout=60.0), *expected)
+    assert_trained(start(grid, 5, policy=Policy.wait_for_all(60.0)), *expected)
     assert holding(grid) == []
 
 
@@ -292,7 +293,7 @@ def test_keys_of_a_node_that_was_left_behind_leave_at_once():
             held.append(holding(grid))
             return super().aggregate_train(server_round, replies)
 
-    start(grid, 4, Look(), step_timeout=60.0)
+    start(grid, 4, Look(), policy=Policy.wait_for_all(60.0))
     assert [1004 in one for one in held] == [False, True, True, False]
     assert [node for node in number(NODES) if "forget" in grid.steps(node)] == [1004]
 
@@ -300,7 +301,7 @@ def test_keys_of_a_node_that_was_left_behind_leave_at_once():
 def test_keys_of_a_node_that_was_left_behind_leave_at_the_end():
     """It misses the last exchange, has still shares of others, and is told to drop them."""
     grid = MemoryGrid(make_app(), NODES, faults=lose(DROP, "unmask", 1004, times=(2,)))
-    start(grid, 3, step_timeout=60.0)
+    start(grid, 3, policy=Policy.wait_for_all(60.0))
     assert [node for node in number(NODES) if "forget" in grid.steps(node)] == [1004]
     assert holding(grid) == []
 
@@ -478,7 +479,7 @@ def test_a_state_that_comes_back_is_not_gone_on_from(place, tmp_path, said):
         return DROP
 
     grid.faults = crash
-    start(grid, 3, step_timeout=60.0)
+    start(grid, 3, policy=Policy.wait_for_all(60.0))
     assert not replies[0].has_error()
     assert replies[1].has_error()  # every number has been used, and every state
     trainings = app.calls.count(("train", 1004))
@@ -587,7 +588,7 @@ def test_a_node_that_is_killed_while_it_trains_does_not_train_again(tmp_path):
 
     grid.faults = kill
     expected = [number(NODES), but(1004), but(1004), number(NODES)]
-    assert_trained(start(grid, 4, step_timeout=60.0), *expected)
+    assert_trained(start(grid, 4, policy=Policy.wait_for_all(60.0)), *expected)
     assert calls.read_text() == "trained\n"
     assert exits == [-signal.SIGKILL, 0]
 

@@ -23,7 +23,7 @@ ORDER = [
     {"extras", "files", "guards", "labels", "parts", "wire", "words"},
     {"memory"},
     {"crypto", "values"},
-    {"privacy", "workers"},
+    {"policy", "privacy", "workers"},
     {"graphs"},
     {"statistics"},
     {"agreement"},
@@ -36,7 +36,7 @@ ORDER = [
 ]
 #: Rooms of the service from the inside out. A site, the store and both sides of HTTP do not know each other.
 SERVICE = [
-    {"errors", "logs", "policy", "status", "tasks", "tokens"},
+    {"errors", "logs", "status", "tasks", "tokens"},
     {"audit", "coordinator", "desk", "forms", "problems"},
     {"federation", "meters"},
     {"http", "operator", "participant", "store"},

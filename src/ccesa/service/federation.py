@@ -33,11 +33,11 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, MalformedMessage, quoted, shown
 from ccesa.guards import guard_named
 from ccesa.parts import Part, is_printable
+from ccesa.policy import Policy
 from ccesa.protocol.messages import has_vector
 from ccesa.protocol.spending import ATTEMPTS, RELEASES
 from ccesa.protocol.steps import steps_of
 from ccesa.service.forms import AnyForm, Arrays, form_of
-from ccesa.service.policy import Policy
 
 _MOST_BYTES = 1 << 20
 #: What is not said about rounds without a charter, but decided for each series.

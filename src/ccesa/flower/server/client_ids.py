@@ -2,7 +2,6 @@
 
 import math
 import os
-import time
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
@@ -11,11 +10,11 @@ from ccesa.agreement.charter import Charter
 from ccesa.errors import ConfigError
 from ccesa.flower.both import envelope, introduction, log
 from ccesa.flower.both.envelope import INTRODUCE, Envelope
-from ccesa.flower.server.exchange import Exchange
+from ccesa.flower.server.exchange import TRAINING_PARTS, Exchange, StrategyTimeout
 from ccesa.flower.server.report import Tally
-from ccesa.flower.server.waiting import TRAINING_PARTS, Deadline, Waiting
+from ccesa.policy import Policy
 
-_PATIENCE = 600.0  # seconds, where neither the step nor the strategy sets a limit
+_PATIENCE = 600.0  # seconds, where the strategy has no timeout
 
 
 class ClientIds:
@@ -27,7 +26,9 @@ class ClientIds:
         #: By node that gave its place up: the node with the same identity that came later.
         self._successors: dict[int, int] = {}
 
-    def assign(self, messages: list[Message], waiting: Waiting, deadline: Deadline) -> dict[int, Message]:
+    def assign(
+        self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout
+    ) -> dict[int, Message]:
         """Return for each client the message that its node is to get."""
         by_node = {message.metadata.dst_node_id: message for message in messages}
         if self._charter is None:
@@ -37,7 +38,7 @@ class ClientIds:
         known = self._introduced.keys() | self._successors.keys()
         strangers = [message for node, message in by_node.items() if node not in known]
         if strangers:
-            self._introduce(self._charter, strangers, waiting, deadline)
+            self._introduce(self._charter, strangers, policy, timeout)
         return {self._introduced[node]: one for node, one in by_node.items() if node in self._introduced}
 
     def _forget_the_gone(self) -> None:
@@ -49,7 +50,7 @@ class ClientIds:
         }
 
     def _introduce(
-        self, charter: Charter, messages: list[Message], waiting: Waiting, deadline: Deadline
+        self, charter: Charter, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout
     ) -> None:
         challenge, mod_seen = os.urandom(32), bool(self._introduced)
         content = envelope.request_with(RecordDict(), Envelope(step=INTRODUCE, request=challenge))
@@ -57,9 +58,9 @@ class ClientIds:
             Message(content, message.metadata.dst_node_id, message.metadata.message_type)
             for message in messages
         ]
-        exchange, turned_away = Exchange(self._grid, INTRODUCE, waiting, first=True), Tally()
+        exchange, turned_away = Exchange(self._grid, INTRODUCE, policy, first=True), Tally()
         before = {client: node for node, client in self._introduced.items()}
-        for node, answer in exchange.answers(requests, lambda: _ends(waiting, deadline)):
+        for node, answer in exchange.answers(requests, lambda: _seconds(timeout)):
             try:
                 self._admit(node, introduction.client_of(charter, node, challenge, answer), before)
             except ConfigError as error:
@@ -86,7 +87,7 @@ class ClientIds:
         self._introduced[node] = client
 
 
-def _ends(waiting: Waiting, deadline: Deadline) -> float:
-    """Introducing themselves takes nodes one part of the time, like a step without training."""
-    seconds = min(waiting.seconds, deadline.left / (2 * TRAINING_PARTS + 1))
-    return time.monotonic() + (seconds if seconds < math.inf else _PATIENCE)
+def _seconds(timeout: StrategyTimeout) -> float:
+    """Return how long an introduction may take: one part of the time, like a step without training."""
+    seconds = timeout.left / (2 * TRAINING_PARTS + 1)
+    return seconds if seconds < math.inf else _PATIENCE

@@ -1,5 +1,6 @@
 """Messages to nodes, their answers as they arrive, and what became of the others."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,10 +14,14 @@ from ccesa.errors import ConfigError, MalformedMessage, shown
 from ccesa.flower.both import envelope, log
 from ccesa.flower.both.envelope import BUDGET, FAILED, REFUSED, SPENT
 from ccesa.flower.server.report import Tally, nodes_text
-from ccesa.flower.server.waiting import Waiting
+from ccesa.policy import Policy
 
 #: Seconds between two looks for replies: short at first, for fast steps, then longer.
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0
+#: Less time than this is none: a clock need not move while it passes.
+_TICK = 1e-6
+#: Of the time that is left to a round, the parts of the step in which nodes train; other steps have one.
+TRAINING_PARTS = 4
 #: Replies that are fetched at once, at most, and what they may weigh together.
 _AT_ONCE, _BYTES_AT_ONCE = 16, 1 << 24
 _HINT = (
@@ -46,13 +51,29 @@ class Outcome(Enum):
 _CODES = {REFUSED, FAILED, SPENT, BUDGET}
 
 
+class StrategyTimeout:
+    """When the strategy's own timeout is over. Sending is not counted, as in Flower's own grids."""
+
+    def __init__(self, timeout: float | None) -> None:
+        self._ends = math.inf if timeout is None else time.monotonic() + timeout
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return max(self._ends - time.monotonic(), 0.0)
+
+    def extend(self, seconds: float) -> None:
+        self._ends += seconds
+
+
 @dataclass
 class Exchange:
     """One message to each of some nodes, and their answers."""
 
     grid: Grid
     step: str
-    waiting: Waiting = field(default_factory=Waiting)
+    #: None: everyone is waited for, as long as there is time.
+    policy: Policy | None = None
     #: The first message of a round: it has no model, so an app without the mod is likely to raise.
     first: bool = False
     #: By node.
@@ -64,18 +85,30 @@ class Exchange:
     _without_mod: str = ""
 
     def answers(
-        self, requests: list[Message], ends: Callable[[], float], size: int = 0
+        self, requests: list[Message], limit: Callable[[], float], size: int = 0
     ) -> Iterator[tuple[int, bytes]]:
         """Send all; yield nodes and answers until all have come, enough have come, or the time is up.
 
-        ``ends`` is asked for the time when all are out. ``size`` is what an answer weighs: large ones are
-        fetched a few at a time. What is ready when the time is up is taken.
+        ``limit`` is called when all are out, and returns the seconds that are left for the answers. ``size``
+        is that of a vector, if answers are vectors: large ones are fetched a few at a time. What is ready
+        when the time is up is taken.
         """
-        left = self._push(requests)
-        closes, quorum, answered = ends(), self.waiting.quorum(len(requests)), 0
+        left, asked, answered = self._push(requests), len(requests), 0
+        seconds, began = limit(), time.monotonic()
         at_once, wait = max(1, min(_AT_ONCE, _BYTES_AT_ONCE // max(size, 1))), _FIRST_WAIT
+
+        def stays_open() -> float:
+            since = time.monotonic() - began
+            remains = max(seconds - since, 0.0)
+            if self.policy is None:
+                return remains
+            waits = self.policy.stays_open(
+                asked=asked, answered=answered, minimum=0, seconds=since, vectors=size > 0
+            )
+            return min(remains, waits)
+
         while left:
-            last, before = time.monotonic() >= closes, len(left)
+            last, before = stays_open() < _TICK, len(left)
             for reply in _fetch(self.grid, sorted(left), at_once):
                 node = left.pop(reply.metadata.reply_to_message_id, None)  # None: to another request
                 answer = None if node is None else self._opened(node, reply)
@@ -84,11 +117,9 @@ class Exchange:
                     yield node, answer
             if last:
                 break
-            if answered >= quorum:
-                closes, quorum = min(closes, time.monotonic() + self.waiting.grace), len(requests) + 1
             wait = _FIRST_WAIT if len(left) < before else min(2 * wait, _LONGEST_WAIT)
             if left:
-                time.sleep(max(min(wait, closes - time.monotonic()), 0.0))
+                time.sleep(min(wait, stays_open()))
         for node in left.values():
             self._lost(node, Outcome.SILENT, "no answer in time")
 

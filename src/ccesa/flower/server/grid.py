@@ -19,15 +19,16 @@ from ccesa.flower.both.terms import Terms
 from ccesa.flower.server import strategy
 from ccesa.flower.server.attempts import Attempts
 from ccesa.flower.server.client_ids import ClientIds
+from ccesa.flower.server.exchange import StrategyTimeout
 from ccesa.flower.server.lost_rounds import LostRounds, RoundLost
 from ccesa.flower.server.messages import check_alike, check_contributors, mean_reply
 from ccesa.flower.server.preparing import Asked, Preparing
 from ccesa.flower.server.releases import Releases
 from ccesa.flower.server.report import log_evidence, log_noise, log_result
 from ccesa.flower.server.running import KeptSeries, Running, SeriesOfOne, SingleRound
-from ccesa.flower.server.settings import rounds_of
+from ccesa.flower.server.settings import check_policy, rounds_of
 from ccesa.flower.server.transport import RoundTransport
-from ccesa.flower.server.waiting import Deadline, Waiting
+from ccesa.policy import Policy
 from ccesa.privacy.demand import DifferentialPrivacy
 from ccesa.protocol.parties import check_executor
 from ccesa.protocol.series import Series
@@ -65,10 +66,8 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         metric_slots: The most metrics of a reply (16).
         post_quantum: Whether what is recorded today stays secret when X25519 falls (no). It costs 3.8 kB
             per neighbour and round.
-        step_timeout: Seconds that a step waits once its messages are out; by default as many as the
-            strategy's timeout leaves.
-        enough: The fraction of the nodes in (0, 1] whose answers are enough to close a step.
-        grace: Seconds that the others have after that.
+        policy: How long each step waits, within the strategy's timeout; by default for all nodes, as long as
+            that timeout allows.
         retries: How often a lost round is repeated.
         give_up_after: How many lost rounds in a row end the training; None goes on.
         secure_evaluate: Whether evaluate messages go through secure rounds, too.
@@ -102,9 +101,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         weighted_by: str | None = None,
         metric_slots: int | None = None,
         post_quantum: bool | None = None,
-        step_timeout: float | None = None,
-        enough: float = 1.0,
-        grace: float = 10.0,
+        policy: Policy | None = None,
         retries: int = 0,
         give_up_after: int | None = None,
         secure_evaluate: bool = True,
@@ -132,7 +129,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         self._rounds = rounds_of(charter, settings, secure_evaluate)
         self._server = partial(self._rounds.server, executor=executor)
         self._client_ids, self._secure_evaluate = ClientIds(grid, charter), secure_evaluate
-        self._waiting = Waiting(step_timeout=step_timeout, enough=enough, grace=grace)
+        self._policy = policy
         self._retries, self._lost_rounds = retries, LostRounds(give_up_after)
         #: Types of messages to which some node has answered as ``secure_mod`` does.
         self._mod_seen: set[str] = set()
@@ -142,7 +139,8 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         self._releases = None if self._rounds.privacy is None else Releases(self._rounds.privacy)
         self.error_bound: float | None = None
         self.noise: float | None = None
-        self._waiting.check(self._rounds.dropout)
+        if policy is not None:
+            check_policy(policy, self._rounds.dropout)
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
@@ -227,7 +225,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
                     partial(self._new_series, packing, attempts),
                 )
                 one_round = partial(self._round, preparing, attempts, packing, messages)
-                mean = self._repeated(one_round, Deadline(timeout))
+                mean = self._repeated(one_round, StrategyTimeout(timeout))
                 attempts.answer(mean)
         except RoundLost as lost:
             log.warn(f"the {kind} round with {len(messages)} nodes is lost: {lost}")
@@ -245,16 +243,16 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
                 everyone=lambda: asked == len(list(self._grid.get_node_ids())),
             )
 
-    def _repeated(self, one_round: Callable[[Deadline], AnyMean], deadline: Deadline) -> AnyMean:
+    def _repeated(self, one_round: Callable[[StrategyTimeout], AnyMean], timeout: StrategyTimeout) -> AnyMean:
         """Return the mean of the first round that is not lost; each has keys of its own."""
         for _ in range(self._retries):
             try:
-                return one_round(deadline)
+                return one_round(timeout)
             except RoundLost as lost:
-                if not lost.repeatable or not deadline.left:
+                if not lost.repeatable or not timeout.left:
                     raise
                 log.warn(f"a round is lost, and repeated: {lost}")
-        return one_round(deadline)
+        return one_round(timeout)
 
     def _new_series(self, packing: AnyPacking, attempts: Attempts, rounds: int | None) -> KeptSeries:
         config = attempts.placed(self._rounds.config(packing, accept=True))
@@ -275,7 +273,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         attempts: Attempts,
         packing: AnyPacking,
         given: list[Message],
-        deadline: Deadline,
+        timeout: StrategyTimeout,
     ) -> AnyMean:
         terms = packing.terms
         messages = attempts.messages(given, terms)
@@ -284,7 +282,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         task = terms.round_task(messages[0].content)
         if self._releases is not None and terms.mechanism is not None:
             self._releases.check((int(one.metadata.dst_node_id) for one in messages), terms.mechanism)
-        by_client = self._client_ids.assign(messages, self._waiting, deadline)
+        by_client = self._client_ids.assign(messages, self._policy, timeout)
         running = preparing.next_round(
             terms.kind, by_client, task, partial(self._single_round, packing, attempts)
         )
@@ -293,8 +291,8 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             config=running.config,
             terms=terms,
             messages=by_client,
-            deadline=deadline,
-            waiting=self._waiting,
+            timeout=timeout,
+            policy=self._policy,
             mod_seen=terms.message_type in self._mod_seen,
             around=self._rounds.around,
             holding=running.holding,

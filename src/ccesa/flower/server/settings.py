@@ -6,6 +6,11 @@ from ccesa.agreement.charter import Charter
 from ccesa.errors import ConfigError
 from ccesa.flower.server.noisy_rounds import NoisyRounds
 from ccesa.flower.server.rounds import CharteredRounds, PlannedRounds
+from ccesa.parts import check_type
+from ccesa.policy import Policy
+
+#: What a policy says about the members of a hub; in Flower the strategy chooses nodes.
+_OF_HUBS = ("gather", "absent", "faults")
 
 Rounds = PlannedRounds | NoisyRounds | CharteredRounds
 
@@ -30,3 +35,17 @@ def rounds_of(charter: Charter | None, settings: dict[str, Any], secure_evaluate
     if not secure_evaluate:
         raise ConfigError("secure_evaluate=False beside a charter: its nodes answer nothing in the clear")
     return CharteredRounds(charter)
+
+
+def check_policy(policy: Policy, dropout: float) -> None:
+    """Refuse a policy that leaves more nodes behind in one step than rounds are planned to lose."""
+    check_type("policy", policy, Policy)
+    own = Policy()
+    given = [name for name in _OF_HUBS if getattr(policy, name) != getattr(own, name)]
+    if given:
+        raise ConfigError(f"{', '.join(given)} of a policy: only a hub has them; leave them out")
+    if policy.enough + dropout < 1 - 1e-9:
+        raise ConfigError(
+            f"enough = {policy.enough:g} lets a step leave {1 - policy.enough:.3g} of its nodes behind, and "
+            f"dropout = {dropout:g} plans for fewer: raise one of the two"
+        )

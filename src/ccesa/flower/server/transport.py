@@ -1,5 +1,6 @@
 """The transport of one round, alone or in a series: requests out as Flower's messages, replies in."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,11 +22,11 @@ from ccesa.errors import (
 from ccesa.flower.both import envelope, log
 from ccesa.flower.both.envelope import FORGET, Envelope
 from ccesa.flower.both.terms import Terms
-from ccesa.flower.server.exchange import Exchange, Outcome
+from ccesa.flower.server.exchange import TRAINING_PARTS, Exchange, Outcome, StrategyTimeout
 from ccesa.flower.server.lost_rounds import RoundLost
 from ccesa.flower.server.report import Tally, in_nodes, nodes_text
-from ccesa.flower.server.waiting import TRAINING_PARTS, Deadline, Waiting
 from ccesa.guards import guard_named
+from ccesa.policy import Policy
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import Requests, Step, steps_of
 
@@ -49,8 +50,8 @@ class RoundTransport:
     config: RoundConfig
     terms: Terms
     messages: dict[int, Message]
-    deadline: Deadline
-    waiting: Waiting
+    timeout: StrategyTimeout
+    policy: Policy | None = None
     #: Whether nodes have answered to this type of message before: then the mod is there.
     mod_seen: bool = False
     #: Of anyone's neighbours so many lie at most, if there is a charter that says so.
@@ -79,13 +80,13 @@ class RoundTransport:
         asked = {self.nodes[client]: client for client in requests if client in self.messages}
         size = self.config.vector_bytes if _trains(step) else 0
         sent = [self._request(step, client, requests[client]) for client in asked.values()]
-        exchange = Exchange(self.grid, step.name, self.waiting, first=step == self._steps[0])
+        exchange = Exchange(self.grid, step.name, self.policy, first=step == self._steps[0])
         self.holding.update(asked)
         if _trains(step):
             self.asked_for_vectors.update(asked)
         self.asked_for_shares |= step == self._steps[-1]
         began = time.monotonic()
-        for node, answer in exchange.answers(sent, lambda: self._ends(step, began), size):
+        for node, answer in exchange.answers(sent, lambda: self._sent(step, began), size):
             self.has_answers = True
             if step == self._steps[-1]:
                 self.answered_last.add(node)
@@ -148,16 +149,17 @@ class RoundTransport:
                 exchange.check_mod()
         self._missing = exchange.report()
 
-    def _ends(self, step: Step, began: float) -> float:
-        """A node that never answers may use up the time of its step, not that of the steps after it."""
-        now = time.monotonic()
-        self.deadline.extend(now - began)
-        return now + self._seconds(step)
+    def _sent(self, step: Step, began: float) -> float:
+        """Return the seconds of a step whose messages are out; sending them is not counted."""
+        self.timeout.extend(time.monotonic() - began)
+        return self._seconds(step)
 
     def _seconds(self, step: Step) -> float:
+        """Return the time of a step. A node that never answers uses up no time of the steps after it."""
         left = self._steps[self._steps.index(step) :]
         parts = [TRAINING_PARTS if _trains(one) else 1 for one in left]
-        return min(self.waiting.seconds, self.deadline.left * parts[0] / sum(parts))
+        lasts = math.inf if self.policy is None else self.policy.lasts(_trains(step))
+        return min(lasts, self.timeout.left * parts[0] / sum(parts))
 
     def _request(self, step: Step, client: int, request: bytes) -> Message:
         """Make a node's message. The model goes along only where it is needed: in the masking step.
@@ -187,7 +189,7 @@ def forget(grid: Grid, config: RoundConfig, message_type: str, nodes: set[int], 
     requests = [Message(content, node, message_type) for node in sorted(nodes)]
     if requests:
         exchange = Exchange(grid, FORGET)
-        for _ in exchange.answers(requests, lambda: time.monotonic() + (_GOODBYE if wait else 0.0)):
+        for _ in exchange.answers(requests, lambda: _GOODBYE if wait else 0.0):
             pass
         if wait:
             exchange.report()
