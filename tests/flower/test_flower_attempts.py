@@ -11,8 +11,8 @@ from hypothesis.extra import numpy as arrays
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import AttemptsSpent
 from ccesa.flower import SecureGrid
-from ccesa.flower.both.terms import Terms
-from ccesa.flower.server.attempts import Attempts
+from ccesa.flower.both.terms import ReplyTerms
+from ccesa.flower.server.series import Attempts
 from ccesa.policy import Policy
 from ccesa.values.layout import ASIDE, stepped_aside
 from flower_grid import (
@@ -199,7 +199,7 @@ def test_a_model_of_whole_numbers_cannot_step_aside():
     whole = {"batches": np.arange(6, dtype=np.int64)}
     secure = SecureGrid(grid)
     assert not secure.send_and_receive(messages(grid, whole))
-    with pytest.raises(AttemptsSpent, match="no real number in it that could move a little: start anew from"):
+    with pytest.raises(AttemptsSpent, match="no real number that could move a little: start again from"):
         secure.send_and_receive(messages(grid, whole))
 
 
@@ -238,7 +238,7 @@ def test_a_step_aside_is_small_and_the_same_each_time(value, aside):
 def test_each_step_aside_is_another_model():
     """Settings that change from round to round do not change it; a counter that became a float stays."""
     model = {**new_model(), "batches": np.float32([100.5])}
-    terms = Terms(message_type="train", clients=3, counters=["batches"])
+    terms = ReplyTerms(message_type="train", clients=3, counters=["batches"])
     attempts, seen = Attempts(1), set()
     for place in range(4):
         given_ = RecordDict({"arrays": as_record(model), "config": ConfigRecord({"server-round": place})})
@@ -281,7 +281,8 @@ def test_an_evaluation_of_the_same_model_is_answered_by_the_last_one(said):
     assert dict(found[1]) == dict(found[2]) != dict(found[3])
     assert app.calls.count(("evaluate", 1001)) == 3
     assert (
-        sum("have evaluated this model before: their mean is given once more" in line for line in said) == 1
+        sum("have evaluated this model before: the strategy gets their mean again" in line for line in said)
+        == 1
     )
     assert not any("no longer contributes to this model" in line for line in said)
 

@@ -30,4 +30,4 @@ def test_an_introduction_is_of_one_node(tmp_path, said):
     )
     reply = one_round(grid, charter=charter, policy=Policy.wait_for_all(1.0))
     assert_mean(reply, [node for node in number(NODES) if node not in (1003, 1004)])
-    assert any("1004" in line and "it does not have the key that it names" in line for line in said)
+    assert any("1004" in line and "it does not have this key" in line for line in said)

@@ -9,9 +9,8 @@ from flwr.serverapp import strategy as flower
 from ccesa.errors import AttemptsSpent
 from ccesa.flower import SecureGrid
 from ccesa.flower.both import envelope
-from ccesa.flower.both.noisy import packing_for
-from ccesa.flower.both.packing import Reply
-from ccesa.flower.both.terms import Terms
+from ccesa.flower.both.packing import Reply, packing_for
+from ccesa.flower.both.terms import ReplyTerms
 from ccesa.policy import Policy
 from ccesa.privacy import DifferentialPrivacy
 from ccesa.privacy import noise as noise_module
@@ -56,7 +55,9 @@ def test_noise_of_colluders_does_not_count(said):
     grid = MemoryGrid(make_app(changed), NODES, node_configs={1002: {"ccesa-colluders": 1}})
     start = {"initial_arrays": as_record(new_model()), "num_rounds": 2}
     flower.FedAvg(fraction_evaluate=0.0).start(grid=SecureGrid(grid, privacy=DEMAND), **start)
-    assert any("noise that counts on 5 honest nodes, and a sum of at least 5 has 4" in line for line in said)
+    assert any(
+        "the noise counts on 5 honest nodes, but a sum of at least 5 has only 4" in line for line in said
+    )
     assert who_trains(grid) == OTHERS
     grid = MemoryGrid(make_app(changed), NODES, node_configs={1002: {"ccesa-colluders": 1}})
     assert one_round(grid, privacy=DEMAND, collusion=0.1) is not None
@@ -81,7 +82,7 @@ def test_a_node_that_insists_on_noise_answers_nothing_in_clear(said):
     grid = MemoryGrid(make_app(changed), NODES, node_configs=all_say(NODES, own))
     replies = grid.send_and_receive(messages(grid, new_model()))
     assert [reply.error.code for reply in replies] == [envelope.REFUSED] * NODES
-    assert any("ccesa-plain beside noise that this node insists on" in line for line in said)
+    assert any("leave out ccesa-plain, or the keys" in line for line in said)
 
 
 @pytest.mark.parametrize("key", ["ccesa-min-noise", "ccesa-ledger"])
@@ -90,7 +91,7 @@ def test_a_node_that_insists_on_noise_takes_part_in_nothing_else(key, tmp_path, 
     grid = MemoryGrid(make_app(changed), NODES, node_configs={1002: own})
     assert one_round(grid) is not None
     assert who_trains(grid) == OTHERS
-    assert any("a round without noise, and this node takes part with noise only" in line for line in said)
+    assert any("a round without noise; this node takes part only" in line for line in said)
 
 
 @pytest.mark.parametrize("key", ["ccesa-min-noise", "ccesa-ledger"])
@@ -138,7 +139,7 @@ def lying(change):
     def tamper(message: Message) -> None:
         if message.metadata.dst_node_id == 1002 and message.content["ccesa"].get("terms"):
             told = envelope_of(message)
-            terms = Terms.decode(told["terms"])
+            terms = ReplyTerms.decode(told["terms"])
             message.content["ccesa"] = ConfigRecord({**told, "terms": change(terms)})
 
     return tamper
@@ -151,7 +152,7 @@ def other(**fields):
 def raw(**fields):
     """Numbers that no mechanism has: it is not even read."""
 
-    def change(terms: Terms) -> bytes:
+    def change(terms: ReplyTerms) -> bytes:
         told = msgspec.msgpack.decode(terms.encode())
         told["privacy"] |= fields
         return msgspec.msgpack.encode(told)
@@ -169,7 +170,7 @@ def raw(**fields):
         (raw(variance=4 * 256), {}, "not a terms"),
         (raw(variance=2500), {}, "not a terms"),
         (raw(bound=1_000_000), {}, "not a terms"),
-        (raw(honest=6), {}, "noise that counts on 6 honest nodes, and a sum of at least 5 has 5"),
+        (raw(honest=6), {}, "the noise counts on 6 honest nodes, but a sum of at least 5 has only 5"),
         (raw(dimension=37), {}, ANOTHER),
         (raw(dimension=35), {}, ANOTHER),
         (raw(against="lies"), {}, "only a charter holds against one"),
@@ -203,7 +204,7 @@ def test_a_server_cannot_take_noise_away_from_one_node(change, own, reason, said
     [
         ({"privacy": mechanism(37)}, "a model of 36 parameters, and noise that is made for 37"),
         ({"counters": ["b"]}, "a model of 32 parameters, and noise that is made for 36"),
-        ({"privacy": msgspec.UNSET}, "elements in a round of"),
+        ({"privacy": msgspec.UNSET}, "elements do not fit a round of"),
     ],
 )
 def test_a_server_that_tells_all_nodes_the_same_gets_refusals(changes, reason, said):
@@ -214,7 +215,7 @@ def test_a_server_that_tells_all_nodes_the_same_gets_refusals(changes, reason, s
     def tamper(message: Message) -> None:
         told = envelope_of(message)
         if told.get("terms"):
-            terms = msgspec.structs.replace(Terms.decode(told["terms"]), **changes)
+            terms = msgspec.structs.replace(ReplyTerms.decode(told["terms"]), **changes)
             request = told["request"]
             if told["step"] == "mask":
                 asked = m.decode(request, len(request))
@@ -367,7 +368,7 @@ def test_the_masking_request_twice_draws_no_second_noise(tmp_path):
 
 
 def test_the_same_change_never_gives_the_same_vector():
-    terms = Terms(message_type="train", clients=NODES, privacy=mechanism(36))
+    terms = ReplyTerms(message_type="train", clients=NODES, privacy=mechanism(36))
     packing = packing_for(terms, new_model()).for_round(bytes(32))
     arrays, _ = changed(1001, new_model())
     vectors = [packing.pack(Reply(arrays=arrays, metrics={}, weight=1.0))[0] for _ in range(2)]

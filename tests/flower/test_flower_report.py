@@ -17,7 +17,7 @@ from ccesa.errors import (
 )
 from ccesa.evidence import Accusation, Evidence, WrongShare
 from ccesa.flower import secure_mod
-from ccesa.flower.server.report import Tally, as_nodes, in_nodes, nodes_text, suspected
+from ccesa.flower.server.report import Reasons, as_nodes, in_nodes, nodes_text, suspect
 from ccesa.policy import Policy
 from ccesa.protocol import messages as m
 from ccesa.simulate.enrolment import NOTHING
@@ -63,7 +63,7 @@ def test_errors_of_the_protocol_are_told_in_terms_of_nodes(error, expected):
 
 
 def test_equal_reasons_are_one_line_and_different_ones_do_not_fill_the_log():
-    tally = Tally()
+    tally = Reasons()
     for node in range(1, 41):
         tally.add("no memory", node)
         tally.add(f"reason {node}", node)
@@ -97,7 +97,7 @@ def test_evidence_is_told_in_terms_of_nodes():
     ],
 )
 def test_suspects_are_named_where_a_number_of_liars_was_agreed_on(around, expected):
-    assert suspected(EVIDENCE, IDS, around) == expected
+    assert suspect(EVIDENCE, IDS, around) == expected
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from ccesa.crypto.key_agreement import AGREEMENTS
 from ccesa.errors import AttemptsSpent, ConfigError, RoundsLost
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both import envelope
-from ccesa.flower.both.envelope import REFUSED, SPENT, Answer
+from ccesa.flower.both.envelope import REFUSED, SPENT, NodeAnswer
 from ccesa.policy import Policy
 from ccesa.protocol import envelope as of_series
 from ccesa.protocol import messages as m
@@ -316,7 +316,7 @@ def test_a_lost_round_costs_one_round_and_not_the_series(said):
     assert set(result.train_metrics_clientapp) == {1, 3, 4, 5}
     assert_trained(result, *[number(NODES)] * 4)
     assert len(logged(said, "the train round with 6 nodes is lost")) == 1
-    assert len(logged(said, "round 3 of a series is lost while it is set up")) == 1
+    assert len(logged(said, "round 3 of a series was lost during its set-up")) == 1
     assert holding(grid) == []
 
 
@@ -366,7 +366,7 @@ def test_a_retry_where_most_have_missed_the_set_up_of_the_next_round(said):
     """No round of the series is left then, and the retry is a single one."""
     grid = MemoryGrid(make_app(), NODES, faults=lose(ERROR, "unmask", *but(1001, 1002), times=(1,)))
     assert_trained(start(grid, 4, retries=1), *[number(NODES)] * 4, aside=1)
-    assert len(logged(said, "is lost while it is set up")) == 2
+    assert len(logged(said, "was lost during its set-up")) == 2
     assert holding(grid) == []
 
 
@@ -629,11 +629,11 @@ def test_a_code_that_no_node_has_is_no_answer():
     asked = Message(RecordDict(), 1, "train")
     asked.metadata.__dict__["_message_id"] = "1"
     for code in (0, REFUSED, SPENT):
-        reply = envelope.answer(asked, Answer(b"reply", code))
-        assert envelope.answer_in(reply) == Answer(b"reply", code)
+        reply = envelope.answer(asked, NodeAnswer(b"reply", code))
+        assert envelope.answer_in(reply) == NodeAnswer(b"reply", code)
     for code in (1, -1, "2001", [2001]):
         reply.content["ccesa"]["code"] = code
-        with pytest.raises(envelope.MalformedMessage, match="its code is none of a node's"):
+        with pytest.raises(envelope.MalformedMessage, match="its code is unknown"):
             envelope.answer_in(reply)
 
 
@@ -665,7 +665,7 @@ def test_keys_of_a_series_that_does_not_go_on_leave_after_a_time(monkeypatch):
 def test_a_suspended_series_is_of_one_type_of_message():
     """Bytes of a training are not gone on from in an evaluation."""
     context = new_context(1, {})
-    from ccesa.flower.node.suspended import SuspendedClients
+    from ccesa.flower.node.state import SuspendedClients
 
     SuspendedClients(context, "train", 1.0).put(b"config", b"keys")
     assert SuspendedClients(context, "evaluate", 1.0).take(b"config") is None
