@@ -134,7 +134,7 @@ CATCHING_ALL = (
     "service/coordinator.py",
     "service/hub/engine.py",
     "protocol/contributing.py",
-    "service/participant/in_time.py",
+    "service/participant/driver.py",
     "service/participant/taking.py",
     "workers.py",
 )

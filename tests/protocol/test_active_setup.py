@@ -29,7 +29,7 @@ def test_the_guards_do_not_mix():
     active, curious = configure_active(8), configure(8)
     with pytest.raises(ConfigError, match="guard = active, which needs a charter: make an ActiveClient"):
         Client(active, 0, vector())
-    with pytest.raises(ConfigError, match="guard = active, which needs a charter: make an ActiveServer"):
+    with pytest.raises(ConfigError, match="guard = active, which needs a charter: .* ActiveServer"):
         Server(active)
     with pytest.raises(ConfigError, match="guard = curious, which has no charter"):
         ActiveClient(curious, identity(0), charter(8), vector(), tasks=None)
@@ -55,7 +55,7 @@ def test_a_charter_does_not_take_the_place_of_a_floor_under_a_guard_without_one(
     config, member = configure(8), Membership(identity=identity(0), charter=charter(8))
     with pytest.raises(ConfigError, match="has no charter: make a Client"):
         Client(config, 0, vector(), floor=Floor(clients=100), member=member)
-    with pytest.raises(ConfigError, match="has no charter: make a Server"):
+    with pytest.raises(ConfigError, match="has no charter: .* Server"):
         Server(config, charter=charter(8))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ccesa import labels
+from ccesa.agreement.agreement import TRUST, Agreement
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import primitives, shamir
@@ -32,7 +33,7 @@ from ccesa.evidence import Accusation, Evidence
 from ccesa.graphs.assignment import AssignmentGraph
 from ccesa.graphs.components import check_scipy
 from ccesa.graphs.evolution import Evolution
-from ccesa.parts import check_type, whole_number
+from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol.checkpoint import Log, SavedServer, replaying, without_vector
 from ccesa.protocol.exclusive import OneCallAtATime
@@ -75,7 +76,8 @@ class Server:
 
     Args:
         config: The round; every client has to know it beforehand.
-        charter: For a guard that has one; ``ActiveServer`` gives it.
+        agreement: What was agreed on with the clients: a charter, under a guard that has one.
+        now: Seconds since 1970, by default the system's.
         task: 32 bytes: a digest of what clients are asked to work on. ``work_on`` can say it later.
         dropout: The fraction of clients that may still leave once shares are accepted: whom accusations
             leave with too few holders for that is left out.
@@ -99,16 +101,17 @@ class Server:
     def __init__(
         self,
         config: RoundConfig,
+        agreement: Agreement = TRUST,
         *,
-        charter: Charter | None = None,
         task: bytes = m.NO_TASK,
         dropout: float = DROPOUT,
         threads: int = 0,
         executor: Executor | None = None,
         random: shamir.Randomness = os.urandom,
         openings: MutableSet[bytes] | None = None,
+        now: float | None = None,
     ) -> None:
-        check_round(config, "Server", chartered=charter is not None)
+        check_round(config, agreement, now)
         threads = checked_threads(threads)
         check_executor(executor)
         if not 0 <= dropout < 1:
@@ -120,7 +123,7 @@ class Server:
         self._round: Round[Any] = Round(
             config=config,
             context=self.context,
-            own=charter,
+            own=agreement,
             random=random,
             threads=threads,
             executor=executor,
@@ -552,7 +555,4 @@ class ActiveServer(Server):
         random: shamir.Randomness = os.urandom,
         **others: Any,
     ) -> None:
-        check_type("charter", charter, Charter, "; Charter.load(path) reads one")
-        charter.check_current(now)
-        charter.check(config)
-        super().__init__(config, charter=charter, threads=threads, random=random, **others)
+        super().__init__(config, charter, threads=threads, now=now, random=random, **others)

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from ccesa.agreement.agreement import RELEASES
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.key_agreement import DEFAULT, POST_QUANTUM
 from ccesa.errors import ConfigError, quoted
@@ -21,7 +22,6 @@ from ccesa.plan.planner import plan
 from ccesa.plan.result import Plan
 from ccesa.privacy.demand import DifferentialPrivacy
 from ccesa.protocol.server import Server
-from ccesa.protocol.spending import RELEASES
 
 
 class NoisyRounds:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from ccesa.agreement.agreement import RELEASES
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.key_agreement import DEFAULT, POST_QUANTUM, needs_accept
@@ -21,7 +22,6 @@ from ccesa.guards import CURIOUS
 from ccesa.plan.planner import plan_or_complete
 from ccesa.plan.result import Plan
 from ccesa.protocol.server import ActiveServer, Server
-from ccesa.protocol.spending import RELEASES
 from ccesa.values.fields import Fields
 
 #: The fewest nodes of a round: no round has fewer clients.
