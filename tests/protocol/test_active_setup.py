@@ -56,7 +56,7 @@ def test_a_charter_does_not_take_the_place_of_a_floor_under_a_guard_without_one(
     with pytest.raises(ConfigError, match="has no charter: make a Client"):
         Client(config, 0, vector(), floor=Floor(clients=100), member=member)
     with pytest.raises(ConfigError, match="has no charter: .* Server"):
-        Server(config, charter=charter(8))
+        Server(config, charter(8))
 
 
 #: Another value for everything that a configuration says.
