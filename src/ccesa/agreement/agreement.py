@@ -57,8 +57,8 @@ class Trust:
         check_type("config", config, RoundConfig, "; plan.config() makes one")
         if guard_named(config.guard).chartered:
             raise ConfigError(
-                f"the round has guard = {config.guard}, which needs a charter: make an ActiveClient or an "
-                "ActiveServer"
+                f"the round has guard = {config.guard}, which needs a charter: make an ActiveClient, or a "
+                "Server(config, charter)"
             )
         self.floor.check(config)
 

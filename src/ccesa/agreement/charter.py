@@ -337,7 +337,15 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return self._config(length=length, number=number, charter=self.digest, **given)
 
     def series(self, length: int, bits: int) -> RoundConfig:
-        """Return the first round of a new series, for vectors of this length; ConfigError for other bits."""
+        """Return the first round of a new series.
+
+        Args:
+            length: Words of a vector.
+            bits: Bits of a word.
+
+        Raises:
+            ConfigError: The charter has another length, or other bits.
+        """
         if bits != self.bits:
             raise ConfigError(f"vectors of {bits} bits under a charter with bits = {self.bits}")
         return self.config(length=length, accept=True)

@@ -13,7 +13,6 @@ from typing import Any
 
 from ccesa import labels
 from ccesa.agreement.agreement import TRUST, Agreement
-from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import primitives, shamir
 from ccesa.errors import (
@@ -528,31 +527,3 @@ class Server:
 def check_id(client: object) -> int:
     """Return a client id as an int, also if it is one of numpy's."""
     return whole_number("client id", client)
-
-
-class ActiveServer(Server):
-    """The server of one round with clients that need not trust it.
-
-    Args:
-        config: The round, as ``Charter.config`` makes it.
-        charter: What the federation has agreed on.
-        threads: The most threads that take masks off the sum; 0 stands for as many as help.
-        now: Seconds since 1970, by default the system's.
-        random: Gives so many random bytes; anything but the system's is for tests.
-        **others: ``task``, ``dropout``, ``executor`` and ``openings``, as for a ``Server``.
-
-    Raises:
-        ConfigError: The charter has expired, the round differs from it, or ``threads`` is out of range.
-    """
-
-    def __init__(
-        self,
-        config: RoundConfig,
-        charter: Charter,
-        *,
-        threads: int = 0,
-        now: float | None = None,
-        random: shamir.Randomness = os.urandom,
-        **others: Any,
-    ) -> None:
-        super().__init__(config, charter, threads=threads, now=now, random=random, **others)

@@ -74,7 +74,7 @@ class Enrolled:
         """Sign a challenge of the hub at this address, in this federation and for nothing else."""
         return self.identity.sign(signed_text(self.agreement.digest, self.origin, challenge))
 
-    def check_hub(self, guard: str, charter: str | None) -> None:
+    def check_hub(self, guard: str, digest: str | None) -> None:
         """Refuse a hub that announces another guard or charter."""
         if not guard_named(guard).chartered:
             raise FaultyServer(
@@ -82,9 +82,9 @@ class Enrolled:
                 "which has none"
             )
         own = self.agreement.digest.hex()
-        if charter != own:
+        if digest != own:
             raise FaultyServer(
-                f"the hub has another charter ({shown((charter or 'none')[:8])}...) than this site "
+                f"the hub has another charter ({shown((digest or 'none')[:8])}...) than this site "
                 f"({own[:8]}..., serial {self.agreement.serial}): compare the digests that "
                 "`ccesa charter show` prints"
             )
@@ -120,7 +120,7 @@ class Invited:
         if not is_token(self.token):
             raise ConfigError("this is not a token: one begins with ccesa_, and `ccesa invite` prints it")
 
-    def check_hub(self, guard: str, charter: str | None) -> None:
+    def check_hub(self, guard: str, digest: str | None) -> None:
         """Refuse a hub that announces a guard with a charter."""
         if guard_named(guard).chartered:
             raise ConfigError(
