@@ -14,7 +14,7 @@ from ccesa.flower import SecureGrid
 from ccesa.flower.both.terms import ReplyTerms
 from ccesa.flower.server.series import Attempts
 from ccesa.policy import Policy
-from ccesa.values.layout import ASIDE, stepped_aside
+from ccesa.values.fields import ASIDE, stepped_aside
 from flower_grid import (
     ERROR,
     SILENT,

@@ -14,7 +14,7 @@ from ccesa.flower.both.packing import NoisyPacking, Reply, packing_for
 from ccesa.flower.both.terms import ReplyTerms
 from ccesa.flower.server.rounds import NoisyRounds, Releases
 from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer, chosen
-from ccesa.privacy.release import total
+from ccesa.privacy.mechanism import total
 from flower_grid import (
     DROP,
     ERROR,

@@ -43,8 +43,7 @@ from ccesa.flower.both.terms import (
 )
 from ccesa.privacy.mechanism import Mechanism
 from ccesa.privacy.quantizer import NoisyQuantizer
-from ccesa.values.digits import Digits
-from ccesa.values.fields import ARITHMETIC_ERROR, Fields, Row
+from ccesa.values.fields import ARITHMETIC_ERROR, Digits, Fields, Row
 from ccesa.values.quantize import WEIGHT_UNITS, Quantizer
 from ccesa.words import Vector
 

@@ -24,8 +24,7 @@ from ccesa.agreement.charter import Charter, Learning
 from ccesa.errors import ConfigError, VectorError, quoted
 from ccesa.flower.both.envelope import kind_of
 from ccesa.privacy.mechanism import Mechanism
-from ccesa.values.digits import Digits
-from ccesa.values.fields import WORD_BITS, Fields, Row
+from ccesa.values.fields import WORD_BITS, Digits, Fields, Row
 from ccesa.values.quantize import WEIGHT_UNITS
 
 Arrays = dict[str, NDArray[Any]]

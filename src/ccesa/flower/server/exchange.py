@@ -184,7 +184,7 @@ class StepExchange:
     def _push(self, requests: list[Message]) -> dict[str, int]:
         """Send, and return the nodes by the ids of their messages."""
         sent = {one for one in self.grid.push_messages(requests) if one}
-        nodes = {request.metadata.message_id: int(request.metadata.dst_node_id) for request in requests}
+        nodes = {request.metadata.message_id: node_of(request) for request in requests}
         for name in nodes.keys() - sent:
             self._lost(nodes[name], Outcome.UNSENT, "the message could not be sent")
         return {name: node for name, node in nodes.items() if name in sent}
@@ -405,9 +405,20 @@ _PATIENCE = 600.0  # seconds, without a policy and a timeout of the strategy
 
 
 class ClientIds:
-    """Client ids by node: places in the charter, once nodes have introduced themselves; else any order."""
+    """Client ids by node, in any order."""
 
-    def __init__(self, grid: Grid, charter: Charter | None) -> None:
+    def assign(
+        self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout
+    ) -> dict[int, Message]:
+        """Return the messages by client."""
+        by_node = {node_of(message): message for message in messages}
+        return {client: by_node[node] for client, node in enumerate(sorted(by_node))}
+
+
+class IntroducedIds(ClientIds):
+    """Client ids by node: places in the charter, once nodes have introduced themselves."""
+
+    def __init__(self, grid: Grid, charter: Charter) -> None:
         self._grid, self._charter = grid, charter
         self._introduced: dict[int, int] = {}
         #: By node that gave its place up: the node with the same identity that came later.
@@ -417,15 +428,13 @@ class ClientIds:
         self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout
     ) -> dict[int, Message]:
         """Return the messages by client."""
-        by_node = {message.metadata.dst_node_id: message for message in messages}
-        if self._charter is None:
-            return {client: by_node[node] for client, node in enumerate(sorted(by_node))}
+        by_node = {node_of(message): message for message in messages}
         if by_node.keys() - self._introduced.keys():
             self._forget_the_gone()
         known = self._introduced.keys() | self._successors.keys()
         strangers = [message for node, message in by_node.items() if node not in known]
         if strangers:
-            self._introduce(self._charter, strangers, policy, timeout)
+            self._introduce(strangers, policy, timeout)
         return {self._introduced[node]: one for node, one in by_node.items() if node in self._introduced}
 
     def _forget_the_gone(self) -> None:
@@ -436,9 +445,7 @@ class ClientIds:
             node: later for node, later in self._successors.items() if {node, later} <= online
         }
 
-    def _introduce(
-        self, charter: Charter, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout
-    ) -> None:
+    def _introduce(self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout) -> None:
         challenge, mod_seen = os.urandom(32), bool(self._introduced)
         content = request_with(RecordDict(), Envelope(step=INTRODUCE, request=challenge))
         requests = [
@@ -449,7 +456,7 @@ class ClientIds:
         before = {client: node for node, client in self._introduced.items()}
         for node, answer in exchange.answers(requests, lambda: _introduction_seconds(policy, timeout)):
             try:
-                self._admit(node, client_of(charter, node, challenge, answer), before)
+                self._admit(node, client_of(self._charter, node, challenge, answer), before)
             except ConfigError as error:
                 refused.add(str(error), node)
         if not mod_seen:

@@ -17,7 +17,7 @@ from ccesa.flower.both import log
 from ccesa.flower.both.envelope import kind_of
 from ccesa.flower.both.packing import AnyMean, AnyPacking, NoisyMean, packing_for
 from ccesa.flower.both.terms import ReplyTerms, model_of
-from ccesa.flower.server.exchange import ClientIds, RoundTransport, StrategyTimeout, node_of
+from ccesa.flower.server.exchange import RoundTransport, StrategyTimeout, node_of
 from ccesa.flower.server.report import log_evidence, log_noise, log_result
 from ccesa.flower.server.rounds import MINIMUM_NODES, Releases, check_policy, rounds_of
 from ccesa.flower.server.series import (
@@ -31,7 +31,7 @@ from ccesa.flower.server.series import (
 )
 from ccesa.flower.server.strategy import LostRounds, RoundLost, Start, check_caller, find_start
 from ccesa.policy import Policy
-from ccesa.privacy.demand import DifferentialPrivacy
+from ccesa.privacy.mechanism import DifferentialPrivacy
 from ccesa.protocol.parties import check_executor
 from ccesa.protocol.series import Series
 
@@ -157,7 +157,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         check_executor(executor)
         self._rounds = rounds_of(charter, settings, secure_evaluate)
         self._server = partial(self._rounds.server, executor=executor)
-        self._client_ids, self._secure_evaluate = ClientIds(grid, charter), secure_evaluate
+        self._client_ids, self._secure_evaluate = self._rounds.client_ids(grid), secure_evaluate
         self._policy = policy
         self._retries, self._lost_rounds = retries, LostRounds(give_up_after)
         #: Types of messages to which some node has answered as ``secure_mod`` does.

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
+from flwr.serverapp import Grid
 
+from ccesa.agreement.agreement import RELEASES
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto.key_agreement import DEFAULT, POST_QUANTUM, needs_accept
+from ccesa.crypto.keys import DEFAULT, POST_QUANTUM, needs_accept
 from ccesa.errors import BudgetSpent, ConfigError, ImpossiblePlan, quoted
 from ccesa.flower.both import log
 from ccesa.flower.both.envelope import kind_of
@@ -23,6 +25,7 @@ from ccesa.flower.both.terms import (
     real_numbers,
     slots_of,
 )
+from ccesa.flower.server.exchange import ClientIds, IntroducedIds
 from ccesa.flower.server.report import nodes_text
 from ccesa.flower.server.strategy import RoundLost
 from ccesa.graphs.assumptions import Assumptions
@@ -31,11 +34,8 @@ from ccesa.parts import check_type
 from ccesa.plan.planner import plan, plan_or_complete
 from ccesa.plan.result import Plan
 from ccesa.policy import Policy
-from ccesa.privacy.demand import DifferentialPrivacy
-from ccesa.privacy.mechanism import Mechanism
-from ccesa.privacy.release import total
-from ccesa.protocol.server import ActiveServer, Server
-from ccesa.protocol.spending import RELEASES
+from ccesa.privacy.mechanism import DifferentialPrivacy, Mechanism, total
+from ccesa.protocol.server import Server
 from ccesa.values.fields import Fields
 
 #: No round has fewer clients.
@@ -61,6 +61,10 @@ class UncharteredRounds:
         #: Names of the arrays that were whole numbers in a model which the strategy sent.
         self._counters: set[str] = set()
         self._has_planned = False
+
+    def client_ids(self, grid: Grid) -> ClientIds:
+        """Return the client ids of nodes, which are in any order."""
+        return ClientIds()
 
     def server(self, config: RoundConfig, **options: Any) -> Server:
         """Make the server of one round."""
@@ -264,9 +268,13 @@ class CharteredRounds:
         accept = accept or needs_accept(self._charter.agreement)
         return self._charter.config(length=packing.length, accept=accept)
 
+    def client_ids(self, grid: Grid) -> ClientIds:
+        """Return the client ids of nodes: the charter's, once nodes have introduced themselves."""
+        return IntroducedIds(grid, self._charter)
+
     def server(self, config: RoundConfig, **options: Any) -> Server:
         """Make the server of one round."""
-        return ActiveServer(config, self._charter, dropout=self.dropout, **options)
+        return Server(config, self._charter, dropout=self.dropout, **options)
 
 
 Rounds = PlannedRounds | NoisyRounds | CharteredRounds

@@ -29,7 +29,7 @@ from ccesa.protocol.schedule import Schedule, numbered
 from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, steps_of
-from ccesa.values.layout import ASIDE, stepped_aside
+from ccesa.values.fields import ASIDE, stepped_aside
 
 _NONE: Requests = {}
 
