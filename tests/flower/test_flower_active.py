@@ -156,7 +156,7 @@ def test_a_charter_with_messages_that_are_none_is_refused(tmp_path):
 def test_a_message_that_the_charter_does_not_have_is_an_error(tmp_path):
     charter, configs = enrol(tmp_path, NODES, learning=Learning(message_types=("train",)))
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
-    with pytest.raises(ConfigError, match=r"type 'evaluate', the charter has \['train'\]"):
+    with pytest.raises(ConfigError, match=r"no messages of type 'evaluate', only of \['train'\]"):
         one_round(grid, kind="evaluate", charter=charter)
     assert grid.passed == []
 

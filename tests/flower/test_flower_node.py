@@ -217,15 +217,15 @@ def test_different_settings_are_refused_by_the_grid():
         ("ccesa-plain", "true", "ccesa-plain in this node's configuration: Expected `bool`, got `str`"),
         ("ccesa-max-clip", "much", "Expected `float`, got `str`"),
         ("ccesa-attempts", 0, "ccesa-attempts must be at least 1, not 0"),
-        ("ccesa-releases", 0, "ccesa-releases must lie in 1..2 (ccesa-attempts), not 0"),
-        ("ccesa-releases", 3, "ccesa-releases must lie in 1..2 (ccesa-attempts), not 3"),
+        ("ccesa-releases", 0, "ccesa-releases must be 1 to 2 (ccesa-attempts), not 0"),
+        ("ccesa-releases", 3, "ccesa-releases must be 1 to 2 (ccesa-attempts), not 3"),
         ("ccesa-releases", "1", "ccesa-releases in this node's configuration: Expected `int`, got `str`"),
         ("ccesa-threads", -1, "ccesa-threads in this node's configuration: Expected `int` >= 0"),
         ("ccesa-forget-after", -1.0, "ccesa-forget-after must be a positive number of seconds"),
         ("ccesa-message-types", "train,query", "no messages of type 'query'"),
         ("ccesa-message-types", "", "no messages of type ''"),
         ("ccesa-floor-client", 10, "has unknown key 'ccesa-floor-client'; known are ccesa-plain"),
-        ("ccesa-required", True, "has key 'ccesa-required'"),
+        ("ccesa-required", True, "has unknown key 'ccesa-required'"),
     ],
 )
 def test_a_configuration_that_is_not_understood_is_refused(key, value, reason, said):
@@ -241,8 +241,8 @@ def test_a_configuration_that_is_not_understood_is_refused(key, value, reason, s
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"message_type": "evaluate"}, "terms of 'evaluate' in a message of type 'train'"),
-        ({"message_type": "train.probe"}, "terms of 'train.probe' in a message of type 'train'"),
+        ({"message_type": "evaluate"}, "terms for 'evaluate' came in a message of type 'train'"),
+        ({"message_type": "train.probe"}, "terms for 'train.probe' came in a message of type 'train'"),
         ({"message_type": "query"}, "no messages of type 'query'"),
         ({"weighted_by": "loss"}, "by 'loss', this node by 'num-examples'"),
         ({"field_bits": 16}, "for another task than the one this client works on"),
@@ -276,8 +276,10 @@ def test_terms_for_another_length_are_refused_before_training(said):
     app = make_app()
     grid = MemoryGrid(app, NODES)
     secure = SecureGrid(grid)
-    planned = secure._rounds._plan
-    secure._rounds._plan = lambda nodes, length: planned(nodes, length + 1)
+    made = secure._rounds.config
+    secure._rounds.config = lambda packing, *, accept: msgspec.structs.replace(
+        made(packing, accept=accept), length=packing.length + 1
+    )
     assert list(secure.send_and_receive(messages(grid, new_model()))) == []
     assert sum("elements do not fit a round of" in line for line in said) == NODES
     assert app.calls == []

@@ -181,7 +181,7 @@ def assert_contributes_nothing(app, reason: str, said, kind: str = "train") -> N
     if kind == "train":
         assert metrics["loss"] == pytest.approx(np.average([n / 7.0 for n in others], weights=weights), 1e-8)
     assert_all_look_alike(grid)
-    assert sum(f"1 of {NODES} nodes had nothing to contribute" in line for line in said) == 1
+    assert sum(f"1 of {NODES} nodes contributed nothing" in line for line in said) == 1
     assert sum("this node contributes nothing" in line and reason in line for line in said) == 1
 
 

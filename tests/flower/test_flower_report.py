@@ -177,7 +177,7 @@ def test_complaints_are_told_after_a_round_that_went_well(said):
         return msgspec.structs.replace(message, sealed=bytes(sealed)).encode()
 
     assert_mean(one_round(changing("share", 1003, one_text)), [n for n in number(8) if n != 1001])
-    (line,) = [line for line in said if "one lied" in line]
+    (line,) = [line for line in said if "one node lied" in line]
     assert "node 1001 could not open what node 1003 sealed for it" in line
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
-from ccesa.agreement.agreement import Spending
 from ccesa.agreement.charter import Learning
 from ccesa.errors import AttemptsSpent
 from ccesa.flower import SecureGrid, secure_mod
@@ -22,6 +21,7 @@ from ccesa.flower.server import series as running
 from ccesa.flower.server.rounds import CharteredRounds
 from ccesa.flower.server.series import Attempts
 from ccesa.policy import Policy
+from ccesa.protocol.spending import Spending
 from flower_grid import (
     DROP,
     MemoryGrid,

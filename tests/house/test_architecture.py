@@ -222,7 +222,7 @@ def test_an_agreement_is_asked_and_not_whether_there_is_a_charter():
     assert found == {
         "cli/join.py": 1,
         "cli/ledger.py": 1,
-        "flower/server/settings.py": 1,
+        "flower/server/rounds.py": 1,
         "privacy/ledger.py": 2,
         "service/federation.py": 1,
     }
