@@ -239,7 +239,12 @@ def test_an_evaluation_without_a_count(said):
     def evaluate(node, model):
         return {"num-examples": -1 if node == 1003 else weight_of(node), "accuracy": 0.5}
 
-    assert_contributes_nothing(make_app(evaluate=evaluate), "'num-examples' is -1", said, kind="evaluate")
+    assert_contributes_nothing(
+        make_app(evaluate=evaluate),
+        "'num-examples' weights the reply and must be 0 or greater, not -1",
+        said,
+        kind="evaluate",
+    )
 
 
 def test_nobody_has_anything(said):

@@ -305,7 +305,7 @@ def test_s33_a_round_that_was_kept_back_is_over_when_another_follows(defended, m
 
 def taken_alone(self, config: bytes) -> SuspendedClient | None:
     """Older rounds stay."""
-    ours, others = self._every()
+    ours, others = self._split()
     found = next((one for one in ours if one.config == config), None)
-    self._store([one for one in ours if one is not found], others)
+    self._kept.store([*others, *(one for one in ours if one is not found)])
     return found

@@ -161,6 +161,8 @@ class MeanReply(msgspec.Struct, frozen=True, kw_only=True):
     #: The names of the apps' arrays and metrics.
     records: tuple[str, str]
 
+    noise: None = None
+
     @property
     def bound(self) -> float:
         """How far any value at all can be off."""

@@ -12,6 +12,7 @@ the rest of the rounds in flight, and is in the next one that is begun.
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp.typing import ClientAppCallable
@@ -193,34 +194,18 @@ class _Node:
             return terms.counted_task(without_envelope(self._message.content))
 
         own = self._settings
-        account = account_of(own, terms.mechanism)
+        options: dict[str, Any] = {
+            "task": task,
+            "used_rounds": used,
+            "tasks": memory,
+            "counted": counted,
+            "account": account_of(own, terms.mechanism),
+            "threads": own.threads,
+        }
         if own.has_charter:
-            return ActiveClient(
-                config,
-                own.identity,
-                own.charter,
-                vector,
-                task=task,
-                used_rounds=used,
-                tasks=memory,
-                counted=counted,
-                account=account,
-                threads=own.threads,
-            )
-        return Client(
-            config,
-            place,
-            vector,
-            task=task,
-            floor=own.floor,
-            used_rounds=used,
-            tasks=memory,
-            attempts=own.attempts,
-            releases=own.releases,
-            counted=counted,
-            account=account,
-            threads=own.threads,
-        )
+            return ActiveClient(config, own.identity, own.charter, vector, **options)
+        options |= {"floor": own.floor, "attempts": own.attempts, "releases": own.releases}
+        return Client(config, place, vector, **options)
 
     def _agreed(self, request: Envelope) -> tuple[RoundConfig, ReplyTerms]:
         """Return the configuration and the terms of this round; with a charter both follow from it."""
@@ -230,14 +215,13 @@ class _Node:
                 raise ConfigError("the request has terms; this node has a charter, and takes no other terms")
             charter = self._settings.charter
             config, terms = charter.decode(request.config), ReplyTerms.under(charter, message_type)
-            check_noise(self._settings, config, terms.mechanism)
-            return config, terms
-        config, terms = RoundConfig.decode(request.config), ReplyTerms.decode(request.terms)
-        for name in ("bits", "clients"):
-            ours, agreed = getattr(terms, name), getattr(config, name)
-            if ours != agreed:
-                raise ConfigError(f"terms for {ours} {name} do not fit a round of {agreed}")
-        self._settings.check_terms(message_type, terms)
+        else:
+            config, terms = RoundConfig.decode(request.config), ReplyTerms.decode(request.terms)
+            for name in ("bits", "clients"):
+                ours, agreed = getattr(terms, name), getattr(config, name)
+                if ours != agreed:
+                    raise ConfigError(f"terms for {ours} {name} do not fit a round of {agreed}")
+            self._settings.check_terms(message_type, terms)
         check_noise(self._settings, config, terms.mechanism)
         return config, terms
 

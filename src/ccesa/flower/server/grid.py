@@ -15,10 +15,10 @@ from ccesa.agreement.charter import Charter
 from ccesa.errors import ConfigError, RoundFailed, TooFewClients, VectorError
 from ccesa.flower.both import log
 from ccesa.flower.both.envelope import kind_of
-from ccesa.flower.both.packing import AnyMean, AnyPacking, NoisyMean, packing_for
+from ccesa.flower.both.packing import AnyMean, AnyPacking, packing_for
 from ccesa.flower.both.terms import ReplyTerms, model_of
 from ccesa.flower.server.exchange import RoundTransport, StrategyTimeout, node_of
-from ccesa.flower.server.report import log_evidence, log_noise, log_result
+from ccesa.flower.server.report import log_evidence, log_result
 from ccesa.flower.server.rounds import MINIMUM_NODES, Releases, check_policy, rounds_of
 from ccesa.flower.server.series import (
     Asked,
@@ -239,8 +239,12 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         try:
             terms = self._rounds.terms(message_type, len(messages), model, check_caller())
             log.info_once(terms.fields.in_words)
-            if kind == "train" and start is not None:
-                self._check_ahead(start.left, len(messages))
+            if kind == "train" and start is not None and self._releases is not None:
+                self._releases.check_ahead(
+                    start.left,
+                    evaluates=self._rounds.releases("evaluate"),
+                    everyone=lambda: len(messages) == len(list(self._grid.get_node_ids())),
+                )
             mean = attempts.enter(terms, messages)
             if mean is None:
                 packing = packing_for(terms, model)
@@ -258,15 +262,6 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             return []
         self._lost_rounds.note_success(kind)
         return [make_reply(messages[0], terms, mean)]
-
-    def _check_ahead(self, left: int, asked: int) -> None:
-        """Before its first vector, refuse a training that is longer than its noise allows."""
-        if self._releases is not None:
-            self._releases.check_ahead(
-                left,
-                evaluates=self._rounds.releases("evaluate"),
-                everyone=lambda: asked == len(list(self._grid.get_node_ids())),
-            )
 
     def _repeated(self, one_round: Callable[[StrategyTimeout], AnyMean], timeout: StrategyTimeout) -> AnyMean:
         """Return the mean of the first round that is not lost; each has keys of its own."""
@@ -339,21 +334,11 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             running.end(lost=lost)
             if transport.has_answers:
                 self._mod_seen.add(terms.message_type)
-        neighbours = running.config.graph.mean_degree(len(messages))
-        self._report(terms, survivors, mean, len(messages), neighbours)
+        if terms.kind == "train":
+            self.error_bound, self.noise = mean.bound, mean.noise
+        log_result(terms, survivors, mean, len(messages), running.config.graph.mean_degree(len(messages)))
         log_evidence(aggregate.evidence, transport.nodes, self._rounds.around)
         return mean
-
-    def _report(
-        self, terms: ReplyTerms, survivors: int, mean: AnyMean, asked: int, neighbours: float
-    ) -> None:
-        noise = mean.noise if isinstance(mean, NoisyMean) else None
-        if terms.kind == "train":
-            self.error_bound, self.noise = mean.bound, noise
-        if isinstance(mean, NoisyMean):
-            log_noise(terms, survivors, mean, asked, neighbours)
-        else:
-            log_result(terms, survivors, mean, asked, neighbours)
 
     # Everything else goes to the wrapped grid.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ccesa.errors import CcesaError, FaultyClient, RoundFailed, shown
 from ccesa.evidence import Evidence, Naming, by_id, counted
 from ccesa.flower.both import log
-from ccesa.flower.both.packing import MeanReply, NoisyMean
+from ccesa.flower.both.packing import AnyMean, NoisyMean
 from ccesa.flower.both.terms import ReplyTerms
 
 #: Reasons that a step has lines for, and characters of an error of the protocol.
@@ -72,14 +72,16 @@ class Reasons:
             yield f"{nodes_text(rest)}: other reasons"
 
 
-def log_result(terms: ReplyTerms, survivors: int, mean: MeanReply, asked: int, neighbours: float) -> None:
-    """Log how many nodes are in the sum, how exact it is, and what is missing."""
+def log_result(terms: ReplyTerms, survivors: int, mean: AnyMean, asked: int, neighbours: float) -> None:
+    """Log how many nodes are in the sum, how exact or noisy it is, and what is missing."""
+    count = f"{terms.kind}, {survivors} of {asked} nodes in the sum, {neighbours:.4g} neighbours each"
+    if isinstance(mean, NoisyMean):
+        what = "every parameter" if terms.kind == "train" else "every metric"
+        log.info(f"{count}; {what} of the mean has noise with a standard deviation of {mean.noise:.2g}")
+        return
     counters = f", no counter by {mean.counter_error:.2g}" if mean.counter_error else ""
     cut = "; clipping moves some by more, see the next line" if mean.clipped else ""
-    log.info(
-        f"{terms.kind}, {survivors} of {asked} nodes in the sum, {neighbours:.4g} neighbours each; rounding "
-        f"moves no value by more than {mean.error:.2g}{counters}{cut}"
-    )
+    log.info(f"{count}; rounding moves no value by more than {mean.error:.2g}{counters}{cut}")
     if mean.clipped:
         log.warn(
             f"{mean.clipped} of {survivors} nodes changed values by more than clip = {terms.clip:g}: "
@@ -102,15 +104,6 @@ def log_result(terms: ReplyTerms, survivors: int, mean: MeanReply, asked: int, n
             f"metric '{shown(name)}' is left out: on some node it is not finite, or beyond "
             f"{terms.metric_clip:g}"
         )
-
-
-def log_noise(terms: ReplyTerms, survivors: int, mean: NoisyMean, asked: int, neighbours: float) -> None:
-    """Log how many nodes are in the sum, and how much noise is in their mean."""
-    what = "every parameter" if terms.kind == "train" else "every metric"
-    log.info(
-        f"{terms.kind}, {survivors} of {asked} nodes in the sum, {neighbours:.4g} neighbours each; {what} "
-        f"of the mean has noise with a standard deviation of {mean.noise:.2g}"
-    )
 
 
 def log_evidence(evidence: Evidence, nodes: Mapping[int, int], around: int | None) -> None:

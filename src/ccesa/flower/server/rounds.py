@@ -346,7 +346,7 @@ class Releases:
         """
         if self._vectors or left * (1 + evaluates) <= self._demand.rounds:
             return
-        what = f"a training of {left} rounds" + ", with evaluations" * evaluates
+        what = f"a training of {left} rounds" + " with evaluations" * evaluates
         text = f"{what} needs more than the noise is made for, {self._demand.rounds} vectors of a node"
         if left > self._demand.rounds and everyone():
             raise ConfigError(f"{text}: ask for privacy of as many rounds")
