@@ -241,7 +241,7 @@ def test_an_evaluation_without_a_count(said):
 
     assert_contributes_nothing(
         make_app(evaluate=evaluate),
-        "'num-examples' weights the reply and must be 0 or greater, not -1",
+        "must be 0 or greater, not -1",
         said,
         kind="evaluate",
     )

@@ -20,13 +20,13 @@ INTRODUCE, FORGET = "introduce", "forget"
 
 #: One sentence for each code, whatever the reason was: the reason could reveal the node's data, files or
 #: lists.
-_SENTENCES = {
+SENTENCES = {
     REFUSED: "this node refuses; its own log says why",
     FAILED: "this node failed; its own log says why",
     SPENT: "this node no longer contributes to this model",
     BUDGET: "this node has spent its privacy budget",
 }
-_NOT_IN_CLEAR = "this node answers secure aggregation only: train through SecureGrid"
+NOT_IN_CLEAR = "this node answers secure aggregation only: train through SecureGrid"
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,24 +82,14 @@ def answer_in(message: Message) -> NodeAnswer:
     reply, code = record.get("reply"), record.get("code", 0)
     if not isinstance(reply, bytes):
         raise MalformedMessage("not an answer of secure aggregation: it has no bytes")
-    if not isinstance(code, int) or code not in {0, *_SENTENCES}:
+    if not isinstance(code, int) or code not in {0, *SENTENCES}:
         raise MalformedMessage("not an answer of secure aggregation: its code is unknown")
     return NodeAnswer(reply, code)
 
 
-def sentence(code: int) -> str:
-    """Return what a node says with a code."""
-    return _SENTENCES[code]
-
-
-def refusal(message: Message, code: int) -> Message:
-    """Make the reply of a node that does not answer."""
-    return Message(Error(code=code, reason=_SENTENCES[code]), reply_to=message)
-
-
-def not_in_clear(message: Message) -> Message:
-    """Make the reply to a message that is not a request of secure aggregation."""
-    return Message(Error(code=REFUSED, reason=_NOT_IN_CLEAR), reply_to=message)
+def refusal(message: Message, code: int, reason: str = "") -> Message:
+    """Make the reply of a node that does not answer, with the sentence of the code or another one."""
+    return Message(Error(code=code, reason=reason or SENTENCES[code]), reply_to=message)
 
 
 def without_envelope(content: RecordDict) -> RecordDict:

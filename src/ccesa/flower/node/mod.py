@@ -90,7 +90,7 @@ def secure_mod(message: Message, context: Context, call_next: ClientAppCallable)
             return call_next(message, context)
         allowed = not (settings.has_charter or settings.needs_noise)
         log.warn("refused a message in the clear" + _ALLOWING * allowed)
-        return envelope.not_in_clear(message)
+        return envelope.refusal(message, REFUSED, envelope.NOT_IN_CLEAR)
     try:
         answer = _Node(message, context, call_next, settings).answer(request)
     except CcesaError as error:

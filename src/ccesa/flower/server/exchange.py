@@ -34,12 +34,12 @@ from ccesa.flower.both.envelope import (
     INTRODUCE,
     KEY,
     REFUSED,
+    SENTENCES,
     SPENT,
     Envelope,
     answer_in,
     client_of,
     request_with,
-    sentence,
 )
 from ccesa.flower.both.terms import ReplyTerms
 from ccesa.flower.server.report import Reasons, in_nodes, nodes_text
@@ -205,7 +205,7 @@ class StepExchange:
             self._lost(node, outcome, shown(str(error), most=200))
             return None
         if answer.code:  # the node refuses one round of a series, and answers in another
-            self._lost(node, Outcome.REFUSED, sentence(answer.code), answer.code)
+            self._lost(node, Outcome.REFUSED, SENTENCES[answer.code], answer.code)
         self.outcomes[node] = Outcome.ANSWERED
         return answer.reply
 
