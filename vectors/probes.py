@@ -204,5 +204,5 @@ def _server(round: Case, case: Case, sender: int, own: int | None, early: bool) 
         taken.append({"step": step["step"], "replies": replies})
         if here:
             break
-    agreed = {name: round[name] for name in ("config", "charter", "task") if name in round}
+    agreed: Case = {name: round[name] for name in ("config", "charter", "task") if name in round}
     return {"kind": "server", **agreed, "steps": taken, "sender": sender, "reply": case["reply"]}
