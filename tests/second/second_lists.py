@@ -1,4 +1,4 @@
-"""The second implementation, section 13.1: identities, admission lists, charters, configurations under them.
+"""The second implementation, docs/formats.md: identities, member lists, charters, configurations under them.
 
 Each refusal is a statement of its own, so that ``mutants.py`` can take one away and see a vector fail.
 """
@@ -50,7 +50,7 @@ def check_signature(key, signature, text):
 
 # Admission lists, and files of identities
 
-#: The characters of 13.1, in the notation of regular expressions.
+#: The characters of docs/formats.md, 1, in the notation of regular expressions.
 ODD = re.compile(
     "[\x00-\x1f\x7f-\xa0\xad\u061c\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
     "\ud800-\uf8ff\ufdd0-\ufdef\ufeff\ufff0-\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -296,21 +296,21 @@ def check_learning(learning):
 
 def check_fields(field_bits, bits, clients):
     if bits != 64:
-        refuse("H4.6", "ConfigError")
+        refuse("H4.7", "ConfigError")
     if field_bits > 64:
-        refuse("H4.7", "ConfigError")
+        refuse("H4.8", "ConfigError")
     if clients >= 2 ** (field_bits - 1):
-        refuse("H4.7", "ConfigError")
+        refuse("H4.8", "ConfigError")
 
 
 def check_names(named):
     for name in named:
         if not isinstance(name, str) or not name:
-            refuse("H4.8", "ConfigError")
+            refuse("H4.6", "ConfigError")
         if len(name) > 100:
-            refuse("H4.8", "ConfigError")
+            refuse("H4.6", "ConfigError")
         if ODD.search(name):
-            refuse("H4.8", "ConfigError")
+            refuse("H4.6", "ConfigError")
 
 
 def charter_digest_of(found):

@@ -73,7 +73,7 @@ def digest_of(table):
 
 def draws_of(variance, grid_bits, fine, key):
     if any(abs(one) > 2**62 for one in fine):
-        refuse("Y2.1", "VectorError")
+        refuse("Y2.3", "VectorError")
     stream, drawn = keystream("aes128-ctr", key, 0, 16 * len(fine)), []
     for place, one in enumerate(fine):
         high, low = words_of(stream[16 * place : 16 * place + 16], 64)
@@ -249,10 +249,10 @@ class Mechanism:
 
     def encode(self, arrays, shapes, context, key):
         if [shape_of(one) for one in arrays] != shapes:
-            refuse("Y2.2", "VectorError")
+            refuse("Y2.1", "VectorError")
         values = [one for array in arrays for one in leaves(array)]
         if not all(map(math.isfinite, values)):
-            refuse("Y2.3", "VectorError")
+            refuse("Y2.2", "VectorError")
         fine, clipped = self.on_grid(values, context)
         drawn = draws_of(self.fields["variance"], self.fields["grid_bits"], fine, key)
         words = [0] * self.length
