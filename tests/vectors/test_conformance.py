@@ -11,7 +11,7 @@ import second_refusals
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import CcesaError
-from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.server import Server
 from second import raw
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,7 +91,7 @@ def server_answer(question):
     task = raw(question["task"])
     if "charter" in question:
         charter = Charter.parse(question["charter"])
-        server = ActiveServer(charter.decode(raw(question["config"])), charter, task=task)
+        server = Server(charter.decode(raw(question["config"])), charter, task=task)
     else:
         server = Server(RoundConfig.decode(raw(question["config"])), task=task)
     server.open()
