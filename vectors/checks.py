@@ -54,9 +54,9 @@ def shown(files: Files) -> dict[str, Counter[tuple[str, str]]]:
 
 
 def refusals(value: Any) -> Iterator[dict[str, Any]]:
-    """Give everything in a file that has the name of a check."""
+    """Give everything in a file that is refused, or fails."""
     if isinstance(value, dict):
-        if "check" in value:
+        if value.keys() & {"check", "error", "failure"}:
             yield value
         for each in value.values():
             yield from refusals(each)

@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from probes import Case, Files, Probe, load, probes
@@ -62,11 +62,7 @@ def missing(answer: Answer, asked: Iterable[Probe]) -> dict[str, list[str]]:
     """Return the checks that are not made: by name, the vectors that are not refused as they must be."""
     found: dict[str, list[str]] = {}
     for probe in asked:
-        try:
-            said = answer(probe.question)
-        except Exception as error:  # whatever it stumbles over, it has not refused
-            said = {"refused": False, "error": type(error).__name__}
-        if not _refuses(said, probe.case):
+        if not _refuses(answer(probe.question), probe.case):
             found.setdefault(probe.case["check"], []).append(f"{probe.file}: {probe.reason}")
     return found
 
@@ -96,14 +92,19 @@ def running(command: str) -> Iterator[Answer]:
         put, take = process.stdin, process.stdout
 
         def answer(question: Case) -> Any:
-            put.write(json.dumps(question) + "\n")
-            put.flush()
-            return json.loads(take.readline())
+            with suppress(BrokenPipeError):
+                put.write(json.dumps(question) + "\n")
+                put.flush()
+            line = take.readline()
+            if not line:
+                sys.exit(f"the implementation has ended; it was asked: {str(question)[:200]}")
+            return json.loads(line)
 
         try:
             yield answer
         finally:
-            put.close()
+            with suppress(BrokenPipeError):
+                put.close()
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,22 +1,29 @@
 """The harness of vectors/conformance.py names the checks that an implementation does not make."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import second_answers
 import second_refusals
+from ccesa import words
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
+from ccesa.crypto import shamir
 from ccesa.errors import CcesaError
+from ccesa.privacy import Mechanism
 from ccesa.protocol.server import Server
 from second import raw
+from test_vectors_statistics import number, schema_of
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "vectors"))
 
+import checks  # noqa: E402 - not a package
 import conformance  # noqa: E402 - not a package
 import probes as vectors  # noqa: E402
 
@@ -36,21 +43,20 @@ BACKED = {
 }
 
 
-def refusals(value):
-    """All that a file says is refused, and all rounds that fail."""
-    if isinstance(value, dict):
-        if "error" in value or "failure" in value:
-            yield value
-        for each in value.values():
-            yield from refusals(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from refusals(each)
+#: What an implementation stumbles over that goes on with what it should have refused.
+STUMBLES = (ArithmeticError, AttributeError, LookupError, NameError, StopIteration, TypeError, ValueError)
+
+
+def second_answer(question):
+    try:
+        return second_answers.answer(question)
+    except STUMBLES as error:
+        return {"refused": False, "error": type(error).__name__}
 
 
 def test_every_refusal_has_the_name_of_its_check():
-    every = [case for file in FILES.values() for case in refusals(file)]
-    assert len(every) > 1880
+    every = [case for file in FILES.values() for case in checks.refusals(file)]
+    assert len(every) > 1890
     assert all(isinstance(case.get("check"), str) for case in every)
     asked = [id(probe.case) for probe in PROBES]
     assert len(set(asked)) == len(asked)
@@ -73,7 +79,7 @@ def test_the_second_implementation_makes_every_check_of_a_client_by_its_name():
 def test_a_check_that_is_taken_out_is_named(check, monkeypatch):
     monkeypatch.setattr(second_refusals, "LEFT_OUT", {check})
     asked = [probe for probe in BY_SECOND if probe.case["check"] == check]
-    assert list(conformance.missing(second_answers.answer, asked)) == [check]
+    assert list(conformance.missing(second_answer, asked)) == [check]
 
 
 @pytest.mark.needs("ml-kem")
@@ -83,11 +89,19 @@ def test_behind_such_a_check_stands_another(check, monkeypatch):
     monkeypatch.setattr(second_refusals, "LEFT_OUT", {check})
     assert {second_answers.answer(probe.question)["check"] for probe in asked} <= BACKED[check]
     monkeypatch.setattr(second_refusals, "LEFT_OUT", {check, *BACKED[check]})
-    assert list(conformance.missing(second_answers.answer, asked)) == [check]
+    assert list(conformance.missing(second_answer, asked)) == [check]
 
 
-def server_answer(question):
-    """The package's server, asked as the files ask."""
+def package_answer(question):
+    """The package, asked as the files ask of a server and of who reads sums and schemas."""
+    try:
+        OF_PACKAGE[question["kind"]](question)
+    except (CcesaError, shamir.TooManyWrong) as error:
+        return {"refused": True, "error": type(error).__name__}
+    return {"refused": False}
+
+
+def to_server(question):
     task = raw(question["task"])
     if "charter" in question:
         charter = Charter.parse(question["charter"])
@@ -100,17 +114,41 @@ def server_answer(question):
             server.close()
         for each in step["replies"]:
             server.receive(each["client"], raw(each["reply"]))
-    try:
-        server.receive(question["sender"], raw(question["reply"]))
-    except CcesaError as error:
-        return {"refused": True, "error": type(error).__name__}
-    return {"refused": False}
+    server.receive(question["sender"], raw(question["reply"]))
 
 
-def test_the_server_of_the_package_makes_every_check_of_a_reply():
-    asked = [probe for probe in PROBES if probe.question["kind"] == "server"]
-    assert len(asked) > 140
-    assert conformance.missing(server_answer, asked) == {}
+def corrected(question):
+    shares = np.stack([np.frombuffer(raw(share), "<u2") for share in question["shares"]])
+    shamir.wrong_places(np.array(question["xs"]), shares, question["threshold"], os.urandom)
+
+
+def noisy_table(question):
+    noise = mechanism_of(question)
+    schema_of(number(question["schema"])).encode(question["records"], noise, lambda count: bytes(count))
+
+
+def total(question):
+    vector = words.from_bytes(raw(question["sum"]), 64)
+    schema_of(number(question["schema"])).decode(vector, question["members"], mechanism_of(question))
+
+
+def mechanism_of(question):
+    return None if question["mechanism"] is None else Mechanism(**number(question["mechanism"]))
+
+
+OF_PACKAGE = {
+    "server": to_server,
+    "correct": corrected,
+    "schema": lambda question: schema_of(number(question["schema"])),
+    "noisy table": noisy_table,
+    "total": total,
+}
+
+
+def test_the_package_makes_every_other_check():
+    asked = [probe for probe in PROBES if probe not in BY_SECOND]
+    assert {probe.question["kind"] for probe in asked} == set(OF_PACKAGE)
+    assert conformance.missing(package_answer, asked) == {}
 
 
 def test_an_answer_that_is_none_is_no_refusal():
