@@ -77,8 +77,13 @@ def _refuses(said: Any, case: Case) -> bool:
 def chosen(files: Files, role: str, without: Iterable[str] = ()) -> list[Probe]:
     """Return what this role is asked, without these options."""
     wanted = {file for file, roles in NEEDED.items() if roles.get(role, "no") not in ("no", *without)}
-    others = _CLIENTS if role == "server" else _SERVERS
-    return [probe for probe in probes(files) if probe.file in wanted and probe.question["kind"] not in others]
+    return [probe for probe in probes(files) if probe.file in wanted and _concerns(probe.question, role)]
+
+
+def _concerns(question: Case, role: str) -> bool:
+    if role == "curious" and "charter" in {*question, *question.get("party", ())}:
+        return False
+    return question["kind"] not in (_CLIENTS if role == "server" else _SERVERS)
 
 
 @contextmanager
