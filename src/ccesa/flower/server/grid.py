@@ -82,25 +82,33 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
     of four (three in place of five with a charter).
 
     Args:
-        grid: The grid that Flower gives to the ServerApp. charter: The agreement of the federation: rounds
-        are under the guard ``active``. It takes the place of the settings from ``privacy`` to
-        ``post_quantum``. privacy: How little all rounds together reveal about any one node (none). Nodes add
-        noise, and every node counts one. metrics: With ``privacy``, the metrics that evaluations release; no
-        others are sent (none). reliability_bits: With ``privacy``, a round may be lost with probability
-        2^-``reliability_bits`` (20). Fewer bits need less noise. dropout: The fraction of nodes that rounds
-        are planned to lose (0.1). collusion: The fraction of nodes that may work with the server (0). clip:
-        The bound on the change of a single parameter (2.0). metric_clip: The bound on a metric (1e6). bits:
-        Bits of one node's value, 2 to 53. By default each has 32 bits on the wire, enough for the sum over
-        all nodes. precision: In place of ``bits``: by how much rounding may change a parameter of the mean,
-        if every node has ``max_weight`` examples. max_weight: The maximum number of examples of a node
-        (65,536). weighted_by: The metric that weights replies; by default the strategy's, or
-        ``num-examples``. metric_slots: The maximum number of metrics of a reply (16). post_quantum: Whether
-        traffic recorded today stays secret when X25519 is broken (no). It costs 3.8 kB per neighbour and
-        round. policy: How long each step waits, within the strategy's timeout; by default for all nodes, as
-        long as that timeout allows. retries: How often a lost round is repeated. give_up_after: How many lost
-        rounds in a row end the training; by default it goes on. secure_evaluate: Whether evaluate messages go
-        through secure rounds, too. executor: Its workers remove masks from large sums, as for a ``Server``
-        (none).
+        grid: The grid that Flower gives to the ServerApp.
+        charter: The agreement of the federation: rounds are under the guard ``active``. It takes the place of
+            the settings from ``privacy`` to ``post_quantum``.
+        privacy: How little all rounds together reveal about any one node (none). Nodes add noise, and every
+            node counts one.
+        metrics: With ``privacy``, the metrics that evaluations release; no others are sent (none).
+        reliability_bits: With ``privacy``, a round may be lost with probability 2^-``reliability_bits`` (20).
+            Fewer bits need less noise.
+        dropout: The fraction of nodes that rounds are planned to lose (0.1).
+        collusion: The fraction of nodes that may work with the server (0).
+        clip: The bound on the change of a single parameter (2.0).
+        metric_clip: The bound on a metric (1e6).
+        bits: Bits of one node's value, 2 to 53. By default each has 32 bits on the wire, enough for the sum
+            over all nodes.
+        precision: In place of ``bits``: by how much rounding may change a parameter of the mean, if every
+            node has ``max_weight`` examples.
+        max_weight: The maximum number of examples of a node (65,536).
+        weighted_by: The metric that weights replies; by default the strategy's, or ``num-examples``.
+        metric_slots: The maximum number of metrics of a reply (16).
+        post_quantum: Whether traffic recorded today stays secret when X25519 is broken (no). It costs 3.8 kB
+            per neighbour and round.
+        policy: How long each step waits, within the strategy's timeout; by default for all nodes, as long as
+            that timeout allows.
+        retries: How often a lost round is repeated.
+        give_up_after: How many lost rounds in a row end the training; by default it goes on.
+        secure_evaluate: Whether evaluate messages go through secure rounds, too.
+        executor: Its workers remove masks from large sums, as for a ``Server`` (none).
 
     Attributes:
         error_bound: By how much rounding can have moved any value of the last model; None before the first,
