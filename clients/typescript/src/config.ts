@@ -1,11 +1,11 @@
 /** The configuration of a round (docs/protocol.md, section 3) and its one encoding. */
 
-import { equal, type Bytes } from "./bytes.js";
+import { type Bytes, equal } from "./bytes.js";
 import type { Engine, Generator } from "./crypto/engine.js";
 import { ConfigError, MalformedMessage } from "./errors.js";
 import { hashed } from "./labels.js";
-import { checkConfig, GRAPHS, THRESHOLDS } from "./rules.js";
 import type { AgreementName, Bits, Form, Graph, Guard, RoundConfig, Threshold } from "./rules.js";
+import { checkConfig, GRAPHS, THRESHOLDS } from "./rules.js";
 import { decode, encode, Float, type Value } from "./wire.js";
 
 export * from "./rules.js";
@@ -156,7 +156,11 @@ function ruleOf(kinds: Readonly<Record<string, Readonly<Record<string, Form>>>>,
   if (typeof type !== "string" || !Object.hasOwn(kinds, type)) {
     return refuse("an unknown graph or threshold");
   }
-  return fieldsOf(value, type, Object.entries(kinds[type]!).map(([key, form]) => [key, key, form] as const));
+  return fieldsOf(
+    value,
+    type,
+    Object.entries(kinds[type]!).map(([key, form]) => [key, key, form] as const),
+  );
 }
 
 /** Return the fields of a map of exactly these entries, in this order. */

@@ -1,6 +1,6 @@
 /** A client's own limits, below which it takes no part in a round (docs/protocol.md, 3.3). */
 
-import { meanDegree, meanMaskDegree, thresholdAt, type RoundConfig } from "./config.js";
+import { meanDegree, meanMaskDegree, type RoundConfig, thresholdAt } from "./config.js";
 import { ConfigError } from "./errors.js";
 
 /** The least that a client asks of a configuration of the guard `curious`. */

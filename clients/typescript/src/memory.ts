@@ -3,7 +3,7 @@
  * before what they stand for leaves, and never taken back.
  */
 
-import { equal, fromHex, toHex, type Bytes } from "./bytes.js";
+import { type Bytes, equal, fromHex, toHex } from "./bytes.js";
 import { ConfigError } from "./errors.js";
 import type { PrivacyTable } from "./privacy/table.js";
 

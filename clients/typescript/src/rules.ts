@@ -2,8 +2,8 @@
 
 import type { Bytes } from "./bytes.js";
 import { BITS, type Bits } from "./crypto/adding.js";
-import { agreementOf, type AgreementName } from "./crypto/agreements.js";
-import { KEY_BYTES, type Generator } from "./crypto/engine.js";
+import { type AgreementName, agreementOf } from "./crypto/agreements.js";
+import { type Generator, KEY_BYTES } from "./crypto/engine.js";
 import { MOST_HOLDERS } from "./crypto/sharing.js";
 import { ConfigError } from "./errors.js";
 
@@ -62,7 +62,6 @@ export const THRESHOLDS = {
 } as const satisfies Record<Threshold["type"], Record<string, Form>>;
 
 const LARGEST = 2 ** 32 - 1;
-
 
 function within(x: unknown, low: number, high: number): x is number {
   return Number.isInteger(x) && low <= (x as number) && (x as number) <= high;

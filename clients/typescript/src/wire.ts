@@ -3,7 +3,7 @@
  * that whoever has read something knows the bytes that it was written with.
  */
 
-import { join, type Bytes } from "./bytes.js";
+import { type Bytes, join } from "./bytes.js";
 import { ConfigError, MalformedMessage } from "./errors.js";
 
 /** A float64; plain numbers are integers, because `1` and `1.0` have different encodings. */

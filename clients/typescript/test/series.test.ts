@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { concat, fromHex, le32, toHex, type Bytes } from "../src/bytes.js";
+import { type Bytes, concat, fromHex, le32, toHex } from "../src/bytes.js";
 import { contextOf, decodeConfig, encodeConfig, numbered, type RoundConfig } from "../src/config.js";
-import { CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError } from "../src/errors.js";
 import { maskHere } from "../src/crypto/masks.js";
+import { CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError } from "../src/errors.js";
 import type { RoundClient } from "../src/protocol/client.js";
 import { packEnvelope, unpackEnvelope } from "../src/protocol/envelope.js";
 import type { CommonOptions } from "../src/protocol/joining.js";
@@ -87,7 +87,10 @@ test("a round that was used is not joined, and the others go on", async () => {
   assert.deepEqual(namesIn(await client.receive(ENVELOPES[2]!.request)), ["accept-reply"]);
   assert(client.faults.get(8) instanceof ConfigError);
   assert.deepEqual(client.rounds, [7]);
-  assert.deepEqual(claimed, [7, 8].map((number) => toHex(roundKey(numbered(CONFIG, number)))));
+  assert.deepEqual(
+    claimed,
+    [7, 8].map((number) => toHex(roundKey(numbered(CONFIG, number)))),
+  );
   await client.receive(ENVELOPES[2]!.request);
   assert.equal(claimed.length, 2); // there is no second try for a number
 });

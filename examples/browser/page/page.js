@@ -64,7 +64,9 @@ function renderNumber() {
 
 function renderTopic() {
   for (const topic of ["number", "drawing"]) {
-    document.querySelectorAll(`.of-${topic}`).forEach((one) => (/** @type {any} */ (one).hidden = topic !== lobby.topic));
+    document
+      .querySelectorAll(`.of-${topic}`)
+      .forEach((one) => /** @type {any} */ ((one).hidden = topic !== lobby.topic));
   }
   /** @type {any} */ (document.querySelector(`input[value=${lobby.topic}]`)).checked = true;
   renderButton();
@@ -82,7 +84,13 @@ function renderButton() {
   const [waits, playing] = [told?.ready === true, inRound()];
   const button = at("press");
   button.disabled = told === null || playing || (!waits && vectorGiven() === null);
-  button.textContent = playing ? "In the round" : waits ? "Not yet: take it back" : state.shown > 0 ? "Play again" : "Take part";
+  button.textContent = playing
+    ? "In the round"
+    : waits
+      ? "Not yet: take it back"
+      : state.shown > 0
+        ? "Play again"
+        : "Take part";
   button.classList.toggle("main", !waits);
   pad.locked = at("number").disabled = at("clear").disabled = at("scribble").disabled = waits || playing;
   at("topics").disabled = waits || playing;
@@ -112,7 +120,13 @@ function heard(told) {
   if (told.ready && state.vector === null) {
     lobby.press(false, ""); // this tab was reloaded, and has forgotten what it gave
   }
-  if (play !== null && play.client !== null && play.phase === "running" && state.mine !== play.number && isReachable(play)) {
+  if (
+    play !== null &&
+    play.client !== null &&
+    play.phase === "running" &&
+    state.mine !== play.number &&
+    isReachable(play)
+  ) {
     begin(play);
   }
   render();
@@ -225,7 +239,9 @@ function render() {
 function saying(told) {
   const { play } = told;
   if (play !== null && play.phase !== "over") {
-    return play.client === null ? "A round is on that you are not in. The next one begins when it is over." : sayingIn(play);
+    return play.client === null
+      ? "A round is on that you are not in. The next one begins when it is over."
+      : sayingIn(play);
   }
   const ready = told.people.filter((one) => one.ready).length;
   if (told.starts_in !== null) {

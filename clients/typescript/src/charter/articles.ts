@@ -5,8 +5,8 @@
 
 import { AGREEMENTS, GENERATORS, GRAPHS, graphValue, THRESHOLDS, thresholdValue } from "../config.js";
 import { ConfigError } from "../errors.js";
-import { privacyEntries, readPrivacy, type PrivacyTable } from "../privacy/table.js";
-import { readSchema, schemaEntries, type Schema } from "../statistics/schema.js";
+import { type PrivacyTable, privacyEntries, readPrivacy } from "../privacy/table.js";
+import { readSchema, type Schema, schemaEntries } from "../statistics/schema.js";
 import { Float, type Value } from "../wire.js";
 import { checkLabel } from "./characters.js";
 import type { Articles, Member } from "./charter.js";

@@ -90,6 +90,10 @@ export function textOf(file: string | Uint8Array, what: string): string {
 export function linesOf(file: string | Uint8Array, what: string): string[] {
   const lines = textOf(file, what).replaceAll("\r\n", "\n").replaceAll("\t", " ").split("\n");
   return lines
-    .map((line, at) => checkCharacters(line, `${what}, line ${at + 1},`).replace(/^ +/, "").replace(/ +$/, ""))
+    .map((line, at) =>
+      checkCharacters(line, `${what}, line ${at + 1},`)
+        .replace(/^ +/, "")
+        .replace(/ +$/, ""),
+    )
     .filter((line) => line !== "");
 }

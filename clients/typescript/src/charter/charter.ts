@@ -1,11 +1,11 @@
 /** The charter of a federation: who its members are, and all that they have agreed on (docs/protocol.md, 13.1). */
 
-import { equal, type Bytes } from "../bytes.js";
-import { checkConfig, type AgreementName, type Bits, type Graph, type Threshold } from "../config.js";
+import { type Bytes, equal } from "../bytes.js";
+import { type AgreementName, type Bits, checkConfig, type Graph, type Threshold } from "../config.js";
 import type { Generator } from "../crypto/engine.js";
 import { ConfigError } from "../errors.js";
 import { checkFloor, DEFAULT_FLOOR } from "../floor.js";
-import { privacyLength, type PrivacyTable } from "../privacy/table.js";
+import { type PrivacyTable, privacyLength } from "../privacy/table.js";
 import { levelsOf } from "../quantize/settings.js";
 import { schemaLength } from "../statistics/layout.js";
 import type { Schema } from "../statistics/schema.js";

@@ -145,11 +145,7 @@ export function checkWord<T extends string>(value: unknown, what: string, words:
 }
 
 /** Return an array of TOML, each entry with a check of its own. */
-export function checkArray<T>(
-  value: unknown,
-  what: string,
-  check: (value: unknown, what: string) => T,
-): readonly T[] {
+export function checkArray<T>(value: unknown, what: string, check: (value: unknown, what: string) => T): readonly T[] {
   if (!Array.isArray(value)) {
     throw new ConfigError(`${what} is not an array`);
   }

@@ -4,7 +4,7 @@
  */
 
 import { ConfigError } from "../errors.js";
-import { readLine, readScalar, Scanner, type Scalar } from "./toml-values.js";
+import { readLine, readScalar, type Scalar, Scanner } from "./toml-values.js";
 
 /** A table as it was read; without a prototype, so that every key is just a key. */
 export interface TomlTable {

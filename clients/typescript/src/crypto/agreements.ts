@@ -1,12 +1,12 @@
 /** How two clients come to common secrets (docs/protocol.md, 6.3 and 6.4). Nothing else asks for agreements' names. */
 
-import { concat, equal, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, concat, equal, wipe } from "../bytes.js";
 import { ConfigError, SealBroken } from "../errors.js";
 import { checkKemKey, KEM, sized } from "./checked.js";
 import type { Engine, Generator, Random } from "./engine.js";
 import { hybridSealingKey, makeDeposit, pairSecret, pairSeed, seedCommitment } from "./hybrid.js";
 import { checkPublicKey, maskKeyPair, pairMaskKey } from "./keys.js";
-import { associatedData, oneTimeKey, openOnce, sealingKeys, sealOnce, type Binding } from "./sealing.js";
+import { associatedData, type Binding, oneTimeKey, openOnce, sealingKeys, sealOnce } from "./sealing.js";
 import { drawElements, fromBytes, ROW_ELEMENTS, SECRET_ELEMENTS, toBytes } from "./sharing.js";
 
 /** The names of agreements, as configurations have them. */
@@ -289,7 +289,11 @@ function maskKeyOf(keys: Bytes): Bytes {
 
 /** Cut bytes into parts of these sizes, of which there are no more and no fewer. */
 function cut(data: Bytes, ...sizes: readonly number[]): Bytes[] {
-  sized(data, sizes.reduce((sum, size) => sum + size), "parts");
+  sized(
+    data,
+    sizes.reduce((sum, size) => sum + size),
+    "parts",
+  );
   let end = 0;
   return sizes.map((size) => data.subarray(end, (end += size)));
 }

@@ -1,8 +1,8 @@
 /** What all engines refuse: sizes, keys and zeros are checked in one place, so that no two engines can differ. */
 
-import { wipe, type Bytes } from "../bytes.js";
+import { type Bytes, wipe } from "../bytes.js";
 import { BadKey, ConfigError, LowOrderKey, SealBroken, Unsupported } from "../errors.js";
-import { BLOCK_BYTES, KEY_BYTES, type Engine, type Primitives } from "./engine.js";
+import { BLOCK_BYTES, type Engine, KEY_BYTES, type Primitives } from "./engine.js";
 
 /** The sizes of ML-KEM-768. */
 export const KEM = { seed: 64, publicKey: 1184, ciphertext: 1088 } as const;

@@ -1,12 +1,12 @@
 /** Masks of section 6.2 of docs/protocol.md: keystreams, added to a vector in blocks that stay in the cache. */
 
-import { wipe, type Bytes } from "../bytes.js";
+import { type Bytes, wipe } from "../bytes.js";
 import { ConfigError, VectorError } from "../errors.js";
 import { turn } from "../platform.js";
-import { BITS, giveBack, PIECE, takeSum, type Bits, type Sum } from "./adding.js";
-import { BLOCK_BYTES, KEY_BYTES, type Engine, type Generator } from "./engine.js";
+import { BITS, type Bits, giveBack, PIECE, type Sum, takeSum } from "./adding.js";
+import { BLOCK_BYTES, type Engine, type Generator, KEY_BYTES } from "./engine.js";
 import { systemEngine } from "./engines.js";
-import { discard, engineSource, platformSource, type Keystream, type KeystreamSource } from "./keystreams.js";
+import { discard, engineSource, type Keystream, type KeystreamSource, platformSource } from "./keystreams.js";
 
 export type { Bits } from "./adding.js";
 

@@ -77,8 +77,7 @@ export const PROBES: Readonly<Record<Part, Probe>> = {
   },
   gcmOpen: {
     packages: "@noble/ciphers",
-    holds: async ({ gcmOpen }) =>
-      equal(await gcmOpen(zeros(16), zeros(12), fromHex(SEALED), zeros(0)), zeros(16)),
+    holds: async ({ gcmOpen }) => equal(await gcmOpen(zeros(16), zeros(12), fromHex(SEALED), zeros(0)), zeros(16)),
   },
   aesBlocks: {
     packages: "@noble/ciphers",

@@ -6,7 +6,7 @@
  * says nothing of those it keeps. `@noble/*` is as careful as a script can be; platforms' own primitives come first.
  */
 
-import { wipe, type Bytes } from "../bytes.js";
+import { type Bytes, wipe } from "../bytes.js";
 import { ConfigError, OutsideField } from "../errors.js";
 import { inRange } from "./checked.js";
 import type { Random } from "./engine.js";

@@ -1,6 +1,6 @@
 /** Identities and signatures (docs/protocol.md, 13.1). */
 
-import { fromHex, toHex, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, fromHex, toHex, wipe } from "../bytes.js";
 import { BadSignature, ConfigError, Unsupported } from "../errors.js";
 import { sized, systemRandom } from "./checked.js";
 import type { Engine } from "./engine.js";

@@ -1,6 +1,6 @@
 /** The primitives of WebCrypto: browsers in secure contexts, Node, and others that follow the standard. */
 
-import { ascii, concat, fromHex, wipe, type Bytes } from "../bytes.js";
+import { ascii, type Bytes, concat, fromHex, wipe } from "../bytes.js";
 import { LowOrderKey, SealBroken, Unsupported } from "../errors.js";
 import { checked } from "./checked.js";
 import type { Engine, Primitives } from "./engine.js";

@@ -3,9 +3,9 @@
  * same one, one fails. The folder belongs to one identity, and never to a backup.
  */
 
-import { toHex, type Bytes } from "../bytes.js";
+import { type Bytes, toHex } from "../bytes.js";
 import { ConfigError, Unsupported } from "../errors.js";
-import { entryOf, nameOf, REMEMBERED_MS, type About, type Entry, type Memory } from "../memory.js";
+import { type About, type Entry, entryOf, type Memory, nameOf, REMEMBERED_MS } from "../memory.js";
 import { builtin } from "../platform.js";
 
 /** As much of Node's files as is used here; its types are not for a package that browsers load. */
@@ -70,7 +70,11 @@ async function opened(folder: string, used: string | undefined): Promise<Files> 
   const unwritable = (cause: unknown): never => {
     throw new ConfigError(`the memory in ${folder} cannot be used`, { cause });
   };
-  const there = (path: string): Promise<boolean> => node.stat(path).then(() => true, () => false);
+  const there = (path: string): Promise<boolean> =>
+    node.stat(path).then(
+      () => true,
+      () => false,
+    );
   // The file is made after the folder and looked for before it: another process that has made it has made both.
   const wasUsed = used !== undefined && (await there(used));
   if (wasUsed && !(await there(folder))) {

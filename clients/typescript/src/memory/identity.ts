@@ -1,6 +1,6 @@
 /** An identity that stays in one browser: it is there after a reload, and nobody can carry it elsewhere. */
 
-import { generateKeyPair, identityFromKeyPair, type Identity } from "../crypto/signatures.js";
+import { generateKeyPair, type Identity, identityFromKeyPair } from "../crypto/signatures.js";
 import { databaseOf, done, write } from "./indexed-db.js";
 
 /**

@@ -11,9 +11,9 @@
  *    about nothing that it has answered. A hub that lies is beyond that guard with or without a memory.
  */
 
-import { toHex, type Bytes } from "../bytes.js";
+import { type Bytes, toHex } from "../bytes.js";
 import { OrderError } from "../errors.js";
-import { nameOf, type About, type Entry, type Memory } from "../memory.js";
+import { type About, type Entry, type Memory, nameOf } from "../memory.js";
 
 /** Return a memory that is lost when it is not referred to any more; see above for when that is safe. */
 export function memoryInMemory(): Memory {

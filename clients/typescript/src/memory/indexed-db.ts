@@ -7,9 +7,9 @@
  * which is safe.
  */
 
-import { toHex, type Bytes } from "../bytes.js";
+import { type Bytes, toHex } from "../bytes.js";
 import { CcesaError, ConfigError, OrderError, Unsupported } from "../errors.js";
-import { entryOf, nameOf, REMEMBERED_MS, type About, type Entry, type Memory } from "../memory.js";
+import { type About, type Entry, entryOf, type Memory, nameOf, REMEMBERED_MS } from "../memory.js";
 
 /** In the memory, that it was used; beside an identity, the same. */
 const [BEGUN, USED] = ["begun", "used"];
@@ -55,7 +55,9 @@ async function checkUsed(name: string, memory: IDBDatabase): Promise<void> {
   const begun = await done(memory.transaction("entries").objectStore("entries").count(BEGUN));
   if (keys.includes(USED) && begun === 0) {
     identity.close();
-    throw new ConfigError(`the memory of ${name} in this browser is gone, and its identity was used: make another identity`);
+    throw new ConfigError(
+      `the memory of ${name} in this browser is gone, and its identity was used: make another identity`,
+    );
   }
   await write(memory, ["entries"], (store) => addNew(store, BEGUN));
   await write(memory, ["entries"], sweep);

@@ -2,7 +2,7 @@
 
 import { DamagedLedger } from "../errors.js";
 import type { LedgerStore } from "../privacy/ledger.js";
-import { inFiles, type Files } from "./files.js";
+import { type Files, inFiles } from "./files.js";
 import { databaseOf, done, write } from "./indexed-db.js";
 
 /** Return a store that is lost when it is not referred to any more: for tests, as data outlive a process. */

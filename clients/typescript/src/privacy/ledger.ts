@@ -3,11 +3,11 @@
  * Each is written down before it leaves and never taken back. One that would exceed the budget does not leave.
  */
 
-import { toHex, type Bytes } from "../bytes.js";
+import { type Bytes, toHex } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
 import { BudgetSpent, ConfigError, DamagedLedger, VectorError } from "../errors.js";
 import type { Account } from "../memory.js";
-import { deltaOf, DIGITS, epsilonOf, type Release } from "./accounting.js";
+import { DIGITS, deltaOf, epsilonOf, type Release } from "./accounting.js";
 import { fixed } from "./fixed.js";
 import { checkPrivacy, mechanismDigest, type PrivacyTable } from "./table.js";
 

@@ -1,14 +1,14 @@
 /** Floats to words with noise and back (15.3 to 15.5), one vector of a client at a time. */
 
-import { wipe, type Bytes } from "../bytes.js";
+import { type Bytes, wipe } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
 import { ConfigError, VectorError } from "../errors.js";
 import { pack, unpack } from "../quantize/fields.js";
-import { flatten, roundHalfEven, unflatten, type Tensor, type Values } from "../quantize/quantizer.js";
+import { flatten, roundHalfEven, type Tensor, unflatten, type Values } from "../quantize/quantizer.js";
 import { sizeOf } from "../quantize/settings.js";
 import { draw, drawWith, type Pause } from "./draw.js";
 import { rotate, rotateBack } from "./rotation.js";
-import { checkPrivacy, privacyLength, type PrivacyTable } from "./table.js";
+import { checkPrivacy, type PrivacyTable, privacyLength } from "./table.js";
 import { thresholdsFor } from "./thresholds.js";
 
 const ROUNDINGS = 4;

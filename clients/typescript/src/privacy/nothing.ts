@@ -8,7 +8,10 @@ import type { PrivacyTable } from "./table.js";
 import { thresholdsFor } from "./thresholds.js";
 
 /** Return a vector of noise around zeros. It is for one round. */
-export async function aroundZero(engine: Engine, { dimension, variance, gridBits, fieldBits }: PrivacyTable): Promise<Bytes> {
+export async function aroundZero(
+  engine: Engine,
+  { dimension, variance, gridBits, fieldBits }: PrivacyTable,
+): Promise<Bytes> {
   const numbers = new Float64Array(dimension);
   await draw(engine, thresholdsFor(variance, gridBits), numbers);
   return pack(numbers, fieldBits);

@@ -7,7 +7,7 @@ import { ConfigError } from "../errors.js";
 import { hashed } from "../labels.js";
 import { wordsFor } from "../quantize/fields.js";
 import { encode, Float, type Value } from "../wire.js";
-import { deltaOf, DIGITS, slackOf, type Noise } from "./accounting.js";
+import { DIGITS, deltaOf, type Noise, slackOf } from "./accounting.js";
 import { fixed, toFloat } from "./fixed.js";
 
 /** What is promised, and the noise that keeps it. */

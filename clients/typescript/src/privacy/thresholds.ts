@@ -170,7 +170,13 @@ function rowOf(first: number, thresholds: readonly bigint[]): Row {
 
 /** Return T'_z = 2^128 - 1 - T_(-z), which is exact because no F(z) is a multiple of 2^-128; the last becomes 0. */
 function mirrored(thresholds: readonly bigint[]): bigint[] {
-  return [...thresholds.slice(0, -1).map((value) => LAST - value).reverse(), LAST];
+  return [
+    ...thresholds
+      .slice(0, -1)
+      .map((value) => LAST - value)
+      .reverse(),
+    LAST,
+  ];
 }
 
 const cache = new Map<string, Thresholds>();

@@ -4,7 +4,7 @@ import { packIds } from "./messages.js";
 import { checkEnough, without } from "./neighbours.js";
 import { honest, type Round } from "./round.js";
 import type { Opened, Usable } from "./states.js";
-import { answered, type Answer } from "./step.js";
+import { type Answer, answered } from "./step.js";
 
 /** Points 1 to 4 of step 2 after *accept*: return Adj(i) in V2, of those who have shared less who has dropped. */
 export function presentOf(state: Usable, dropped: readonly number[]): Opened[] {

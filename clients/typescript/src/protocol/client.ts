@@ -1,6 +1,6 @@
 /** A client of one round, without a network: requests in, replies out (docs/protocol.md, sections 8 and 9). */
 
-import { equal, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, equal, wipe } from "../bytes.js";
 import {
   BadKey,
   BadSignature,
@@ -12,11 +12,11 @@ import {
   OrderError,
   WrongProof,
 } from "../errors.js";
-import { joinActive, joinCurious, type ActiveOptions, type ClientOptions, type Entry } from "./joining.js";
+import { type ActiveOptions, type ClientOptions, type Entry, joinActive, joinCurious } from "./joining.js";
 import { sumAhead } from "./masking.js";
 import { CallersError, honest, plainBytes, type Round } from "./round.js";
 import type { State, StateKind } from "./states.js";
-import { wipeBut, type Answer, type Step } from "./step.js";
+import { type Answer, type Step, wipeBut } from "./step.js";
 import { stepsOf } from "./steps.js";
 
 /** What a request can be refused for; the client that refuses has aborted. */

@@ -1,6 +1,6 @@
 /** Envelopes: what an exchange of a series has for a client, and what it answers (docs/protocol.md, 14.2). */
 
-import { frame, readLe32, type Bytes } from "../bytes.js";
+import { type Bytes, frame, readLe32 } from "../bytes.js";
 import { MalformedMessage } from "../errors.js";
 
 /** The most messages of an envelope: no more rounds have a step in one exchange. */

@@ -1,18 +1,18 @@
 /** What a client is given, and what it refuses before it makes any key (docs/protocol.md, 3.3, 3.4 and 13.1). */
 
-import { equal, type Bytes } from "../bytes.js";
-import { checkCurrent, type Charter } from "../charter/charter.js";
-import { checkConfig, contextOf, underCharter, vectorBytes, type RoundConfig } from "../config.js";
+import { type Bytes, equal } from "../bytes.js";
+import { type Charter, checkCurrent } from "../charter/charter.js";
+import { checkConfig, contextOf, type RoundConfig, underCharter, vectorBytes } from "../config.js";
 import { agreementOf } from "../crypto/agreements.js";
 import type { Engine, Random } from "../crypto/engine.js";
 import { systemEngine } from "../crypto/engines.js";
-import { maskHere, type Masker } from "../crypto/masks.js";
+import { type Masker, maskHere } from "../crypto/masks.js";
 import type { Identity } from "../crypto/signatures.js";
 import { ConfigError, VectorError } from "../errors.js";
-import { checkFloor, DEFAULT_FLOOR, floorOf, type Floor } from "../floor.js";
+import { checkFloor, DEFAULT_FLOOR, type Floor, floorOf } from "../floor.js";
 import type { Account, Memory, UsedRounds } from "../memory.js";
 import { checkNoisyRound } from "../privacy/table.js";
-import { roundKey, TASK_BYTES, type Round, type Source } from "./round.js";
+import { type Round, roundKey, type Source, TASK_BYTES } from "./round.js";
 import type { Limits } from "./spending.js";
 import type { Joined } from "./states.js";
 

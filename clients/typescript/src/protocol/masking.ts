@@ -1,6 +1,6 @@
 /** Step 2: the vector goes under its masks, once (docs/protocol.md, 3.4 and section 9). */
 
-import { equal, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, equal, wipe } from "../bytes.js";
 import { vectorBytes } from "../config.js";
 import { giveBack, PIECE, takeSum } from "../crypto/adding.js";
 import { maskSign, selfMaskKey } from "../crypto/keys.js";

@@ -1,7 +1,7 @@
 /** The messages of both guards (docs/protocol.md, 7 and 13.5): one table, one encoding, a limit on each. */
 
-import { join, le32, readLe32, type Bytes } from "../bytes.js";
-import { largestDegree, vectorBytes, type RoundConfig } from "../config.js";
+import { type Bytes, join, le32, readLe32 } from "../bytes.js";
+import { largestDegree, type RoundConfig, vectorBytes } from "../config.js";
 import { agreementOf } from "../crypto/agreements.js";
 import { MalformedMessage } from "../errors.js";
 import { encode, Reader } from "../wire.js";
@@ -162,7 +162,10 @@ export function packIds(ids: readonly number[]): Bytes {
 export function unpackIds(data: Uint8Array, clients: number): number[] {
   expect(data.length % 4 === 0, `expected a multiple of 4 bytes, got ${data.length}`);
   const ids = Array.from({ length: data.length / 4 }, (_, at) => readLe32(data, 4 * at));
-  expect(ids.every((id, at) => at === 0 || ids[at - 1]! < id), "ids are not strictly ascending");
+  expect(
+    ids.every((id, at) => at === 0 || ids[at - 1]! < id),
+    "ids are not strictly ascending",
+  );
   expect((ids.at(-1) ?? 0) < clients, `expected ids below ${clients}, got ${ids.at(-1)}`);
   return ids;
 }

@@ -1,6 +1,6 @@
 /** What a client checks of its neighbours, and of those who are left of them (docs/protocol.md, section 9). */
 
-import { toHex, type Bytes } from "../bytes.js";
+import { type Bytes, toHex } from "../bytes.js";
 import { thresholdAt } from "../config.js";
 import type { Neighbour } from "../crypto/agreements.js";
 import { MOST_HOLDERS } from "../crypto/sharing.js";

@@ -1,10 +1,10 @@
 /** Sealed texts are opened, and whoever's cannot be used is accused: step 1a, or a part of step 2 without it. */
 
-import { join, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, join, wipe } from "../bytes.js";
 import type { AgreedText, OwnKeys } from "../crypto/agreements.js";
 import { OutsideField, SealBroken } from "../errors.js";
 import { checkEnough } from "./neighbours.js";
-import { sized, type Round } from "./round.js";
+import { type Round, sized } from "./round.js";
 import type { Dealt, Opened, Partner, Secret, Usable } from "./states.js";
 
 const COMMITMENT = 32;
@@ -48,7 +48,11 @@ export async function openAll(
     }),
   );
   const accused = shared.filter((_, at) => texts[at] === null).map(({ client }) => client);
-  const opened = await keptOf(round, state.own, texts.filter((text) => text !== null));
+  const opened = await keptOf(
+    round,
+    state.own,
+    texts.filter((text) => text !== null),
+  );
   return {
     ...usableOf(state, opened, accused),
     deposits: join(texts.map((text) => text?.deposit ?? new Uint8Array(depositBytes))),

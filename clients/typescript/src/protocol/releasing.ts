@@ -1,6 +1,6 @@
 /** Step 3: one share for each, of b or of s, never both (docs/protocol.md, sections 7 and 9). */
 
-import { join, type Bytes } from "../bytes.js";
+import { type Bytes, join } from "../bytes.js";
 import { checkEnough } from "./neighbours.js";
 import type { Round } from "./round.js";
 import { closeTask } from "./spending.js";

@@ -1,6 +1,6 @@
 /** The committed roster of the guard `active` (docs/protocol.md, 13.3), and the texts that are signed (13.4). */
 
-import { ascii, concat, equal, frame, le32, type Bytes } from "../bytes.js";
+import { ascii, type Bytes, concat, equal, frame, le32 } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
 import { WrongProof } from "../errors.js";
 import { hashed, LABELS, labelled } from "../labels.js";

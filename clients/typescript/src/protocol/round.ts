@@ -1,6 +1,6 @@
 /** What stays the same through a round: who takes part in what, and with which tools. */
 
-import { concat, le32, type Bytes } from "../bytes.js";
+import { type Bytes, concat, le32 } from "../bytes.js";
 import type { Charter } from "../charter/charter.js";
 import type { RoundConfig } from "../config.js";
 import type { Agreement } from "../crypto/agreements.js";

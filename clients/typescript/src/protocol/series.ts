@@ -1,6 +1,6 @@
 /** A client of a series: the steps of its rounds ride along with each other (docs/protocol.md, section 14). */
 
-import { equal, readLe32, toHex, type Bytes } from "../bytes.js";
+import { type Bytes, equal, readLe32, toHex } from "../bytes.js";
 import { checkConfig, contextOf, numbered, type RoundConfig } from "../config.js";
 import type { Engine } from "../crypto/engine.js";
 import { systemEngine } from "../crypto/engines.js";
@@ -182,7 +182,10 @@ export class SeriesClient {
     honest(!places.includes(-1), "a message is no request of a step");
     honest(new Set(items.map(({ number }) => number)).size === items.length, "two messages are of one round");
     const [first, ...rest] = items.map(({ number }, at) => (number - config.number) * strideOf(config) + places[at]!);
-    honest(rest.every((exchange) => exchange === first), "messages of two exchanges are in one envelope");
+    honest(
+      rest.every((exchange) => exchange === first),
+      "messages of two exchanges are in one envelope",
+    );
     honest(first! >= this.#latest, "the envelope is of an exchange that is past");
     return first!;
   }

@@ -12,7 +12,7 @@ export function setBytes(clients: number): number {
 export function packSet(members: Iterable<number>, clients: number): Bytes {
   const data = new Uint8Array(setBytes(clients));
   for (const client of members) {
-    data[Math.floor(client / 8)]! |= 1 << client % 8;
+    data[Math.floor(client / 8)]! |= 1 << (client % 8);
   }
   return data;
 }

@@ -3,11 +3,11 @@
  * released as often as agreed, which is once by default. What has left counts, whatever becomes of its round.
  */
 
-import { concat, equal, type Bytes } from "../bytes.js";
+import { type Bytes, concat, equal } from "../bytes.js";
 import type { RoundConfig } from "../config.js";
 import { OrderError, TaskSpent } from "../errors.js";
-import { has, type About, type Entry, type Memory } from "../memory.js";
-import { callers, honest, roundKey, type Round } from "./round.js";
+import { type About, type Entry, has, type Memory } from "../memory.js";
+import { callers, honest, type Round, roundKey } from "./round.js";
 
 /** What is agreed about one task. */
 export interface Limits {
@@ -80,7 +80,12 @@ export async function closeTask(round: Round, task: Bytes): Promise<void> {
 }
 
 /** Points 3 to 7 of M1; `own` says how many of the vectors are of this round. */
-async function checkVectors({ config, limits, account }: Spender, memory: Memory, task: Bytes, own: 0 | 1): Promise<void> {
+async function checkVectors(
+  { config, limits, account }: Spender,
+  memory: Memory,
+  task: Bytes,
+  own: 0 | 1,
+): Promise<void> {
   const vectors = await doneFor(memory, "vector", task);
   if (vectors.length - own >= limits.attempts) {
     throw new TaskSpent(`${limits.attempts} vectors have left for this task, as many as may`);
@@ -99,7 +104,9 @@ async function checkVectors({ config, limits, account }: Spender, memory: Memory
   }
   const latest = Math.max(-1, ...vectors.map(({ number }) => number));
   if (latest >= config.number + own) {
-    throw new TaskSpent(`a vector has left for this task in round ${latest}: the next has a higher number, not ${config.number}`);
+    throw new TaskSpent(
+      `a vector has left for this task in round ${latest}: the next has a higher number, not ${config.number}`,
+    );
   }
 }
 

@@ -1,6 +1,6 @@
 /** What a step is: a state and a request in, the next state and a reply out. */
 
-import { equal, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, equal, wipe } from "../bytes.js";
 import { decodeMessage, encodeMessage, type Fields, type MessageName } from "./messages.js";
 import { honest, type Round } from "./round.js";
 import type { Secret, State, StateKind, StateOf } from "./states.js";

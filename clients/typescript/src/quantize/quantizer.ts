@@ -4,7 +4,7 @@ import type { Bytes } from "../bytes.js";
 import type { Random } from "../crypto/engine.js";
 import { VectorError } from "../errors.js";
 import { fieldsPerWord, pack, unpack, wordsFor } from "./fields.js";
-import { boundsOf, checkRest, fieldBitsOf, levelsOf, sizeOf, type QuantizerSettings } from "./settings.js";
+import { boundsOf, checkRest, fieldBitsOf, levelsOf, type QuantizerSettings, sizeOf } from "./settings.js";
 
 /** Numbers in C order, the last index fastest. */
 export type Values = Float32Array | Float64Array | readonly number[];

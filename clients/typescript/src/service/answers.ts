@@ -1,6 +1,6 @@
 /** What a hub answers. It may be anything, of any size; everything is bounded and checked here, before it is used. */
 
-import { join, type Bytes } from "../bytes.js";
+import { type Bytes, join } from "../bytes.js";
 import { FaultyServer } from "../errors.js";
 import { shown } from "./errors.js";
 

@@ -3,7 +3,7 @@
 import type { Bytes } from "../bytes.js";
 import { FaultyServer } from "../errors.js";
 import type { Answer } from "./answers.js";
-import { saysLater, type Line } from "./line.js";
+import { type Line, saysLater } from "./line.js";
 import { PartSize } from "./parts.js";
 
 const RANGE = /^bytes ([0-9]{1,15})-([0-9]{1,15})\/([0-9]{1,15})$/;
@@ -28,7 +28,13 @@ export async function download(line: Line, wanted: Wanted, partBytes: number, mo
   let [at, since, tries] = [0, performance.now(), 0];
   for (;;) {
     const headers = { Range: `bytes=${at}-${at + size.bytes - 1}` };
-    const answer = await line.call({ method: "GET", ...wanted, headers, most: at === 0 ? most : size.bytes, once: true });
+    const answer = await line.call({
+      method: "GET",
+      ...wanted,
+      headers,
+      most: at === 0 ? most : size.bytes,
+      once: true,
+    });
     if (saysLater(answer)) {
       size.failed(answer.status === 408);
       await line.rest(answer, tries++, since);

@@ -1,10 +1,10 @@
 /** What a hub announces, held against what the participant brings; nothing is said to a hub before that. */
 
-import { equal, fromHex, type Bytes } from "../bytes.js";
+import { type Bytes, equal, fromHex } from "../bytes.js";
 import type { Charter } from "../charter/charter.js";
 import { decodeConfig, MOST_CONFIG_BYTES, type RoundConfig } from "../config.js";
 import { ConfigError, FaultyServer } from "../errors.js";
-import { fieldsOf, fromBase64, inWords, numberOf, textOf, type Fields } from "./answers.js";
+import { type Fields, fieldsOf, fromBase64, inWords, numberOf, textOf } from "./answers.js";
 import { shown } from "./errors.js";
 import type { Line } from "./line.js";
 

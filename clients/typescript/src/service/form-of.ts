@@ -3,9 +3,9 @@
 import type { Charter } from "../charter/charter.js";
 import { ConfigError } from "../errors.js";
 import type { Fields } from "./answers.js";
-import type { Announcement } from "./federation.js";
-import { arraysForm, noisyForm, statisticsForm, WORDS, type Form } from "./forms.js";
 import { shown } from "./errors.js";
+import type { Announcement } from "./federation.js";
+import { arraysForm, type Form, noisyForm, statisticsForm, WORDS } from "./forms.js";
 
 /**
  * Return the form of contributions.

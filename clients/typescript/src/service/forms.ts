@@ -8,10 +8,10 @@ import { NoisyQuantizer } from "../privacy/noisy.js";
 import { checkNoisyRound, type PrivacyTable } from "../privacy/table.js";
 import { Quantizer } from "../quantize/quantizer.js";
 import type { TableRecord } from "../statistics/count.js";
-import type { Schema } from "../statistics/schema.js";
 import { schemaLength } from "../statistics/layout.js";
+import type { Schema } from "../statistics/schema.js";
 import { tableVector } from "../statistics/vector.js";
-import { unpackArrays, type Arrays, type NamedArray } from "./arrays.js";
+import { type Arrays, type NamedArray, unpackArrays } from "./arrays.js";
 import { shown } from "./errors.js";
 import { WORD_ARRAYS, type Words } from "./results.js";
 
@@ -45,11 +45,7 @@ export interface Form {
 }
 
 /** What a site's function may return, by the form. */
-export type Contribution =
-  | Words
-  | ArraysLike
-  | readonly [arrays: ArraysLike, weight: number]
-  | Iterable<TableRecord>;
+export type Contribution = Words | ArraysLike | readonly [arrays: ArraysLike, weight: number] | Iterable<TableRecord>;
 
 /** Arrays by name, as a map or as an object. */
 export type ArraysLike = Arrays | Readonly<Record<string, NamedArray>>;

@@ -5,7 +5,7 @@
 
 import type { Bytes } from "../bytes.js";
 import { ConfigError, FaultyServer } from "../errors.js";
-import { contentOf, countIn, inWords, MOST_JSON, problemOf, type Answer } from "./answers.js";
+import { type Answer, contentOf, countIn, inWords, MOST_JSON, problemOf } from "./answers.js";
 import { HubAway, Stopped } from "./errors.js";
 
 /** Statuses that say "not now"; 0 stands for no answer, or one that is not the hub's. */
@@ -185,7 +185,9 @@ async function received(response: Response, call: Call, alive: () => void): Prom
   }
   const body = ok ? await contentOf(response, call.most ?? MOST_JSON, alive) : await refusalOf(response, alive);
   const answer = { status, headers, body };
-  return isOfHub(call, answer) ? answer : { ...none(`${status} from something that is no hub: is this its address?`), headers };
+  return isOfHub(call, answer)
+    ? answer
+    : { ...none(`${status} from something that is no hub: is this its address?`), headers };
 }
 
 /** Return the content of a refusal; what is too much for one is nobody's. */

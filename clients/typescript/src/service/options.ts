@@ -6,7 +6,7 @@ import { parseIdentityFile } from "../charter/identity-file.js";
 import { parseCharter } from "../charter/text.js";
 import type { Engine } from "../crypto/engine.js";
 import type { Masker } from "../crypto/masks.js";
-import { identityFromSeed, type Identity } from "../crypto/signatures.js";
+import { type Identity, identityFromSeed } from "../crypto/signatures.js";
 import { ConfigError } from "../errors.js";
 import type { Floor } from "../floor.js";
 import type { Account, Memory } from "../memory.js";
@@ -89,7 +89,9 @@ export function checkTogether<Task>(options: ParticipantOptions<Task>): void {
     throw new ConfigError("take part with a charter and an identity, or without them and with a token");
   }
   if (token !== undefined && !isToken(token)) {
-    throw new ConfigError("a token is one word of printable ASCII: of one from a file, take off the line end (text.trim())");
+    throw new ConfigError(
+      "a token is one word of printable ASCII: of one from a file, take off the line end (text.trim())",
+    );
   }
   if (charter !== undefined && memory === undefined) {
     throw new ConfigError("a member needs a memory that outlives it: indexedDbMemory in a browser, fileMemory in Node");

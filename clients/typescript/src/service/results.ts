@@ -2,8 +2,8 @@
 
 import type { Bytes } from "../bytes.js";
 import { FaultyServer } from "../errors.js";
-import { unpackArrays, type Arrays } from "./arrays.js";
-import { fieldsOf, fromBase64, inWords, numberOf, problemOf, textOf, type Fields } from "./answers.js";
+import { type Fields, fieldsOf, fromBase64, inWords, numberOf, problemOf, textOf } from "./answers.js";
+import { type Arrays, unpackArrays } from "./arrays.js";
 import { download } from "./download.js";
 import type { Line } from "./line.js";
 

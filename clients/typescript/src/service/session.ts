@@ -5,7 +5,7 @@ import { toBase64 } from "../charter/base64.js";
 import type { Identity } from "../crypto/signatures.js";
 import { ConfigError, FaultyServer } from "../errors.js";
 import { labelled } from "../labels.js";
-import { fieldsOf, fromBase64, inWords, problemOf, textOf, type Answer } from "./answers.js";
+import { type Answer, fieldsOf, fromBase64, inWords, problemOf, textOf } from "./answers.js";
 import type { Line } from "./line.js";
 
 const SHORTEST_CHALLENGE = 16;

@@ -1,18 +1,18 @@
 /** Taking part in one series: an exchange is asked for, answered, and the answer sent until it counts. */
 
-import { equal, fromHex, type Bytes } from "../bytes.js";
-import { contextOf, vectorBytes, type RoundConfig } from "../config.js";
+import { type Bytes, equal, fromHex } from "../bytes.js";
+import { contextOf, type RoundConfig, vectorBytes } from "../config.js";
 import { CcesaError, ConfigError, FaultyServer } from "../errors.js";
 import { roundsOf } from "../memory.js";
 import { ActiveClient, Client, type RoundClient } from "../protocol/client.js";
 import { unpackEnvelope } from "../protocol/envelope.js";
-import { frontOf, MESSAGES, messageLimit, readMessage, type MessageName } from "../protocol/messages.js";
-import { roundKey } from "../protocol/round.js";
 import { NoData } from "../protocol/masking.js";
+import { frontOf, MESSAGES, type MessageName, messageLimit, readMessage } from "../protocol/messages.js";
+import { roundKey } from "../protocol/round.js";
 import { SeriesClient } from "../protocol/series.js";
 import { checkTable, countTable } from "../protocol/spending.js";
 import { countIn, inWords } from "./answers.js";
-import { ContributionFailed, shown, Stopped } from "./errors.js";
+import { ContributionFailed, Stopped, shown } from "./errors.js";
 import type { Announcement } from "./federation.js";
 import type { Form, Reading } from "./forms.js";
 import type { Site } from "./site.js";

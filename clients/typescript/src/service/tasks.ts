@@ -1,6 +1,6 @@
 /** Tasks: the bytes that vectors are about, fetched by their digest, which the participant computes itself. */
 
-import { toHex, type Bytes } from "../bytes.js";
+import { type Bytes, toHex } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
 import { FaultyServer } from "../errors.js";
 import { hashed } from "../labels.js";

@@ -2,8 +2,8 @@
 
 import type { Bytes } from "../bytes.js";
 import { FaultyServer, OrderError } from "../errors.js";
-import { countIn, inWords, problemOf, type Answer } from "./answers.js";
-import { saysLater, type Call, type Line } from "./line.js";
+import { type Answer, countIn, inWords, problemOf } from "./answers.js";
+import { type Call, type Line, saysLater } from "./line.js";
 import { PartSize } from "./parts.js";
 
 const TYPE = { "Content-Type": "application/octet-stream" };

@@ -1,9 +1,9 @@
 /** Counting a table by a schema (16.2). Nothing of a record is in a text of an error. */
 
 import { VectorError } from "../errors.js";
-import { decimalOf, inSteps, parseDecimal, type Decimal } from "./decimal.js";
-import { dimensionOf, groupCount, groupsBy, quantitiesOf, rangeOf, type Quantity } from "./layout.js";
-import { labelsOf, MISSING, OTHER, stepsOf, type CategoryColumn, type NumberColumn, type Schema } from "./schema.js";
+import { type Decimal, decimalOf, inSteps, parseDecimal } from "./decimal.js";
+import { dimensionOf, groupCount, groupsBy, type Quantity, quantitiesOf, rangeOf } from "./layout.js";
+import { type CategoryColumn, labelsOf, MISSING, type NumberColumn, OTHER, type Schema, stepsOf } from "./schema.js";
 
 /** What a field of a table may be; null, NaN and empty text are missing values. */
 export type Cell = string | number | null;
@@ -80,11 +80,7 @@ const AMOUNTS: Readonly<Record<string, (value: Counted, edges: readonly bigint[]
   bins: ({ u }, edges) => [edges.filter((edge) => edge <= u).length, 1n],
 };
 
-function ofNumber(
-  column: NumberColumn,
-  own: readonly Placed[],
-  missing: ReadonlySet<string>,
-): Adder {
+function ofNumber(column: NumberColumn, own: readonly Placed[], missing: ReadonlySet<string>): Adder {
   const read = valueOf(column, missing);
   const low = stepsOf(column.lower, column.places, column.name);
   const edges = column.edges.map((edge) => stepsOf(edge, column.places, column.name) - low);

@@ -1,6 +1,6 @@
 /** The numbers that a table becomes, and their order (16.2). */
 
-import { labelsOf, stepsOf, type CategoryColumn, type NumberColumn, type Schema } from "./schema.js";
+import { type CategoryColumn, labelsOf, type NumberColumn, type Schema, stepsOf } from "./schema.js";
 
 /** Bits of a digit: sums of 2^20 of them stay within a word. */
 export const DIGIT_BITS = 43;
@@ -46,12 +46,14 @@ export function quantitiesOf({ numbers, categories, groupBy, privacyUnit }: Sche
     ...numbers.flatMap((column) => [...ofNumber(column, privacyUnit === "none")]),
     ...categories
       .filter(({ name }) => !groupBy.includes(name))
-      .map((category): Quantity => ({
-        column: category.name,
-        kind: "values",
-        size: labelsOf(category).length,
-        largest: 1n,
-      })),
+      .map(
+        (category): Quantity => ({
+          column: category.name,
+          kind: "values",
+          size: labelsOf(category).length,
+          largest: 1n,
+        }),
+      ),
   ];
 }
 

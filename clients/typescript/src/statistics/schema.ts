@@ -175,7 +175,10 @@ function checkSchema(schema: Schema): void {
 }
 
 function checkColumns({ numbers, categories, groupBy, missing }: Schema): void {
-  differing([...numbers, ...categories].map(({ name }) => name), "[statistics]: the names of columns");
+  differing(
+    [...numbers, ...categories].map(({ name }) => name),
+    "[statistics]: the names of columns",
+  );
   if (categories.some(({ values }) => values.some((value) => missing.includes(value)))) {
     throw new ConfigError("[statistics]: a value of a category stands for a missing one, too");
   }

@@ -2,7 +2,7 @@
 
 import { VectorError } from "../errors.js";
 import type { PrivacyTable } from "../privacy/table.js";
-import { DIGIT_BITS, digitsOf, groupCount, quantitiesOf, rangeOf, schemaLength, type Quantity } from "./layout.js";
+import { DIGIT_BITS, digitsOf, groupCount, type Quantity, quantitiesOf, rangeOf, schemaLength } from "./layout.js";
 import type { NumberColumn, Schema } from "./schema.js";
 import { checkStatistics, stepsPerLargest } from "./vector.js";
 

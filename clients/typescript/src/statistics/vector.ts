@@ -9,7 +9,7 @@ import type { PrivacyTable } from "../privacy/table.js";
 import { thresholdsFor } from "../privacy/thresholds.js";
 import { centred, countRecords, type TableRecord } from "./count.js";
 import { floorDivide } from "./decimal.js";
-import { DIGIT_BITS, digitsOf, dimensionOf, groupCount, quantitiesOf, type Quantity } from "./layout.js";
+import { DIGIT_BITS, digitsOf, dimensionOf, groupCount, type Quantity, quantitiesOf } from "./layout.js";
 import type { Schema } from "./schema.js";
 
 const DIGIT = BigInt(DIGIT_BITS);

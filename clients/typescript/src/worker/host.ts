@@ -1,12 +1,12 @@
 /** The page's side: workers that are started when they are first needed, kept, and given one job at a time. */
 
-import { concat, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, concat, wipe } from "../bytes.js";
 import { inRange } from "../crypto/checked.js";
 import { discard } from "../crypto/keystreams.js";
 import { addMasks, checkMasks, type Mask, type Masker } from "../crypto/masks.js";
 import { CcesaError, OrderError, Unsupported } from "../errors.js";
 import { builtin, cores } from "../platform.js";
-import { doJob, type Answer, type Asked, type JobName, type JobOptions, type MaskPart, type Order } from "./jobs.js";
+import { type Answer, type Asked, doJob, type JobName, type JobOptions, type MaskPart, type Order } from "./jobs.js";
 import { Thread } from "./threads.js";
 
 /**

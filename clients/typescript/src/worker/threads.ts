@@ -1,7 +1,7 @@
 /** One worker, in a browser or in Node. Nothing is sent to it before it is there: what is sent cannot be had back. */
 
-import { CcesaError } from "../errors.js";
 import * as errors from "../errors.js";
+import { CcesaError } from "../errors.js";
 import { builtin } from "../platform.js";
 import { buffersOf, type JobOptions, type Order, type Report } from "./jobs.js";
 

@@ -54,7 +54,9 @@ export function join(xs: readonly number[], shares: readonly Uint16Array[]): Uin
   const factors = xs.map((x, k) =>
     xs.reduce((product, other, l) => (l === k ? product : times(times(product, other), inverse(other - x))), 1),
   );
-  return shares[0]!.map((_, element) => shares.reduce((sum, share, k) => (sum + times(share[element]!, factors[k]!)) % FIELD, 0));
+  return shares[0]!.map((_, element) =>
+    shares.reduce((sum, share, k) => (sum + times(share[element]!, factors[k]!)) % FIELD, 0),
+  );
 }
 
 /** Return the secret and the places of the shares that were wrong. Throws TooManyWrong. */

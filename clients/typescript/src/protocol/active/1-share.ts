@@ -7,7 +7,7 @@ import { deal } from "../dealing.js";
 import type { Fields } from "../messages.js";
 import { checkNeighbours } from "../neighbours.js";
 import { bundleText, checkRoster, graphSeed } from "../roster.js";
-import { honest, sized, type Round } from "../round.js";
+import { honest, type Round, sized } from "../round.js";
 import { unpackSet } from "../sets.js";
 import { answered, step } from "../step.js";
 import { checkSignatures, cut, memberOf } from "./member.js";

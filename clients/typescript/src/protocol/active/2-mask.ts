@@ -5,9 +5,9 @@ import { complaint, presentOf } from "../accusing.js";
 import { maskedVector, rowsOf } from "../masking.js";
 import { openAll } from "../opening.js";
 import { maskingText, receiptText } from "../roster.js";
-import { honest, sized, TASK_BYTES, type Round } from "../round.js";
+import { honest, type Round, sized, TASK_BYTES } from "../round.js";
 import type { Opened, Signed, Usable } from "../states.js";
-import { answered, holding, step, type Answer } from "../step.js";
+import { type Answer, answered, holding, step } from "../step.js";
 import { memberOf, subset } from "./member.js";
 
 export const mask = step("AcceptedAmong", "mask-among-request", async (round, state, { v2, task }) => {
@@ -15,7 +15,10 @@ export const mask = step("AcceptedAmong", "mask-among-request", async (round, st
   const stranger = state.absent.find((client) => members.has(client));
   honest(stranger === undefined, `V2 has client ${stranger}, whose shares were not shown`);
   const shared = [...state.opened.map(({ client }) => client), ...state.accused];
-  const present = presentOf(state, shared.filter((client) => !members.has(client)));
+  const present = presentOf(
+    state,
+    shared.filter((client) => !members.has(client)),
+  );
   return masked(round, state, present, { ...state.roster, v2, task });
 });
 

@@ -17,5 +17,7 @@ export const confirm = step("SignedV2", "confirm-request", async (round, state, 
   const text = await confirmedText(engine, { context, ...signed }, v3);
   // No caller's error: an identity elsewhere may have signed when it fails, and the next request may have another V3.
   const signature = await memberOf(round).identity.sign(text);
-  return answered(round, { kind: "Confirmed", threshold, rows, counted, signed, v3, secrets }, "confirm-reply", { signature });
+  return answered(round, { kind: "Confirmed", threshold, rows, counted, signed, v3, secrets }, "confirm-reply", {
+    signature,
+  });
 });

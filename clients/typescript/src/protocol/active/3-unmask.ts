@@ -4,7 +4,7 @@ import type { Bytes } from "../../bytes.js";
 import type { Fields } from "../messages.js";
 import { released } from "../releasing.js";
 import { confirmedText, maskingText } from "../roster.js";
-import { honest, sized, type Round } from "../round.js";
+import { honest, type Round, sized } from "../round.js";
 import { unpackSet } from "../sets.js";
 import type { Confirmed, Held } from "../states.js";
 import { answered, step } from "../step.js";
@@ -27,7 +27,10 @@ async function checkConfirmed(
 ): Promise<void> {
   const { engine, context } = round;
   sized(confirmed, survivors.length, "confirmed");
-  honest(confirmed.every((flag) => flag <= 1), "expected flags of 0 or 1");
+  honest(
+    confirmed.every((flag) => flag <= 1),
+    "expected flags of 0 or 1",
+  );
   const texts: readonly Bytes[] = [
     await maskingText(engine, { context, ...signed }),
     await confirmedText(engine, { context, ...signed }, v3),

@@ -3,7 +3,7 @@
 import type { Bytes } from "../../bytes.js";
 import { verify } from "../../crypto/signatures.js";
 import { BadSignature } from "../../errors.js";
-import { honest, sized, type Membership, type Round } from "../round.js";
+import { honest, type Membership, type Round, sized } from "../round.js";
 import { unpackSet } from "../sets.js";
 
 const SIGNATURE_BYTES = 64;

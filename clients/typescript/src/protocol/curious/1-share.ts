@@ -4,9 +4,9 @@ import type { Bytes } from "../../bytes.js";
 import { maskRules } from "../../config.js";
 import type { Neighbour } from "../../crypto/agreements.js";
 import { deal } from "../dealing.js";
-import { unpackIds, type Fields } from "../messages.js";
+import { type Fields, unpackIds } from "../messages.js";
 import { checkNeighbours } from "../neighbours.js";
-import { honest, sized, type Round } from "../round.js";
+import { honest, type Round, sized } from "../round.js";
 import { answered, step } from "../step.js";
 
 export const share = step("Advertised", "share-request", async (round, state, fields) => {
@@ -24,7 +24,10 @@ function neighboursOf(round: Round, { neighbours, keys, masked }: Fields<"share-
   honest(!ids.includes(client), "a client is no neighbour of itself");
   sized(keys, agreement.keyBytes * ids.length, "keys");
   sized(masked, ids.length, "masked");
-  honest(masked.every((flag) => flag <= 1), "expected flags of 0 or 1");
+  honest(
+    masked.every((flag) => flag <= 1),
+    "expected flags of 0 or 1",
+  );
   checkFlags(round, masked);
   const keysOf = (at: number): Bytes => keys.slice(agreement.keyBytes * at, agreement.keyBytes * (at + 1));
   return ids.map((other, at) => ({ client: other, keys: keysOf(at), masked: masked[at] === 1 }));

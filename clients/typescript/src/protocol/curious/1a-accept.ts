@@ -1,8 +1,8 @@
 /** Step 1a of the guard `curious`: the shares of neighbours are opened before anything is masked with them. */
 
-import { packIds, unpackIds, type Fields } from "../messages.js";
+import { type Fields, packIds, unpackIds } from "../messages.js";
 import { without } from "../neighbours.js";
-import { openAll, type Opening } from "../opening.js";
+import { type Opening, openAll } from "../opening.js";
 import type { Round } from "../round.js";
 import type { Dealt, Partner } from "../states.js";
 import { answered, step } from "../step.js";

@@ -7,9 +7,9 @@ import { maskedVector, rowsOf } from "../masking.js";
 import { packIds, unpackIds } from "../messages.js";
 import { without } from "../neighbours.js";
 import { openAll } from "../opening.js";
-import { TASK_BYTES, sized, type Round } from "../round.js";
+import { type Round, sized, TASK_BYTES } from "../round.js";
 import type { Opened, Usable } from "../states.js";
-import { answered, holding, step, type Answer } from "../step.js";
+import { type Answer, answered, holding, step } from "../step.js";
 
 export const mask = step("Accepted", "mask-request", async (round, state, { dropped, task }) => {
   const v2 = presentOf(state, unpackIds(dropped, round.config.clients));
