@@ -186,7 +186,10 @@ test("vectors are counted and charged before they are masked, and neither is tak
   ] as const) {
     const log: string[] = [];
     let full = true;
-    const masker: Masker = (...given) => (log.push("mask"), maskHere(...given));
+    const masker: Masker = (...given) => {
+      log.push("mask");
+      return maskHere(...given);
+    };
     const account = {
       ...FRESH,
       charter: await charterOf(player),
@@ -199,7 +202,7 @@ test("vectors are counted and charged before they are masked, and neither is tak
       },
     };
     const tasks = {
-      add: async ({ about, key }: Entry) => (log.push(`${about} ${toHex(key).slice(0, 64)}`), true),
+      add: async ({ about, key }: Entry) => log.push(`${about} ${toHex(key).slice(0, 64)}`) > 0,
       entries: async () => [],
     };
     const client = await played(player, at, { masker, account, tasks, vector: () => vectorOf(player) });
@@ -245,7 +248,10 @@ test("a memory that fails is the caller's, and nothing is masked", async () => {
     return value;
   };
   const tasks = { add: () => failing(true), entries: () => failing([]) };
-  const masker: Masker = (...given) => (assert(!fails), maskHere(...given));
+  const masker: Masker = (...given) => {
+    assert(!fails);
+    return maskHere(...given);
+  };
   const client = await played(HARARY, 2, { tasks, masker });
   await assert.rejects(client.receive(HARARY.requests[2]!), RangeError);
   fails = false;
@@ -256,7 +262,10 @@ test("a vector that was counted leaves once or never, whatever fails", async () 
   for (const [player, at] of MASK.slice(0, 3)) {
     const tasks = new Told();
     let vectors = 0;
-    const vector = (): Bytes => (vectors++, vectorOf(player));
+    const vector = (): Bytes => {
+      vectors++;
+      return vectorOf(player);
+    };
     const masker: Masker = (given) => {
       structuredClone(given, { transfer: [given.buffer] }); // as to another thread
       return Promise.reject(new RangeError("out of memory"));

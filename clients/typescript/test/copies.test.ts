@@ -93,7 +93,10 @@ test("the twin: without a memory in common both send, and the difference is the 
       [memoryInMemory(), memoryInMemory()],
     ]) {
       const found = difference(from, await asked(from, at, memories));
-      assert.ok(found !== null && found.every((word) => word === 993), String(found));
+      assert.ok(
+        found?.every((word) => word === 993),
+        String(found),
+      );
     }
   }
 });

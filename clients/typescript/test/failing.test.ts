@@ -195,9 +195,10 @@ test("a vector leaves after the same time, whenever it is ready", async () => {
   const { signal } = new AbortController();
   for (const seconds of [0, 0.02]) {
     const began = performance.now();
-    const made = async (): Promise<Bytes> => (
-      await new Promise((wait) => setTimeout(wait, 1000 * seconds)), new Uint8Array(1)
-    );
+    const made = async (): Promise<Bytes> => {
+      await new Promise((wait) => setTimeout(wait, 1000 * seconds));
+      return new Uint8Array(1);
+    };
     assert.equal((await new InTime(0.1).run(made, signal)).length, 1);
     assert.ok(performance.now() - began >= 95);
   }

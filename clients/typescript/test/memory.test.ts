@@ -51,7 +51,10 @@ async function remembersOnce(first: Memory, second: Memory): Promise<void> {
   }
   const found = async (task: Bytes): Promise<number[]> =>
     (await second.entries("vector", task))
-      .map(({ key, number }) => (assert.deepEqual(key, concat(task, ROUND)), number))
+      .map(({ key, number }) => {
+        assert.deepEqual(key, concat(task, ROUND));
+        return number;
+      })
       .sort();
   assert.deepEqual(await found(TASK), [0, 4294967295]);
   assert.deepEqual(await found(OTHER), [0]);

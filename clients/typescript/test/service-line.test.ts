@@ -619,7 +619,12 @@ async function behind(
     let [came, spoilt] = [0, false];
     for (const one of [socket, onward]) {
       sockets.add(one);
-      one.on("error", () => undefined).on("close", () => (socket.destroy(), onward.destroy()));
+      one
+        .on("error", () => undefined)
+        .on("close", () => {
+          socket.destroy();
+          onward.destroy();
+        });
     }
     onward.on("data", (data) => void (spoilt || socket.write(data)));
     socket.on("data", (data) => {
@@ -630,15 +635,26 @@ async function behind(
     });
   });
   await new Promise<void>((resolve) => box.listen(0, "127.0.0.1", resolve));
-  const stop = (): void => (sockets.forEach((socket) => socket.destroy()), void box.close());
+  const stop = (): void => {
+    sockets.forEach((socket) => socket.destroy());
+    box.close();
+  };
   return { url: `http://127.0.0.1:${(box.address() as AddressInfo).port}`, came: () => all, stop };
 }
 
-const cutting = (most: number) => (_: number, came: number, socket: Socket) => came > most && (socket.destroy(), true);
-const refusing = (status: string) => (connection: number, came: number, socket: Socket) =>
-  connection < 6 &&
-  came > 0 &&
-  (socket.end(`HTTP/1.1 ${status}\r\nContent-Length: 0\r\nLocation: /\r\nConnection: close\r\n\r\n`), true);
+const cutting = (most: number) => (_: number, came: number, socket: Socket) => {
+  if (came > most) {
+    socket.destroy();
+  }
+  return came > most;
+};
+const refusing = (status: string) => (connection: number, came: number, socket: Socket) => {
+  const refuses = connection < 6 && came > 0;
+  if (refuses) {
+    socket.end(`HTTP/1.1 ${status}\r\nContent-Length: 0\r\nLocation: /\r\nConnection: close\r\n\r\n`);
+  }
+  return refuses;
+};
 const BOXES = {
   "cuts each connection after 400 kB": cutting(400_000),
   "cuts each connection after 1 MB": cutting(1_000_000),

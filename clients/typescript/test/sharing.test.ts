@@ -124,7 +124,8 @@ test("words outside of the field are drawn again, and no more than are missing",
         const kept = drawElements((bytes) => {
           const missing = 20 - given.slice(0, at).filter((word) => word < FIELD).length;
           assert.equal(bytes, 2 * missing);
-          return concat(...given.slice(at, (at += missing)).map((word) => Uint8Array.of(word, word >> 8)));
+          at += missing;
+          return concat(...given.slice(at - missing, at).map((word) => Uint8Array.of(word, word >> 8)));
         }, 20);
         assert.deepEqual([...kept], inField.slice(0, 20));
       },

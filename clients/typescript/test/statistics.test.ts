@@ -8,8 +8,14 @@ import { ConfigError, VectorError } from "../src/errors.js";
 import type { PrivacyTable } from "../src/privacy/table.js";
 import { type Cell, countRecords } from "../src/statistics/count.js";
 import { decimalOf, floorDivide, inSteps, parseDecimal } from "../src/statistics/decimal.js";
-import { dimensionOf, groupLabels, quantitiesOf, schemaLength } from "../src/statistics/layout.js";
-import { readSchema, type Schema } from "../src/statistics/schema.js";
+import {
+  dimensionOf,
+  groupLabels,
+  quantitiesOf,
+  readSchema,
+  type Schema,
+  schemaLength,
+} from "../src/statistics/schema.js";
 import { readSums } from "../src/statistics/sums.js";
 import { centresOf, tableVector } from "../src/statistics/vector.js";
 
@@ -108,7 +114,10 @@ test("a table is counted as by hand", () => {
       const schema = schemaOf(SCHEMA);
       const numbers = countRecords(schema, rows);
       let at = 0;
-      const take = (size: number): bigint[] => numbers.slice(at, (at += size));
+      const take = (size: number): bigint[] => {
+        at += size;
+        return numbers.slice(at - size, at);
+      };
       const groups = [0, 1, 2, 3].map((group) => groupLabels(schema, group)[0]!);
       const labelOf = (text: string, values: string[]): string =>
         text.trim() === "" ? "missing" : values.includes(text.trim()) ? text.trim() : "other";

@@ -111,4 +111,4 @@ at("topics").addEventListener("change", (/** @type {any} */ event) => {
   topic = event.target.value;
   at("arrived").replaceChildren();
 });
-follow();
+void follow();

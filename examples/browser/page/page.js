@@ -64,9 +64,9 @@ function renderNumber() {
 
 function renderTopic() {
   for (const topic of ["number", "drawing"]) {
-    document
-      .querySelectorAll(`.of-${topic}`)
-      .forEach((one) => /** @type {any} */ ((one).hidden = topic !== lobby.topic));
+    document.querySelectorAll(`.of-${topic}`).forEach((part) => {
+      part.toggleAttribute("hidden", topic !== lobby.topic);
+    });
   }
   /** @type {any} */ (document.querySelector(`input[value=${lobby.topic}]`)).checked = true;
   renderButton();
@@ -118,7 +118,7 @@ function heard(told) {
   at("guard-curious").hidden = told.guard === "active";
   at("guard-active").hidden = told.guard !== "active";
   if (told.ready && state.vector === null) {
-    lobby.press(false, ""); // this tab was reloaded, and has forgotten what it gave
+    void lobby.press(false, ""); // this tab was reloaded, and has forgotten what it gave
   }
   if (
     play !== null &&
@@ -292,7 +292,7 @@ at("clear").addEventListener("click", () => pad.clear());
 at("scribble").addEventListener("click", () => pad.scribble());
 at("same").addEventListener("click", () => state.agree?.());
 at("topics").addEventListener("change", (/** @type {any} */ event) => {
-  lobby.change(event.target.value);
+  void lobby.change(event.target.value);
   Object.assign(state, { left: [], shown: 0 });
   at("result").hidden = true;
   renderLeft(state.left, lobby.topic);
@@ -301,5 +301,5 @@ at("topics").addEventListener("change", (/** @type {any} */ event) => {
 setInterval(() => state.told !== null && inRound() && render(), 250);
 renderTopic();
 renderNumber();
-renderEngine();
-lobby.follow();
+void renderEngine();
+void lobby.follow();

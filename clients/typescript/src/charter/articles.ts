@@ -88,11 +88,11 @@ const CHARTER: readonly Article[] = [
   ["min_survivors", integer(2, LARGEST), plain],
   ["attempts", integer(1, 1000, 2), plain],
   ["releases", integer(1, 1000, 1), (releases: number) => (releases === 1 ? undefined : releases)],
-  ["certificate", (table, key) => read(CERTIFICATE, table.table(key)), (part: Part) => valueOf(CERTIFICATE, part)],
+  ["certificate", (table, key) => read(CERTIFICATE, table.table(key)), (part: Part) => encodingOf(CERTIFICATE, part)],
   [
     "learning",
     (table, key) => table.optional(key, (value, what) => read(LEARNING, checkTable(value, what))),
-    (part: Part | null) => part && valueOf(LEARNING, part),
+    (part: Part | null) => part && encodingOf(LEARNING, part),
   ],
   [
     "privacy",
@@ -119,7 +119,7 @@ function read(articles: readonly Article[], table: Table): Part {
   return Object.fromEntries(part) as Part;
 }
 
-function valueOf(articles: readonly Article[], part: Part): Value {
+function encodingOf(articles: readonly Article[], part: Part): Value {
   const entries = articles.map(([key, , value]) => [key, value(part[fieldOf(key)]!)] as const);
   return new Map(entries.filter((entry): entry is readonly [string, Value] => entry[1] !== undefined));
 }
@@ -131,7 +131,7 @@ export function readArticles(table: Table): Articles {
 
 /** Return a charter as it is encoded. */
 export function articlesValue(articles: Articles): Value {
-  return valueOf(CHARTER, articles as unknown as Part);
+  return encodingOf(CHARTER, articles as unknown as Part);
 }
 
 function expiry(value: unknown, what: string): number {

@@ -46,7 +46,11 @@ export class Table {
 
   /** Read a key with a check of its own, or return null where it is missing. */
   optional<T>(key: string, check: (value: unknown, what: string) => T): T | null {
-    return this.has(key) ? this.read(key, check) : (this.#asked.add(key), null);
+    if (this.has(key)) {
+      return this.read(key, check);
+    }
+    this.#asked.add(key);
+    return null;
   }
 
   /** Read an integer within limits, which hold for the default, too; a float is none. */

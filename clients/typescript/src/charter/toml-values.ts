@@ -49,11 +49,11 @@ const ESCAPES: Readonly<Record<string, string>> = {
 };
 
 function unescaped(scanner: Scanner, text: string): string {
-  return text.replace(/\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[ \t]*\n[ \t\n]*|[^])/g, (_, escape: string) => {
-    if (escape.includes("\n")) {
+  return text.replace(/\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[ \t]*\n[ \t\n]*|.)/gs, (_, escaped: string) => {
+    if (escaped.includes("\n")) {
       return "";
     }
-    const code = escape.length > 1 ? character(scanner, parseInt(escape.slice(1), 16)) : ESCAPES[escape];
+    const code = escaped.length > 1 ? character(scanner, parseInt(escaped.slice(1), 16)) : ESCAPES[escaped];
     return code ?? scanner.refuse("unknown escape in a string");
   });
 }
@@ -67,7 +67,7 @@ function character(scanner: Scanner, code: number): string {
 
 // Strings of several lines come first, as they begin like empty ones. Line ends are LF here, so that what is left of
 // the controls but tabs is refused everywhere.
-const MULTI_BASIC = /"""\n?((?:"{0,2}(?:[^"\\\x00-\x08\x0b-\x1f\x7f]|\\[^]))*"{0,2})"""/y;
+const MULTI_BASIC = /"""\n?((?:"{0,2}(?:[^"\\\x00-\x08\x0b-\x1f\x7f]|\\.))*"{0,2})"""/sy;
 const MULTI_LITERAL = /'''\n?((?:'{0,2}[^'\x00-\x08\x0b-\x1f\x7f])*'{0,2})'''/y;
 const BASIC = /"([^"\\\x00-\x08\x0a-\x1f\x7f]*(?:\\[^\n][^"\\\x00-\x08\x0a-\x1f\x7f]*)*)"/y;
 const LITERAL = /'([^'\x00-\x08\x0a-\x1f\x7f]*)'/y;

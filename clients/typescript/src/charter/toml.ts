@@ -100,7 +100,8 @@ class Parser {
 
   /** Go through a table, or the last one of an array of them, on the way to what a header names. */
   #pass(table: TomlTable, key: string): TomlTable {
-    const found = (table[key] ??= this.#newTable("implicit"));
+    table[key] ??= this.#newTable("implicit");
+    const found = table[key];
     const inner = this.#growing.has(found as object) ? (found as TomlTable[]).at(-1)! : (found as TomlTable);
     if ((this.#origins.get(inner) ?? "closed") === "closed") {
       this.#scanner.refuse(`${key} cannot be added to`);
@@ -109,7 +110,8 @@ class Parser {
   }
 
   #opened(parent: TomlTable, key: string): TomlTable {
-    const table = (parent[key] ??= this.#newTable("implicit")) as TomlTable;
+    parent[key] ??= this.#newTable("implicit");
+    const table = parent[key] as TomlTable;
     if (this.#origins.get(table) !== "implicit") {
       this.#scanner.refuse(`${key} is there twice`);
     }
@@ -145,7 +147,8 @@ class Parser {
   }
 
   #dotted(table: TomlTable, key: string): TomlTable {
-    const inner = (table[key] ??= this.#newTable("dotted")) as TomlTable;
+    table[key] ??= this.#newTable("dotted");
+    const inner = table[key] as TomlTable;
     if (!["dotted", "implicit"].includes(this.#origins.get(inner) ?? "closed")) {
       this.#scanner.refuse(`${key} cannot be added to`);
     }

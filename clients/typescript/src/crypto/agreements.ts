@@ -295,5 +295,8 @@ function cut(data: Bytes, ...sizes: readonly number[]): Bytes[] {
     "parts",
   );
   let end = 0;
-  return sizes.map((size) => data.subarray(end, (end += size)));
+  return sizes.map((size) => {
+    end += size;
+    return data.subarray(end - size, end);
+  });
 }

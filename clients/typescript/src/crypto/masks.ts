@@ -113,7 +113,9 @@ async function addPiece(piece: Bytes, { sum, bits, masks, streams }: Work, last:
   for (const [at, { sign }] of masks.entries()) {
     const stream = await streams[at]!.next(piece.length);
     sum.add(stream, bits, sign);
-    if (last) wipe(stream);
+    if (last) {
+      wipe(stream);
+    }
     discard(stream);
   }
   piece.set(sum.piece.subarray(0, piece.length));

@@ -65,7 +65,11 @@ export function fileLedger(folder: string): LedgerStore {
       if ((await readLedger(here, folder)).lines.length !== after) {
         return false;
       }
-      return (await here.make(nameOf(after), `${seal}\n${line}`)) && (await here.replace("seal", seal), true);
+      if (!(await here.make(nameOf(after), `${seal}\n${line}`))) {
+        return false;
+      }
+      await here.replace("seal", seal);
+      return true;
     },
   };
 }

@@ -75,7 +75,10 @@ function rowWith(weights: Weights, phase: number, cells: number): [first: number
   const inverse = (1n << (2n * weights.digits)) / total;
   const scale = 2n * weights.digits - 128n - guard;
   let sum = 0n;
-  const all = list.map((weight) => ((sum += weight) * inverse) >> scale);
+  const all = list.map((weight) => {
+    sum += weight;
+    return (sum * inverse) >> scale;
+  });
   // One F(z) is a whole number of 2^-128: in the middle of the grid half of all weight is up to 0, by symmetry.
   const half = 2 * phase === cells ? left.length : -1;
   const edge = (1n << guard) - 1n;
@@ -140,7 +143,8 @@ export class Thresholds {
 
   /** Return the row of a phase, 0 ... 2^gridBits - 1. */
   row(phase: number): Row {
-    return (this.#rows[phase] ??= this.#make(phase));
+    this.#rows[phase] ??= this.#make(phase);
+    return this.#rows[phase];
   }
 
   #make(phase: number): Row {

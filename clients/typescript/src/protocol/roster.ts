@@ -72,9 +72,7 @@ async function levelAbove(engine: Engine, level: Level, width: number, hashes: U
     const parent = Math.floor(place / 2);
     if (sibling >= width) {
       above.push([parent, entry]);
-    } else if (place % 2 === 1 && level.has(sibling)) {
-      continue;
-    } else {
+    } else if (place % 2 === 0 || !level.has(sibling)) {
       const other = level.get(sibling) ?? next(hashes);
       above.push([parent, place < sibling ? rosterNode(engine, entry, other) : rosterNode(engine, other, entry)]);
     }

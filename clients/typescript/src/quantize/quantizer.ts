@@ -45,7 +45,11 @@ export function flatten(arrays: readonly Tensor[], shapes: readonly (readonly nu
 /** Return flat numbers as arrays of the agreed sizes. */
 export function unflatten(numbers: Float64Array, shapes: readonly (readonly number[])[]): readonly Float64Array[] {
   let end = 0;
-  return shapes.map((shape) => numbers.slice(end, (end += sizeOf(shape))));
+  return shapes.map((shape) => {
+    const begin = end;
+    end += sizeOf(shape);
+    return numbers.slice(begin, end);
+  });
 }
 
 /** Lays arrays of floats with a weight into words, and reads the mean off a sum of them. */
@@ -96,7 +100,8 @@ export class Quantizer {
     const numbers = new Float64Array(this.#values + this.digits);
     let at = 0;
     flat.forEach((values, array) => {
-      scale(values, this.#bounds[array]!, (this.levels * units) / UNIT, numbers.subarray(at, (at += values.length)));
+      scale(values, this.#bounds[array]!, (this.levels * units) / UNIT, numbers.subarray(at, at + values.length));
+      at += values.length;
     });
     this.#round(numbers.subarray(0, at), random);
     for (let rest = units; at < numbers.length; at++, rest = Math.floor(rest / (this.levels + 1))) {

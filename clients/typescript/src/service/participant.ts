@@ -24,6 +24,7 @@ import { Taking } from "./taking.js";
 /** The most results that are asked for. */
 const MOST_RESULTS = 100_000;
 
+// biome-ignore lint/correctness/noUnusedVariables: an interface merges only with a class of the same parameters
 export interface Participant<Task> {
   addEventListener<Name extends keyof ParticipantEvents>(
     name: Name,
@@ -58,6 +59,7 @@ export interface Participant<Task> {
  *
  * In a page it stops when the page is hidden for good, and drops its secrets.
  */
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: EventTarget has these methods; this gives them types
 export class Participant<Task = Bytes> extends EventTarget {
   readonly #options: ParticipantOptions<Task>;
   readonly #origin: string;
@@ -89,7 +91,8 @@ export class Participant<Task = Bytes> extends EventTarget {
     if (this.#ending !== null) {
       throw new OrderError("this participant takes part already");
     }
-    const ending = (this.#ending = new AbortController());
+    const ending = new AbortController();
+    this.#ending = ending;
     const stop = (): void => this.stop();
     this.#options.signal?.addEventListener("abort", stop, { once: true });
     const page = "onpagehide" in globalThis ? globalThis : null;

@@ -2,8 +2,21 @@
 
 import { VectorError } from "../errors.js";
 import { type Decimal, decimalOf, inSteps, parseDecimal } from "./decimal.js";
-import { dimensionOf, groupCount, groupsBy, type Quantity, quantitiesOf, rangeOf } from "./layout.js";
-import { type CategoryColumn, labelsOf, MISSING, type NumberColumn, OTHER, type Schema, stepsOf } from "./schema.js";
+import {
+  type CategoryColumn,
+  dimensionOf,
+  groupCount,
+  groupsBy,
+  labelsOf,
+  MISSING,
+  type NumberColumn,
+  OTHER,
+  type Quantity,
+  quantitiesOf,
+  rangeOf,
+  type Schema,
+  stepsOf,
+} from "./schema.js";
 
 /** What a field of a table may be; null, NaN and empty text are missing values. */
 export type Cell = string | number | null;
@@ -54,7 +67,7 @@ function counted(x: Decimal, places: number, low: bigint, high: bigint): Counted
   return { u: inside - low, clipped: below || above };
 }
 
-function valueOf(column: NumberColumn, missing: ReadonlySet<string>): (record: TableRecord) => Counted | null {
+function reader(column: NumberColumn, missing: ReadonlySet<string>): (record: TableRecord) => Counted | null {
   const { places, lower, upper, name } = column;
   const [low, high] = [stepsOf(lower, places, name), stepsOf(upper, places, name)];
   return (record) => {
@@ -81,7 +94,7 @@ const AMOUNTS: Readonly<Record<string, (value: Counted, edges: readonly bigint[]
 };
 
 function ofNumber(column: NumberColumn, own: readonly Placed[], missing: ReadonlySet<string>): Adder {
-  const read = valueOf(column, missing);
+  const read = reader(column, missing);
   const low = stepsOf(column.lower, column.places, column.name);
   const edges = column.edges.map((edge) => stepsOf(edge, column.places, column.name) - low);
   return (record, add) => {
@@ -99,7 +112,10 @@ type Placed = readonly [quantity: Quantity, at: number];
 /** Return the quantities of a column. */
 function placedOf(schema: Schema): (name: string) => readonly Placed[] {
   let end = 0;
-  const placed = quantitiesOf(schema).map((quantity): Placed => [quantity, (end += quantity.size) - quantity.size]);
+  const placed = quantitiesOf(schema).map((quantity): Placed => {
+    end += quantity.size;
+    return [quantity, end - quantity.size];
+  });
   return (name) => placed.filter(([{ column }]) => column === name);
 }
 

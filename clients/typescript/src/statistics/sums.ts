@@ -2,8 +2,8 @@
 
 import { VectorError } from "../errors.js";
 import type { PrivacyTable } from "../privacy/table.js";
-import { DIGIT_BITS, digitsOf, groupCount, type Quantity, quantitiesOf, rangeOf, schemaLength } from "./layout.js";
 import type { NumberColumn, Schema } from "./schema.js";
+import { DIGIT_BITS, digitsOf, groupCount, type Quantity, quantitiesOf, rangeOf, schemaLength } from "./schema.js";
 import { checkStatistics, stepsPerLargest } from "./vector.js";
 
 /** What a sum says of one quantity. */
@@ -40,7 +40,10 @@ export function readSums(
   }
   const view = new DataView(sum.buffer, sum.byteOffset, sum.byteLength);
   let at = 0;
-  const word = (): number => (at += 8) - 8;
+  const word = (): number => {
+    at += 8;
+    return at - 8;
+  };
   return privacy === null
     ? exactSums(schema, members, () => view.getBigUint64(word(), true))
     : noisySums(schema, privacy, () => view.getBigInt64(word(), true));

@@ -76,7 +76,9 @@ export class Workers {
           piece.set(masked);
           this.keep(masked);
         } catch (error) {
-          if (!(error instanceof Unsupported)) throw error;
+          if (!(error instanceof Unsupported)) {
+            throw error;
+          }
           await addMasks(piece, bits, generator, masks, { ...options, ...told, from });
         }
       }),
@@ -101,8 +103,11 @@ export class Workers {
   private keep(part: Bytes): void {
     wipe(part);
     const bytes = this.kept.reduce((sum, { length }) => sum + length, part.length);
-    if (bytes <= KEPT) this.kept.push(part);
-    else discard(part);
+    if (bytes <= KEPT) {
+      this.kept.push(part);
+    } else {
+      discard(part);
+    }
   }
 
   /** End all workers, and with them whatever they do. */
@@ -117,8 +122,11 @@ export class Workers {
       return await work(place);
     } finally {
       const next = this.waiting.shift();
-      if (next) next(place);
-      else this.free.push(place);
+      if (next) {
+        next(place);
+      } else {
+        this.free.push(place);
+      }
     }
   }
 }
@@ -135,7 +143,8 @@ class Place {
     if (this.closed) {
       throw new OrderError("these workers are closed");
     }
-    return (this.thread ??= Thread.start());
+    this.thread ??= Thread.start();
+    return this.thread;
   }
 
   async run<Name extends JobName>(order: Order<Name>, options: JobOptions): Promise<Answer<Name>> {

@@ -34,7 +34,8 @@ function divide(a: Polynomial, b: Polynomial): [Polynomial, Polynomial] {
   const [rest, quotient] = [[...a], new Array<number>(Math.max(0, a.length - b.length + 1)).fill(0)];
   const lead = inverse(b.at(-1)!);
   for (let at = rest.length - b.length; at >= 0; at--) {
-    const factor = (quotient[at] = times(rest[at + b.length - 1]!, lead));
+    const factor = times(rest[at + b.length - 1]!, lead);
+    quotient[at] = factor;
     b.forEach((c, k) => (rest[at + k] = mod(rest[at + k]! - times(factor, c))));
   }
   return [trimmed(quotient), trimmed(rest)];

@@ -20,7 +20,8 @@ function source(hex: string): { random: Random; left(): number } {
     if (at + bytes > data.length) {
       throw new Error(`asked for ${bytes} bytes, but ${data.length - at} are left`);
     }
-    return data.slice(at, (at += bytes));
+    at += bytes;
+    return data.slice(at - bytes, at);
   };
   return { random, left: () => data.length - at };
 }

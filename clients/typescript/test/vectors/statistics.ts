@@ -5,8 +5,14 @@ import { Table } from "../../src/charter/table.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import { checkPrivacy, type PrivacyTable } from "../../src/privacy/table.js";
 import { countRecords } from "../../src/statistics/count.js";
-import { dimensionOf, quantitiesOf, schemaLength } from "../../src/statistics/layout.js";
-import { readSchema, type Schema, schemaEntries } from "../../src/statistics/schema.js";
+import {
+  dimensionOf,
+  quantitiesOf,
+  readSchema,
+  type Schema,
+  schemaEntries,
+  schemaLength,
+} from "../../src/statistics/schema.js";
 import { readSums } from "../../src/statistics/sums.js";
 import { centresOf, checkStatistics, noisyWordsWith, tableVector } from "../../src/statistics/vector.js";
 import { encode } from "../../src/wire.js";
