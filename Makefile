@@ -96,9 +96,9 @@ test-slow: install  ## the long ones
 # Flower asks for newer versions than we do, so what needs it is left out; test-flower-versions tries its own lowest.
 test-lowest:  ## the default tests with the lowest version of everything that pyproject.toml allows
 	$(PYTHON) -m venv --clear build/lowest
-	$(PYTHON) tests/lowest.py demo dp plots join service dev > build/lowest/requirements.txt
+	$(PYTHON) tests/house/lowest.py demo dp plots join service dev > build/lowest/requirements.txt
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check --editable . --requirement build/lowest/requirements.txt
-	build/lowest/bin/python -m pytest -n 2 --dist worksteal -q --ignore tests/flower --ignore tests/test_fuzz.py --ignore tests/test_pages.py --ignore tests/test_reference.py
+	build/lowest/bin/python -m pytest -n 2 --dist worksteal -q --ignore tests/flower --ignore tests/house/test_fuzz.py --ignore tests/house/test_pages.py --ignore tests/house/test_reference.py
 
 test-pythons:  ## the default tests with other Pythons, those that are on this machine; PYTHONS='python3.12 …'
 	@skipped=; for python in $(PYTHONS); do \
@@ -122,7 +122,7 @@ test-flower-versions:  ## the default tests of ccesa.flower with each version of
 	done
 
 test-adversarial: install  ## ten thousand rounds on a hostile network; ADVERSARIAL_ROUNDS=n for more or fewer
-	$(BIN)/python -m pytest -m adversarial -n 2 --dist worksteal -v tests/test_stateful.py
+	$(BIN)/python -m pytest -m adversarial -n 2 --dist worksteal -v tests/protocol/test_stateful.py
 
 fuzz: install  ## every decoder, ten minutes in all; FUZZ_SECONDS=n for more or less
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
@@ -139,7 +139,7 @@ test-native-sanitized: install  ## the compiled kernel under AddressSanitizer an
 	export LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
 	    UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH=build/native/site PYTHONMALLOC=malloc; \
 	CCESA_KERNEL=native $(BIN)/ccesa --version && \
-	    $(BIN)/python -m pytest -q tests/test_kernels.py tests/test_kernel_arguments.py tests/test_native_numbers.py
+	    $(BIN)/python -m pytest -q tests/crypto/test_kernels.py tests/crypto/test_kernel_arguments.py tests/crypto/test_native_numbers.py
 
 fuzz-native:  ## all compiled kernels against a plain reference; FUZZ_SECONDS=n; with libFuzzer where clang is there
 	@mkdir -p build/native/corpus

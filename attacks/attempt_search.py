@@ -4,7 +4,7 @@ In an attempt an honest client is in one part, or in none, and releases shares o
 has, with all colluders, enough members that release: each part has a roster of its own, as small as it can
 be, which is more than a liar can have. Of the sums that are opened every linear combination is looked at:
 the one over the fewest honest clients must have as many as were promised. Honest clients differ in what they
-do only, so it is enough to count how many do what. ``tests/test_attempt_search.py`` runs it.
+do only, so it is enough to count how many do what. ``tests/attacks/test_attempt_search.py`` runs it.
 """
 
 from collections.abc import Sequence

@@ -20,7 +20,7 @@ from attacks.colluders import Colluder
 from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import Stage, curious, inputs, names
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Harary
 from ccesa.plan import plan
 from ccesa.protocol import messages as m

@@ -14,7 +14,7 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.client_cut import Garbler
 from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.stage import Stage, names, opened
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Harary
 from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, chosen
 from ccesa.protocol.client import Client

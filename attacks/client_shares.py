@@ -13,13 +13,13 @@ from ccesa.crypto import shamir
 from ccesa.crypto.field import FIELD
 from ccesa.errors import CorruptShares
 from ccesa.graphs.assignment import Nodes
+from ccesa.graphs.thresholds import Fixed
 from ccesa.protocol import dealing
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.rebuilding import Rebuilding
 from ccesa.protocol.server import Server
 from ccesa.protocol.unmasking import Unmasking
-from ccesa.thresholds import Fixed
 
 LIAR = 4
 #: Nine holders and t = 5: two wrong shares of a secret can be corrected.

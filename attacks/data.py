@@ -7,7 +7,7 @@ import numpy as np
 
 from attacks.base import Attack, Outcome, Tell
 from attacks.stage import Stage, Vectors, names
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.privacy import DifferentialPrivacy, Ledger, NoisyQuantizer, chosen
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import VectorSource

@@ -7,7 +7,7 @@ from attacks.base import Tell
 from attacks.eavesdropper import Eavesdropper
 from attacks.hostile import Change, as_it_is
 from attacks.stage import inputs
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import CcesaError, FaultyClient
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m

@@ -15,10 +15,10 @@ from attacks.client_shares import CrookedDealer
 from attacks.colluders import ActiveColluder
 from attacks.stage import LENGTH, Stage, Vectors, inputs, names, opened
 from ccesa import labels
-from ccesa.charter import Charter
-from ccesa.config import RoundConfig
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.identity import Identity
 from ccesa.errors import CorruptShares, RoundFailed
-from ccesa.identity import Identity
 from ccesa.memory import RELEASE, Memory, ProcessMemory
 from ccesa.plan import charters, plan
 from ccesa.protocol.client import ActiveClient, Client

@@ -19,14 +19,15 @@ from attacks import craft
 from attacks.base import Attack, Outcome, Tell
 from attacks.colluders import ActiveColluder
 from attacks.stage import Stage, inputs, names
-from ccesa.charter import Charter
-from ccesa.config import RoundConfig
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.floor import BARE_FLOOR, Floor
+from ccesa.agreement.identity import Identity
 from ccesa.crypto import merkle
 from ccesa.errors import ConfigError
-from ccesa.floor import BARE_FLOOR, Floor
 from ccesa.graphs import ErdosRenyi, Graph, Harary
 from ccesa.graphs.assignment import AssignmentGraph, draw
-from ccesa.identity import Identity
+from ccesa.graphs.thresholds import Linear, Majority, Threshold
 from ccesa.plan import Plan, charters, plan
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
@@ -38,7 +39,6 @@ from ccesa.protocol.server import ActiveServer
 from ccesa.protocol.server_states import Opened, Round
 from ccesa.protocol.steps import Requests
 from ccesa.simulate.enrolment import chartered, enrol
-from ccesa.thresholds import Linear, Majority, Threshold
 
 Flags = NDArray[np.bool_]
 Heard = dict[int, m.SignedAdvertiseReply]

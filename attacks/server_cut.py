@@ -17,16 +17,16 @@ from attacks.colluders import ActiveColluder
 from attacks.eavesdropper import Eavesdropper
 from attacks.relaxed import Weakened, Weaker, in_step, relaxed, weaken, without
 from attacks.stage import Stage, active, names
-from ccesa.charter import Charter
-from ccesa.config import RoundConfig
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Harary
 from ccesa.graphs.assignment import Flags, draw
 from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.graphs.thresholds import Fixed
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.client_states import Membership, Round
 from ccesa.simulate.enrolment import chartered
-from ccesa.thresholds import Fixed
 
 
 class ThinMasks(RoundConfig, frozen=True, kw_only=True, tag="round"):

@@ -5,9 +5,9 @@ import numpy as np
 from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, changed, curious, ids, names
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.floor import Floor
 from ccesa.crypto import shamir
-from ccesa.floor import Floor
 from ccesa.graphs import Harary
 from ccesa.graphs.neighbourhood import Flags, Neighbourhood
 from ccesa.protocol import messages as m

@@ -7,7 +7,7 @@ the victim's vector and asks the others: these hand over the other secret of the
 from attacks.base import Attack, Outcome, Tell
 from attacks.colluders import Colluder
 from attacks.stage import Stage, inputs, names
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import StaleCheckpoint
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server

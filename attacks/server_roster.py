@@ -16,13 +16,13 @@ from attacks.colluders import ActiveColluder
 from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, active, changed, inputs, names, opened
-from ccesa.charter import Charter
-from ccesa.config import RoundConfig
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.identity import Identity
 from ccesa.crypto import merkle
 from ccesa.errors import ConfigError
 from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.graphs.assignment import neighbourhood
-from ccesa.identity import Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.active import client_1_share, client_2_mask, client_3_unmask

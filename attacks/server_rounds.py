@@ -13,11 +13,11 @@ import msgspec
 from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, weaken
 from attacks.stage import Stage, changed, curious, inputs, opened
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.floor import BARE_FLOOR, Floor
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import ConfigError
-from ccesa.floor import BARE_FLOOR, Floor
 from ccesa.graphs import Complete, Graph, Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client

@@ -6,14 +6,15 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import Stage, changed, curious, ids, names
 from ccesa import words
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.floor import Floor
 from ccesa.crypto import keys, masks, shamir
-from ccesa.crypto.agreements import X25519, Content, Encapsulated
+from ccesa.crypto.key_agreement import X25519, Content, Encapsulated
 from ccesa.errors import ConfigError
-from ccesa.floor import Floor
 from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
 from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.graphs.thresholds import Fixed
 from ccesa.protocol import dealing, drawing, masking
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
@@ -21,7 +22,6 @@ from ccesa.protocol.client_states import Accepted, Round
 from ccesa.protocol.curious import client_2_mask
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Drawn
-from ccesa.thresholds import Fixed
 from ccesa.wire import Draft
 
 VICTIM = 3

@@ -15,8 +15,8 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, changed, inputs, names, opened
 from ccesa import labels
-from ccesa.charter import Charter
-from ccesa.identity import Identity
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.identity import Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.active import client_2_mask, client_3_unmask, server_2_mask

@@ -13,12 +13,12 @@ from attacks.colluders import ActiveColluder, Colluder
 from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.hostile import HostileRound
 from ccesa import words
-from ccesa.charter import Charter
-from ccesa.config import RoundConfig
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.floor import Floor
+from ccesa.agreement.identity import Identity
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed, TaskSpent
-from ccesa.floor import Floor
 from ccesa.guards import guard_named
-from ccesa.identity import Identity
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.server import ActiveServer, Server

@@ -5,7 +5,7 @@ import time
 from statistics import median
 from typing import Any
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import primitives
 from ccesa.plan import plan
 from ccesa.simulate import Report, federate, simulate

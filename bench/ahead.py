@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Complete
 from ccesa.plan import plan
 from ccesa.protocol.client import Client

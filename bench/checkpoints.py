@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ccesa import words
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.plan import plan
 from ccesa.simulate.enrolment import federate, new_client, new_server
 

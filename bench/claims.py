@@ -160,7 +160,7 @@ def _mixed(results: Results) -> str:
 
 
 def _hostile(results: Results) -> str:
-    (rounds,) = _numbers("tests/test_stateful.py", r'"ADVERSARIAL_ROUNDS", "(\d+)"')
+    (rounds,) = _numbers("tests/protocol/test_stateful.py", r'"ADVERSARIAL_ROUNDS", "(\d+)"')
     return f"{rounds:,} rounds"
 
 
@@ -217,7 +217,7 @@ CLAIMS = (
     Claim(
         "Exchanges per round of a series, `curious` and `active`",
         _exchanges,
-        ("python -m pytest tests/test_series.py",),
+        ("python -m pytest tests/protocol/test_series.py",),
     ),
     Claim(
         "Neighbours for 1,000 clients, a tenth dropping out, and what they promise",

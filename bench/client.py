@@ -4,7 +4,7 @@ import time
 from statistics import median
 
 from bench.floor import Floor
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Complete
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ccesa import words
-from ccesa.config import RoundConfig
-from ccesa.crypto.agreements import AGREEMENTS
+from ccesa.agreement.config import RoundConfig
+from ccesa.crypto.key_agreement import AGREEMENTS
 from ccesa.graphs import Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts

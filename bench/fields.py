@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from bench.in_turn import both, processor_ms
-from ccesa.config import RoundConfig
-from ccesa.fields import WORD_BITS, Fields
+from ccesa.agreement.config import RoundConfig
 from ccesa.plan import plan
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import Requests
-from ccesa.quantize import Quantizer
+from ccesa.values.fields import WORD_BITS, Fields
+from ccesa.values.quantize import Quantizer
 from ccesa.words import Vector
 
 CLIENTS, LENGTH, VALUE_BITS = 1000, 1_000_000, 8

@@ -4,9 +4,9 @@ import time
 from statistics import median
 from typing import Any
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import primitives
-from ccesa.crypto.agreements import AGREEMENTS
+from ccesa.crypto.key_agreement import AGREEMENTS
 from ccesa.graphs import Harary
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ccesa import words
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ImpossiblePlan
 from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.plan import plan

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from bench.in_turn import both, fastest, processor_ms
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError
-from ccesa.fields import WORD_BITS
 from ccesa.plan import Plan, plan
 from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer
 from ccesa.simulate import simulate
+from ccesa.values.fields import WORD_BITS
 from ccesa.words import Vector, dtype
 
 MILLION, LARGE, USUAL = 1_000_000, 2**20, 2**16

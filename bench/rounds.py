@@ -8,14 +8,14 @@ from statistics import median
 import numpy as np
 
 from bench.floor import Floor
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Graph
+from ccesa.graphs.thresholds import Threshold
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate.dropout import Independent
 from ccesa.simulate.simulation import random_vectors
-from ccesa.thresholds import Threshold
 
 Milliseconds = dict[str, float]
 

@@ -16,7 +16,7 @@ from bench import crowd
 from bench.progress import say
 from bench.rounds import server_work
 from bench.stand_ins import StandIns
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import masks, primitives, shamir
 from ccesa.plan import plan
 from ccesa.protocol.server import Aggregate, Server

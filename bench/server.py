@@ -17,7 +17,7 @@ import numpy as np
 
 from bench import kernels
 from bench.rounds import server_work
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import masks, primitives
 from ccesa.crypto.kernels import kernel
 from ccesa.graphs import Complete

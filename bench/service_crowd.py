@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError
-from ccesa.identity import Identity
 from ccesa.memory import ProcessMemory
 from ccesa.plan import Plan, plan
 from ccesa.service.participant.calls import Answer, Call, Part, Pause

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import labels, words
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.crypto.agreements import AGREEMENTS
+from ccesa.crypto.key_agreement import AGREEMENTS
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.evolution import flags
 from ccesa.graphs.holders import Holders

@@ -8,7 +8,7 @@ from bench.paper import PAPER
 from bench.progress import say
 from bench.rounds import Measured
 from ccesa.graphs import Complete, ErdosRenyi
-from ccesa.thresholds import Fixed
+from ccesa.graphs.thresholds import Fixed
 
 _INTRODUCTION = """\
 10,000 elements of 16 bits, one thread. Client steps are medians over the clients; the server is its whole

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from bench.progress import say
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Complete
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench import flower
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import shamir
 from ccesa.graphs import Complete, Harary
+from ccesa.graphs.thresholds import Fixed
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import Server
 from ccesa.simulate.simulation import random_vectors
-from ccesa.thresholds import Fixed
 
 #: Clients that are timed in a step.
 TIMED = 15

@@ -10,11 +10,11 @@ import numpy as np
 
 from ccesa.errors import ConfigError
 from ccesa.graphs import Graph
+from ccesa.graphs.assumptions import Assumptions
+from ccesa.graphs.per_step import PerStep
+from ccesa.graphs.tails import Counts
+from ccesa.graphs.thresholds import Threshold
 from ccesa.parts import whole_number
-from ccesa.probability.assumptions import Assumptions
-from ccesa.probability.per_step import PerStep
-from ccesa.probability.tails import Counts
-from ccesa.thresholds import Threshold
 from experiments import samples
 from experiments.samples import Flags, Sample, Shape
 

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ccesa.graphs import ErdosRenyi, Graph
-from ccesa.probability.assumptions import Assumptions
-from ccesa.probability.tails import Binomial, Counts, Logs, at, log_at_least, log_below, window
+from ccesa.graphs.assumptions import Assumptions
+from ccesa.graphs.tails import Binomial, Counts, Logs, at, log_at_least, log_below, window
 
 Rule = Callable[[int], int]
 

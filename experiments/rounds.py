@@ -13,9 +13,10 @@ from statistics import mean
 
 import numpy as np
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import RoundFailed
 from ccesa.graphs import Graph
+from ccesa.graphs.thresholds import Threshold
 from ccesa.protocol.client import Client
 from ccesa.protocol.curious import STEPS
 from ccesa.protocol.round import run_round
@@ -23,7 +24,6 @@ from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, Step
 from ccesa.simulate import Independent
 from ccesa.simulate.dropout import Dropouts
-from ccesa.thresholds import Threshold
 from ccesa.words import Vector
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ccesa.graphs import Complete, ErdosRenyi, Graph
 from ccesa.graphs.components import components
-from ccesa.probability.tails import Counts
+from ccesa.graphs.tails import Counts
 
 Flags = NDArray[np.bool_]
 Shape = tuple[int, int]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ccesa.graphs import Graph
-from ccesa.thresholds import Threshold
+from ccesa.graphs.thresholds import Threshold
 
 
 @dataclass(frozen=True, kw_only=True)

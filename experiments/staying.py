@@ -13,13 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from ccesa.graphs.demand import Demand
+from ccesa.graphs.events import fewer_honest
+from ccesa.graphs.tails import log2_upwards
 from ccesa.guards import CURIOUS
 from ccesa.plan import Assumptions, Plan, plan
 from ccesa.plan.making import certified
 from ccesa.plan.search import cheapest
-from ccesa.probability.demand import Demand
-from ccesa.probability.events import fewer_honest
-from ccesa.probability.tails import log2_upwards
 from experiments import samples
 from experiments.arguments import run
 

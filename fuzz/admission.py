@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from ccesa.agreement.identity import Admission, Member
 from ccesa.errors import ConfigError
-from ccesa.identity import Admission, Member
 from fuzz.files import Holding
 
 

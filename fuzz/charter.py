@@ -1,6 +1,6 @@
 """A charter, from its file: refused, or one whose own text gives it back, with a digest for all it says."""
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.errors import ConfigError
 from fuzz.files import Holding
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, MalformedMessage
 
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from attacks.hostile import HostileRound
-from ccesa.charter import Learning
+from ccesa.agreement.charter import Learning
 from ccesa.flower.both.terms import Terms
 from ccesa.privacy import DifferentialPrivacy, chosen
 from ccesa.protocol import envelope, suspended

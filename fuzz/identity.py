@@ -1,7 +1,7 @@
 """The file of an identity: refused, or a seed that is saved and loaded again."""
 
+from ccesa.agreement.identity import KEY_BYTES, Identity
 from ccesa.errors import ConfigError
-from ccesa.identity import KEY_BYTES, Identity
 from fuzz.files import Holding
 
 

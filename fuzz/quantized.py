@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from ccesa import words
 from ccesa.errors import VectorError
-from ccesa.fields import WORD_BITS
-from ccesa.quantize import Quantizer
+from ccesa.values.fields import WORD_BITS
+from ccesa.values.quantize import Quantizer
 
 ARRAYS: dict[str, NDArray[Any]] = {
     "weights": np.zeros((2, 2), np.float32),

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.guards import GUARDS
 from ccesa.protocol.series import Series
 from ccesa.protocol.series_client import SeriesClient

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from attacks.hostile import HostileRound
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.identity import Identity
 from ccesa.graphs import Harary
 from ccesa.guards import GUARDS, guard_named
-from ccesa.identity import Identity
 from ccesa.protocol.client import Client
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate import enrolment

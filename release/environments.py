@@ -47,7 +47,7 @@ class Environment(NamedTuple):
 
     def _lowest(self) -> list[str]:
         """Exactly the lower bounds of pyproject.toml."""
-        return run(sys.executable, ROOT / "tests" / "lowest.py", *self.extras).split()
+        return run(sys.executable, ROOT / "tests" / "house" / "lowest.py", *self.extras).split()
 
     def smoke(self) -> str:
         """Do some work in it, and return what was done."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from experiments import cost_curve
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
@@ -21,6 +20,7 @@ import ccesa
 from ccesa import words
 from ccesa.plan import calibrate
 from ccesa.protocol import messages
+from experiments import cost_curve
 
 HERE = Path(__file__).parent
 CLIENTS, VANISH, SHOWN, DIGIT, SEED = 40, 3, 6, 3, 1

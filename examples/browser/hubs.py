@@ -17,14 +17,13 @@ import httpx
 import msgspec
 
 import ccesa
-from ccesa.charter import Charter
-from ccesa.charter.charter import Seat
+from ccesa.agreement.charter import Charter, Seat
 from ccesa.graphs import Complete
+from ccesa.graphs.thresholds import Majority
 from ccesa.service.federation import Federation
 from ccesa.service.store import open_store
 from ccesa.service.tokens import hashed, new_token
 from ccesa.simulate.enrolment import NOTHING
-from ccesa.thresholds import Majority
 
 #: The fewest people in a sum. With two, each would know the other's number.
 LEAST = 3

@@ -11,8 +11,8 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from ccesa.agreement.config import RoundConfig
 from ccesa.compiled import VARIABLE
-from ccesa.config import RoundConfig
 from ccesa.crypto.masks import Mask
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.plan import Plan, plan
 from ccesa.simulate.dropout import Dropouts
 from experiments import rounds, sgd

@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 
 from ccesa import labels
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
 from ccesa.graphs.evolution import extended, flags, informative
+from ccesa.graphs.thresholds import Fixed
 from ccesa.plan import paper, plan
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Aggregate
 from ccesa.simulate.dropout import Dropouts
-from ccesa.thresholds import Fixed
 from ccesa.words import Vector
 from experiments import rounds
 from experiments.cifar_reliability.setup import DROPOUT, Effort

@@ -8,7 +8,7 @@ from typing import Any
 
 from ccesa import words
 from ccesa.graphs import Complete, Graph, Harary
-from ccesa.thresholds import Majority
+from ccesa.graphs.thresholds import Majority
 from experiments import bounds, rounds
 
 N, FEW = 5, 2

@@ -14,10 +14,10 @@ from scipy.stats import binomtest
 
 from ccesa import words
 from ccesa.graphs import ErdosRenyi, Graph
+from ccesa.graphs.assumptions import Assumptions
+from ccesa.graphs.thresholds import Fixed, Majority, Threshold
 from ccesa.plan import paper, plan
-from ccesa.probability.assumptions import Assumptions
 from ccesa.protocol.server import Aggregate
-from ccesa.thresholds import Fixed, Majority, Threshold
 from experiments import bounds, drawn, rounds
 from experiments.error_bounds.exact import log_not_private
 from experiments.one_client import Degrees, unreliable

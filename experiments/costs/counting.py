@@ -12,12 +12,12 @@ from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import RoundFailed
 from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.graphs.evolution import extended
+from ccesa.graphs.thresholds import Fixed, Threshold
 from ccesa.plan import paper, plan
 from ccesa.plan.price import Shape, price
 from ccesa.protocol.curious import STEPS
 from ccesa.protocol.server import Aggregate
 from ccesa.simulate.dropout import Dropouts
-from ccesa.thresholds import Fixed, Threshold
 from experiments import bounds, rounds
 from experiments.costs import bell
 

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import ErdosRenyi
+from ccesa.graphs.assumptions import Assumptions
+from ccesa.graphs.thresholds import Fixed
 from ccesa.plan import paper
-from ccesa.probability.assumptions import Assumptions
 from ccesa.simulate import Independent, simulate
-from ccesa.thresholds import Fixed
 from experiments import bounds, chart
 from experiments.arguments import parse, run
 from experiments.error_bounds.exact import log_not_private

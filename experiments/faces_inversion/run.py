@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from ccesa import words
-from ccesa.fields import WORD_BITS
 from ccesa.graphs import Complete, ErdosRenyi, Graph
+from ccesa.graphs.thresholds import Fixed, Threshold
 from ccesa.protocol import messages as m
-from ccesa.quantize import Quantizer
 from ccesa.simulate import usual_plan
-from ccesa.thresholds import Fixed, Threshold
+from ccesa.values.fields import WORD_BITS
+from ccesa.values.quantize import Quantizer
 from experiments import chart, faces, rounds, seeds, softmax
 from experiments.arguments import run
 from experiments.faces import Faces, Images

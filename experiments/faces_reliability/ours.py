@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ccesa.errors import RoundFailed
-from ccesa.fields import WORD_BITS
-from ccesa.quantize import Quantizer
 from ccesa.simulate.dropout import Dropouts
+from ccesa.values.fields import WORD_BITS
+from ccesa.values.quantize import Quantizer
 from ccesa.words import Vector
 from experiments import rounds, softmax
 from experiments.faces_reliability.series import Series, all_series, history

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ccesa.graphs import ErdosRenyi, Graph
+from ccesa.graphs.thresholds import Fixed, Majority, Threshold
 from ccesa.simulate import usual_plan
-from ccesa.thresholds import Fixed, Majority, Threshold
 
 CONNECTIONS = (1.0, 0.7, 0.5, 0.3)
 #: What the planned graph is made for, whatever happens.

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.config import RoundConfig
-from ccesa.fields import WORD_BITS, Fields
+from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Complete, ErdosRenyi
+from ccesa.graphs.thresholds import Fixed
 from ccesa.plan import paper
 from ccesa.protocol import messages as m
-from ccesa.quantize import Quantizer
 from ccesa.simulate import simulate, usual_plan
-from ccesa.thresholds import Fixed
+from ccesa.values.fields import WORD_BITS, Fields
+from ccesa.values.quantize import Quantizer
 from ccesa.words import Vector, from_bytes
 from experiments.schemes import Scheme
 

@@ -1,7 +1,7 @@
 """Hold docs/reproduction.md to the results: every number on it comes from a results.json, or is no result.
 
 ``python -m experiments.page`` says where the page and the results differ; ``--write`` renews its tables and
-numbers in place. tests/test_reproduction_page.py fails for whatever either would say.
+numbers in place. tests/house/test_reproduction_page.py fails for whatever either would say.
 
 Every section of the page has a module here with one name, ``SECTION`` (running_time.py is a model; a new
 module is found by itself). ``found["costs"]`` is experiments/costs/results.json. A section has

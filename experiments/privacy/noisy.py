@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ccesa.config import RoundConfig
-from ccesa.fields import WORD_BITS
+from ccesa.agreement.config import RoundConfig
 from ccesa.plan import Plan
 from ccesa.protocol.server import Aggregate
 from ccesa.simulate.dropout import Dropouts
+from ccesa.values.fields import WORD_BITS
 from ccesa.words import Vector, dtype
 from experiments import rounds
 

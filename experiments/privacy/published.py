@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.config import RoundConfig
-from ccesa.fields import WORD_BITS
+from ccesa.agreement.config import RoundConfig
 from ccesa.plan import Plan
 from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, chosen
-from ccesa.quantize import Quantizer
 from ccesa.simulate import usual_plan
+from ccesa.values.fields import WORD_BITS
+from ccesa.values.quantize import Quantizer
 from ccesa.words import Vector
 from experiments.privacy import noisy
 

@@ -16,13 +16,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bench.paper import PAPER
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import RoundFailed
 from ccesa.graphs import Complete, ErdosRenyi, Graph
+from ccesa.graphs.thresholds import Fixed, Threshold
 from ccesa.plan import plan
 from ccesa.protocol.server import Aggregate
 from ccesa.simulate import Independent, Report, simulate
-from ccesa.thresholds import Fixed, Threshold
 from experiments.arguments import parse, run
 from experiments.record import Key, save
 

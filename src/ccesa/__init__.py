@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ccesa import plan
-    from ccesa.charter import Charter
-    from ccesa.config import RoundConfig
+    from ccesa.agreement.charter import Charter
+    from ccesa.agreement.config import RoundConfig
+    from ccesa.agreement.floor import Floor
+    from ccesa.agreement.identity import Admission, Identity, Member
     from ccesa.errors import (
         AttemptsSpent,
         BudgetSpent,
@@ -36,9 +38,8 @@ if TYPE_CHECKING:
         VectorError,
     )
     from ccesa.evidence import Evidence
-    from ccesa.floor import Floor
     from ccesa.graphs import Complete, ErdosRenyi, Harary
-    from ccesa.identity import Admission, Identity, Member
+    from ccesa.graphs.thresholds import Fixed, Linear, Majority
     from ccesa.memory import FolderMemory, ProcessMemory
     from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer
     from ccesa.privacy.ledger import Ledger
@@ -47,9 +48,8 @@ if TYPE_CHECKING:
     from ccesa.protocol.series import Ended, Series
     from ccesa.protocol.series_client import SeriesClient
     from ccesa.protocol.server import ActiveServer, Aggregate, Server
-    from ccesa.quantize import Quantizer
     from ccesa.simulate import aggregate
-    from ccesa.thresholds import Fixed, Linear, Majority
+    from ccesa.values.quantize import Quantizer
 
     __version__: str
 
@@ -115,8 +115,8 @@ __all__ = [
 #: Where the public names are, which are loaded when they are asked for. So a command begins at once, and
 #: whoever stops it sees no traceback of an import; and nobody but the planner needs scipy.
 _WHERE = {
-    "ccesa.charter": "Charter",
-    "ccesa.config": "RoundConfig",
+    "ccesa.agreement.charter": "Charter",
+    "ccesa.agreement.config": "RoundConfig",
     "ccesa.errors": (
         "AttemptsSpent BudgetSpent CcesaError ConfigError ConflictingMessage CorruptSeeds CorruptShares "
         "DamagedLedger Disconnected FaultyClient FaultyNeighbour FaultyServer ImpossiblePlan LateMessage "
@@ -124,9 +124,9 @@ _WHERE = {
         "TooFewClients Unreliable UsageError VectorError "
     ),
     "ccesa.evidence": "Evidence",
-    "ccesa.floor": "Floor",
+    "ccesa.agreement.floor": "Floor",
     "ccesa.graphs": "Complete ErdosRenyi Harary",
-    "ccesa.identity": "Admission Identity Member",
+    "ccesa.agreement.identity": "Admission Identity Member",
     "ccesa.memory": "FolderMemory ProcessMemory",
     "ccesa.privacy": "DifferentialPrivacy NoisyQuantizer",
     "ccesa.privacy.ledger": "Ledger",
@@ -135,9 +135,9 @@ _WHERE = {
     "ccesa.protocol.series": "Ended Series",
     "ccesa.protocol.series_client": "SeriesClient",
     "ccesa.protocol.server": "ActiveServer Aggregate Server",
-    "ccesa.quantize": "Quantizer",
+    "ccesa.values.quantize": "Quantizer",
     "ccesa.simulate": "aggregate",
-    "ccesa.thresholds": "Fixed Linear Majority",
+    "ccesa.graphs.thresholds": "Fixed Linear Majority",
 }
 _PLACES = {name: module for module, names in _WHERE.items() for name in names.split()}
 

@@ -1,6 +1,7 @@
 """Configurations and charters have typed parts, whose fields are checked."""
 
 import operator
+import re
 from typing import Final
 
 import msgspec
@@ -8,6 +9,31 @@ import msgspec
 from ccesa.errors import ConfigError, quoted
 
 MAX_CLIENTS: Final = 2**32 - 1
+
+#: First and last code points that no line holds; docs/protocol.md, 13.1, says what they are. They are written
+#: out because the tables of Unicode, and so ``str.isprintable``, differ between versions of Python.
+UNPRINTABLE = (
+    (0x0000, 0x001F),
+    (0x007F, 0x00A0),
+    (0x00AD, 0x00AD),
+    (0x061C, 0x061C),
+    (0x1680, 0x1680),
+    (0x180E, 0x180E),
+    (0x2000, 0x200F),
+    (0x2028, 0x202F),
+    (0x205F, 0x206F),
+    (0x3000, 0x3000),
+    (0xD800, 0xF8FF),
+    (0xFDD0, 0xFDEF),
+    (0xFEFF, 0xFEFF),
+    (0xFFF0, 0xFFFF),
+    (0x1BCA0, 0x1BCA3),
+    (0x1D173, 0x1D17A),
+    (0xE0000, 0x10FFFF),
+)
+UNPRINTABLE_PATTERN = re.compile(
+    "[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in UNPRINTABLE) + "]"
+)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,3 +77,8 @@ def settle_probability(part: Part, name: str) -> None:
     if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p <= 1:
         raise ConfigError(f"{name} must lie in (0, 1], not {quoted(p)}")
     msgspec.structs.force_setattr(part, name, float(p))
+
+
+def is_printable(text: str) -> bool:
+    """Tell whether no character of the text is a control, invisible, or a space other than U+0020."""
+    return UNPRINTABLE_PATTERN.search(text) is None

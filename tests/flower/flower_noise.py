@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 
-from ccesa.charter import Charter, Learning
+from ccesa.agreement.charter import Charter, Learning
 from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
 from ccesa.privacy.ledger import Ledger
 from ccesa.simulate.enrolment import NOTHING

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from ccesa.charter import Charter, Learning
+from ccesa.agreement.charter import Charter, Learning
+from ccesa.agreement.identity import Identity
 from ccesa.flower import SecureGrid
-from ccesa.identity import Identity
 from ccesa.simulate.enrolment import chartered
 from flower_grid import as_record, mean, model_in, new_model, number, trained
 

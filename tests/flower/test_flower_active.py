@@ -8,12 +8,12 @@ import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import strategy as flower
 
-from ccesa.charter import Charter, Learning
+from ccesa.agreement.charter import Charter, Learning
+from ccesa.agreement.identity import Identity
 from ccesa.errors import AttemptsSpent, ConfigError
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both import envelope
 from ccesa.flower.both.terms import Terms
-from ccesa.identity import Identity
 from ccesa.simulate.enrolment import NOTHING
 from flower_grid import (
     ERROR,
@@ -180,7 +180,7 @@ def test_a_charter_that_expires_within_a_training_ends_it(tmp_path, monkeypatch)
     secure = SecureGrid(grid, charter=charter)
     assert list(secure.send_and_receive(messages(grid, new_model())))
     late = time.time() + 2000
-    monkeypatch.setattr("ccesa.charter.charter.time.time", lambda: late)
+    monkeypatch.setattr("ccesa.agreement.charter.time.time", lambda: late)
     passed = len(grid.passed)
     with pytest.raises(ConfigError, match="expired"):
         secure.send_and_receive(messages(grid, new_model()))

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import AttemptsSpent
 from ccesa.flower import SecureGrid
 from ccesa.flower.both.terms import Terms
 from ccesa.flower.server.attempts import Attempts
-from ccesa.layout import ASIDE, stepped_aside
+from ccesa.values.layout import ASIDE, stepped_aside
 from flower_grid import (
     ERROR,
     SILENT,

@@ -16,7 +16,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 import ccesa
-from ccesa.charter import Learning
+from ccesa.agreement.charter import Learning
 from flower_rounds import enrol
 
 pytestmark = pytest.mark.flower

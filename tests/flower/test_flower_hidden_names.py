@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccesa.errors import VectorError
-from ccesa.fields import Fields, Row
 from ccesa.flower.both.hidden_names import HiddenNames
+from ccesa.values.fields import Fields, Row
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=6), max_size=4)
 ROOM = 120

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from ccesa import words
 from ccesa.errors import ConfigError, MalformedMessage, VectorError
-from ccesa.fields import WORD_BITS, Fields
 from ccesa.flower.both import metrics as metric_slots
 from ccesa.flower.both.packing import Packing, Reply
 from ccesa.flower.both.terms import COUNTER_CLIP, Terms
+from ccesa.values.fields import WORD_BITS, Fields
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 

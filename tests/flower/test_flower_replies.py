@@ -8,9 +8,9 @@ import pytest
 from flwr.app import Context, Error, Message
 from flwr.serverapp import strategy as flower
 
-from ccesa.fields import Fields
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both.terms import Terms
+from ccesa.values.fields import Fields
 from flower_grid import (
     MemoryGrid,
     all_say,

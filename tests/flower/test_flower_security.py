@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
-from ccesa.charter import Learning
+from ccesa.agreement.charter import Learning
 from ccesa.errors import AttemptsSpent
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both import envelope

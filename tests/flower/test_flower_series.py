@@ -16,8 +16,8 @@ from flwr.proto.message_pb2 import Message as MessageProto
 from flwr.serverapp import strategy as flower
 from flwr.supercore.task_identity import TaskIdentity
 
-from ccesa.config import RoundConfig
-from ccesa.crypto.agreements import AGREEMENTS
+from ccesa.agreement.config import RoundConfig
+from ccesa.crypto.key_agreement import AGREEMENTS
 from ccesa.errors import AttemptsSpent, ConfigError, RoundsLost
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both import envelope

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import httpx
 
+from ccesa.agreement.identity import in_base64
 from ccesa.errors import FaultyClient, LateMessage
-from ccesa.identity import in_base64
 from ccesa.protocol.series import Ended
 from ccesa.service.desk import Receipt, Taken, View
 from ccesa.service.errors import Unavailable

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from ccesa import labels, words
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import primitives
 from ccesa.errors import FaultyClient
 from ccesa.guards import guard_named

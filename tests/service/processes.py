@@ -27,7 +27,7 @@ import httpx
 import msgspec
 import numpy as np
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.errors import CcesaError
 from ccesa.memory import FolderMemory
 from ccesa.service import audit

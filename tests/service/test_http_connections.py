@@ -567,7 +567,7 @@ asyncio.run(main())
 
 def test_a_signal_ends_the_hub_within_seconds(tmp_path):
     here = Path(__file__).parent
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path), str(here), str(here.parent)]
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path), str(here), str(here.parent / "support")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         port = int(process.stdout.readline())
         with socket.create_connection(("127.0.0.1", port), timeout=10) as poll:

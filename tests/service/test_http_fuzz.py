@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.identity import in_base64
+from ccesa.agreement.identity import in_base64
 from ccesa.service.http import Limits
 from desks import answer_challenge, served
 from series_rounds import task_of

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from ccesa import labels
-from ccesa.identity import Identity, in_base64
+from ccesa.agreement.identity import Identity, in_base64
 from ccesa.service.http import members
 from ccesa.service.tokens import signed_text
 from desks import answer_challenge, served

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ccesa.charter.charter import Learning
+from ccesa.agreement.charter import Learning
 from ccesa.errors import ConfigError
 from ccesa.memory import TASK
 from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ccesa.agreement.floor import Floor
 from ccesa.errors import CcesaError, ConfigError, FaultyServer, MalformedMessage
-from ccesa.floor import Floor
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.service.forms import AnyForm, Arrays, Statistics, Words

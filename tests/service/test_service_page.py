@@ -124,5 +124,7 @@ def test_the_coordinator_shown_is_one():
     names = {"np": __import__("numpy")}
     exec(COORDINATOR, names)  # noqa: S102 - our own words
     made = names["Training"]()
-    mean = ccesa.quantize.Mean(arrays={name: value + 1 for name, value in made.task(0).items()}, weight=5.0)
+    mean = ccesa.values.quantize.Mean(
+        arrays={name: value + 1 for name, value in made.task(0).items()}, weight=5.0
+    )
     assert made.result(ccesa.service.Result(question=0, value=mean, survivors=(0, 1))) == {"norm": 640**0.5}

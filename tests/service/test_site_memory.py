@@ -11,8 +11,8 @@ import pytest
 
 import desks
 import series_rounds
+from ccesa.agreement.identity import in_base64
 from ccesa.files import write_new
-from ccesa.identity import in_base64
 from ccesa.service.tasks import pack_arrays, task_digest
 from desks import served
 

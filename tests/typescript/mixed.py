@@ -12,7 +12,7 @@ from vectors.cases.common import Stream
 
 import ccesa.errors
 from attacks.hostile import HostileRound
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.simulate.enrolment import new_client, new_server
 from rounds import CONFIGURE, charter_of, federation_of, inputs, steps_under

@@ -5,7 +5,7 @@ from typing import Any
 
 from vectors.cases.common import Stream
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.protocol.client import Client
 from ccesa.protocol.schedule import numbered
 from ccesa.protocol.series import Ended

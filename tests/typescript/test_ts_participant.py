@@ -6,7 +6,7 @@ import time
 import pytest
 
 from browser import chromium
-from ccesa.charter.charter import Learning
+from ccesa.agreement.charter import Learning
 from ccesa.privacy import DifferentialPrivacy, chosen
 from ccesa.statistics import Category, Number, Schema
 from runners import PACKAGE, built, served

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ccesa.charter import toml
+from ccesa.agreement.charter import toml
 from runners import PACKAGE, Runner
 
 CHARTERS = json.loads((PACKAGE.parents[1] / "vectors" / "charters.json").read_text())["charters"]

@@ -6,7 +6,7 @@ from cases import active_rounds
 from cases.active_rounds import ActivePlan, plan_of
 from cases.common import Case, sample
 from cases.rounds import RANDOMNESS, Plan, garbage, lying, play, wrong_commitment
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Harary
 
 DESCRIPTION = (

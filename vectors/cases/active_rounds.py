@@ -17,13 +17,13 @@ from cases.rounds import (
     vector,
     wrong_share,
 )
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.identity import Identity
 from ccesa.graphs import ErdosRenyi, Harary
-from ccesa.identity import Identity
+from ccesa.graphs.thresholds import Fixed, Linear
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.server import ActiveServer
-from ccesa.thresholds import Fixed, Linear
 
 DESCRIPTION = (
     "Complete rounds under the guard active, in the form of round.json, with each client's identity (the "

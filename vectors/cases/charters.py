@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 
 from cases.common import Case, sample
-from ccesa.charter import Charter, Learning, Seat, Stated
+from ccesa.agreement.charter import Charter, Learning, Seat, Stated
+from ccesa.agreement.identity import Identity
 from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
-from ccesa.identity import Identity
+from ccesa.graphs.thresholds import Fixed, Linear, Majority, Threshold
 from ccesa.privacy import Mechanism
 from ccesa.statistics import Category, Number, Schema
-from ccesa.thresholds import Fixed, Linear, Majority, Threshold
 
 DESCRIPTION = (
     "Charters as the text of their file, with the one canonical encoding, a msgpack map, and its digest; "

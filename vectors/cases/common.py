@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import shamir
 from ccesa.graphs import Complete, ErdosRenyi, Harary
-from ccesa.thresholds import Fixed, Linear, Majority
+from ccesa.graphs.thresholds import Fixed, Linear, Majority
 
 Case = dict[str, Any]
 

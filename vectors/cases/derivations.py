@@ -4,7 +4,7 @@ import numpy as np
 
 from cases.common import Case, configurations, fields, sample, secret
 from ccesa import labels
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys, primitives
 from ccesa.crypto.generators import GENERATORS
 from ccesa.protocol import messages as m

@@ -14,9 +14,9 @@ from cases.encapsulation import encapsulate
 from cases.parties import Party, changed, flipped
 from cases.refused_curious import from_round
 from cases.rounds import Plan
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys, primitives
-from ccesa.crypto.agreements import AGREEMENTS, Content
+from ccesa.crypto.key_agreement import AGREEMENTS, Content
 from ccesa.protocol import messages as m
 
 DESCRIPTION = (

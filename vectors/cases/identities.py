@@ -3,7 +3,7 @@
 import base64
 
 from cases.common import Case, sample
-from ccesa.identity import Admission, Identity, Member
+from ccesa.agreement.identity import Admission, Identity, Member
 
 DESCRIPTION = (
     "Ed25519 identities from their seeds, with the file that keeps one and the line that admits it; "

@@ -4,9 +4,9 @@ from cases.charters import charters
 from cases.common import Case
 from cases.identities import identity, in_base64, lines
 from cases.signatures import small_encodings
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.identity import Admission
 from ccesa.errors import ConfigError
-from ccesa.identity import Admission
 
 DESCRIPTION = (
     "Text that people write and programs read. admission_lists: a list with its members in order, or the "

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from cases.common import Case, configurations, fields, sample
-from ccesa.config import MAX_BYTES
+from ccesa.agreement.config import MAX_BYTES
 from ccesa.protocol import messages as m
 
 DESCRIPTION = (

@@ -8,11 +8,11 @@ import msgspec
 
 from cases.common import Case, Stream
 from ccesa import words
-from ccesa.charter import Charter
-from ccesa.config import RoundConfig
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.floor import Floor
+from ccesa.agreement.identity import Identity
 from ccesa.errors import CcesaError
-from ccesa.floor import Floor
-from ccesa.identity import Identity
 from ccesa.memory import MASK, RELEASE, TASK, VECTOR, Entry, ProcessMemory
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client

@@ -8,7 +8,7 @@ import numpy as np
 from cases.common import Case
 from ccesa import words
 from ccesa.errors import CcesaError
-from ccesa.quantize import Quantizer
+from ccesa.values.quantize import Quantizer
 
 DESCRIPTION = (
     "Appendix A of docs/protocol.md. settings: what is agreed, with the bits of a field, fields of a word, "

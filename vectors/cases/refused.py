@@ -12,7 +12,7 @@ from cases.parties import Party, join, outcome
 from cases.refused_accept import accepting_parties
 from cases.refused_active import active_entry, active_parties
 from cases.refused_curious import curious_parties
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Complete, ErdosRenyi
 
 DESCRIPTION = (

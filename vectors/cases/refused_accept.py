@@ -19,7 +19,7 @@ from cases.refused_curious import (
     wrong_tasks,
     wrong_texts,
 )
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Complete
 from ccesa.protocol import messages as m
 

@@ -17,9 +17,9 @@ from cases.signatures import neutral_signature
 from ccesa.crypto import merkle
 from ccesa.graphs import ErdosRenyi
 from ccesa.graphs.assignment import neighbourhood
+from ccesa.graphs.thresholds import Fixed, Linear
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
-from ccesa.thresholds import Fixed, Linear
 
 
 def active_entry(plan: ActivePlan, client: int) -> Case:

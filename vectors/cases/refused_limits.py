@@ -4,10 +4,10 @@ from typing import Any
 
 from cases.common import Case, sample
 from cases.parties import Party, Step, join, packed
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Complete, ErdosRenyi, Harary
+from ccesa.graphs.thresholds import Fixed
 from ccesa.protocol import messages as m
-from ccesa.thresholds import Fixed
 
 
 def alone(name: str, client: int = 0, more: Case | None = None, **fields: Any) -> Party:

@@ -9,16 +9,16 @@ import numpy as np
 
 from cases.common import STREAM, Case, Stream, fields, sample
 from ccesa import words
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import CcesaError, RoundFailed
 from ccesa.evidence import Evidence
 from ccesa.graphs import Complete, ErdosRenyi, Harary
+from ccesa.graphs.thresholds import Fixed, Linear
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import Transport, run_round
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, Step
-from ccesa.thresholds import Fixed, Linear
 
 DESCRIPTION = (
     "Complete rounds. Feed each client its requests in order and compare its replies, feed the server the "

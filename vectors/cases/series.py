@@ -11,7 +11,7 @@ from cases.common import STREAM, Case, Stream, sample
 from cases.parties import changed, flipped
 from cases.rounds import Plan
 from ccesa import words
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import CcesaError
 from ccesa.guards import guard_named
 from ccesa.protocol import envelope

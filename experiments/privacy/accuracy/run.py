@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bench.privacy import noise_of
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.plan import Plan, plan
 from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer
 from ccesa.words import Vector

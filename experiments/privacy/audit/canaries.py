@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.privacy import Mechanism, NoisyQuantizer
 from ccesa.privacy.accounting import gaussian_epsilon
 from ccesa.words import Vector

@@ -6,10 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ccesa.fields import Row
 from ccesa.privacy import Mechanism, NoisyQuantizer
 from ccesa.privacy.noise import Noise
 from ccesa.privacy.rotation import Floats, rotate
+from ccesa.values.fields import Row
 from ccesa.words import Vector
 from experiments.privacy.audit.canaries import Encode
 

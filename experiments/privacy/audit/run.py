@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.special import ndtr
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.plan import plan
 from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
 from ccesa.privacy.accounting import gaussian_mu

@@ -15,16 +15,16 @@ from rich.console import Console
 from rich.markup import escape
 
 from ccesa import files
-from ccesa.charter import Charter, Learning
+from ccesa.agreement.charter import Charter, Learning
+from ccesa.agreement.identity import Admission, Identity
 from ccesa.cli import WENT_WRONG, options
 from ccesa.cli.output import check_output, lines
 from ccesa.errors import ConfigError, shown
-from ccesa.fields import Fields, is_positive
 from ccesa.guards import guard_named
-from ccesa.identity import Admission, Identity
 from ccesa.plan import Plan, charters, report
 from ccesa.privacy import Mechanism
 from ccesa.statistics import Schema
+from ccesa.values.fields import Fields, is_positive
 
 charter = typer.Typer(
     help="What a federation has agreed on, for rounds with a server that may lie.", no_args_is_help=True

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ccesa.agreement.identity import Identity, Member
 from ccesa.errors import ConfigError
-from ccesa.identity import Identity, Member
 
 identity = typer.Typer(
     help="A client's long-lived key, for rounds with a server that may lie.", no_args_is_help=True

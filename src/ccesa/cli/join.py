@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ccesa import files
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.cli import STOPPED
 from ccesa.cli.importing import imported
 from ccesa.errors import ConfigError, shown

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.cli import WENT_WRONG, options
 from ccesa.cli.output import lines
 from ccesa.errors import ConfigError, DamagedLedger

@@ -9,19 +9,19 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from ccesa.agreement.identity import Admission
 from ccesa.cli import options
 from ccesa.cli.charter import NewCharter, Values
 from ccesa.cli.output import lines, table
-from ccesa.crypto.agreements import DEFAULT
+from ccesa.crypto.key_agreement import DEFAULT
 from ccesa.errors import ConfigError
-from ccesa.fields import WORD_BITS, Fields
 from ccesa.graphs import BEST
 from ccesa.guards import CURIOUS
-from ccesa.identity import Admission
 from ccesa.plan import Plan, Rates, calibrate, paper, report
 from ccesa.plan import plan as make_plan
 from ccesa.plan.advice import advice
 from ccesa.plan.figures import figures
+from ccesa.values.fields import WORD_BITS, Fields
 
 _OFFERED = ("beside a curator", "neighbours", "client sends", "key agreements")
 

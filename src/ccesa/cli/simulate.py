@@ -13,15 +13,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ccesa import simulate as simulation
+from ccesa.agreement.config import RoundConfig
 from ccesa.cli import LOST, WENT_WRONG, options
 from ccesa.cli.output import lines
-from ccesa.config import RoundConfig
-from ccesa.crypto.agreements import needs_accept
+from ccesa.crypto.key_agreement import needs_accept
 from ccesa.errors import ConfigError, RoundFailed
 from ccesa.graphs import BEST, KINDS, Graph, kind_named
+from ccesa.graphs.thresholds import Fixed
 from ccesa.guards import CURIOUS, Guard, guard_named
 from ccesa.plan import Plan, charters
-from ccesa.thresholds import Fixed
 
 _Dropout = Annotated[
     float | None,

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.cli import options
 from ccesa.cli.output import lines, table
 from ccesa.errors import ConfigError

@@ -5,7 +5,7 @@ import platform
 from importlib.metadata import version
 
 import ccesa
-from ccesa.config import VERSION
+from ccesa.agreement.config import VERSION
 from ccesa.crypto.kernels import kernel
 from ccesa.demo.markup import Markup, Slots, joined, table, tag
 from ccesa.demo.training import History

@@ -6,21 +6,21 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ccesa import words
-from ccesa.config import RoundConfig
-from ccesa.crypto.agreements import DEFAULT, needs_accept
+from ccesa.agreement.config import RoundConfig
+from ccesa.crypto.key_agreement import DEFAULT, needs_accept
 from ccesa.demo import learning
 from ccesa.demo.learning import Dataset, Model
 from ccesa.errors import RoundFailed
-from ccesa.fields import WORD_BITS, Fields, Row
 from ccesa.graphs import Complete, Harary
+from ccesa.graphs.thresholds import Majority
 from ccesa.plan import Plan, check
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Aggregate
 from ccesa.protocol.steps import steps_of
-from ccesa.quantize import Quantized, Quantizer
 from ccesa.simulate import Exactly, Independent, Report, simulate, usual_plan
 from ccesa.simulate.dropout import Dropouts
-from ccesa.thresholds import Majority
+from ccesa.values.fields import WORD_BITS, Fields, Row
+from ccesa.values.quantize import Quantized, Quantizer
 from ccesa.words import Vector
 
 #: Largest entry of an update; the softmax updates here stay well below.

@@ -14,7 +14,7 @@ from ccesa.graphs.kinds import Kind, Ladder
 from ccesa.parts import settle_probability
 
 if TYPE_CHECKING:
-    from ccesa.probability.bounds import Degrees, Masks
+    from ccesa.graphs.bounds import Degrees, Masks
 
 
 class Complete(Kind, frozen=True, kw_only=True, tag="complete"):
@@ -72,13 +72,13 @@ class Complete(Kind, frozen=True, kw_only=True, tag="complete"):
         return others(ids.size, node)[0]
 
     def degrees(self, clients: int) -> "Degrees":
-        from ccesa.probability.harary import EqualDegrees
+        from ccesa.graphs.harary_risks import EqualDegrees
 
         return EqualDegrees(clients - 1)
 
     def masks(self, clients: int) -> "Masks":
-        from ccesa.probability.erdos_renyi import EdgeMasks
-        from ccesa.probability.harary import CircleMasks
+        from ccesa.graphs.erdos_renyi_risks import EdgeMasks
+        from ccesa.graphs.harary_risks import CircleMasks
 
         return CircleMasks(self.mask_degree or clients - 1) if self.mask_p is None else EdgeMasks(self.mask_p)
 

@@ -11,7 +11,7 @@ from ccesa.graphs.kinds import Kind, Ladder
 from ccesa.parts import settle_probability
 
 if TYPE_CHECKING:
-    from ccesa.probability.bounds import Degrees, Masks
+    from ccesa.graphs.bounds import Degrees, Masks
 
 #: Mean degrees are planned in steps of a hundredth of a neighbour, above a hundred of a ten-thousandth of the
 #: degree,
@@ -78,13 +78,13 @@ class ErdosRenyi(Kind, frozen=True, kw_only=True, tag="erdos-renyi"):
         return rest[below(pair_draws(seed, ids[low], ids[high]), self.p)]
 
     def degrees(self, clients: int) -> "Degrees":
-        from ccesa.probability.erdos_renyi import EdgeDegrees
-        from ccesa.probability.harary import EqualDegrees
+        from ccesa.graphs.erdos_renyi_risks import EdgeDegrees
+        from ccesa.graphs.harary_risks import EqualDegrees
 
         return EqualDegrees(clients - 1) if self.p >= 1 else EdgeDegrees(self.p, clients - 1)
 
     def masks(self, clients: int) -> "Masks":
-        from ccesa.probability.erdos_renyi import EdgeMasks
+        from ccesa.graphs.erdos_renyi_risks import EdgeMasks
 
         return EdgeMasks(self.mask_p or self.p)
 

@@ -20,7 +20,7 @@ from ccesa.graphs.kinds import Kind, Ladder
 from ccesa.parts import check_integer
 
 if TYPE_CHECKING:
-    from ccesa.probability.bounds import Degrees, Masks
+    from ccesa.graphs.bounds import Degrees, Masks
 
 
 def check_circle_degree(name: str, degree: int) -> None:
@@ -98,12 +98,12 @@ class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
         return self.degree >= size - 1
 
     def degrees(self, clients: int) -> "Degrees":
-        from ccesa.probability.harary import EqualDegrees
+        from ccesa.graphs.harary_risks import EqualDegrees
 
         return EqualDegrees(self.max_degree(clients))
 
     def masks(self, clients: int) -> "Masks":
-        from ccesa.probability.harary import CircleMasks
+        from ccesa.graphs.harary_risks import CircleMasks
 
         return CircleMasks(self.mask_degree or self.max_degree(clients))
 

@@ -12,7 +12,7 @@ from ccesa.parts import Part
 
 if TYPE_CHECKING:  # bounds load scipy, which only plans need
     from ccesa.graphs import Graph
-    from ccesa.probability.bounds import Degrees, Masks
+    from ccesa.graphs.bounds import Degrees, Masks
 
 
 class Kind(Part, frozen=True, kw_only=True):

@@ -8,13 +8,13 @@ makes the plan (``making``, ``result``) or an ``explanation`` of why there is no
 docs/planning.md has the mathematics.
 """
 
+from ccesa.graphs.assumptions import Assumptions
 from ccesa.plan.calibration import calibrate
 from ccesa.plan.certificate import Certificate
 from ccesa.plan.charters import charter
 from ccesa.plan.planner import check, plan
 from ccesa.plan.price import Cost, Rates, price
 from ccesa.plan.result import Plan
-from ccesa.probability.assumptions import Assumptions
 
 __all__ = [
     "Assumptions",

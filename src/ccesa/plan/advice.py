@@ -8,12 +8,12 @@ import msgspec
 
 from ccesa.errors import ConfigError
 from ccesa.graphs import Harary
+from ccesa.graphs.assumptions import MAX_PLANNED
 from ccesa.plan.figures import figures
 from ccesa.plan.planner import plan
 from ccesa.plan.result import Plan
 from ccesa.privacy.accounting import gaussian_epsilon, gaussian_mu
 from ccesa.privacy.demand import MOST_EPSILON
-from ccesa.probability.assumptions import MAX_PLANNED
 
 _TRIES = 8
 

@@ -16,13 +16,12 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from ccesa.graphs import Kind
+from ccesa.graphs import Kind, events
+from ccesa.graphs.assumptions import Assumptions, Roster
+from ccesa.graphs.tails import LN2, log2_upwards
+from ccesa.graphs.thresholds import Rule
 from ccesa.guards import CURIOUS, guard_named
-from ccesa.probability import events
-from ccesa.probability.assumptions import Assumptions, Roster
-from ccesa.probability.tails import LN2, log2_upwards
 from ccesa.protocol.server import DROPOUT
-from ccesa.thresholds import Rule
 
 
 @dataclass(frozen=True, kw_only=True)

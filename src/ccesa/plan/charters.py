@@ -6,15 +6,16 @@ from typing import Any
 
 import msgspec
 
-from ccesa.charter import Charter, Seat, Stated, toml
+from ccesa.agreement import toml
+from ccesa.agreement.charter import Charter, Seat, Stated
+from ccesa.agreement.identity import Admission
 from ccesa.errors import ConfigError
-from ccesa.fields import WORD_BITS
+from ccesa.graphs.per_step import ORDER
 from ccesa.guards import guard_named
-from ccesa.identity import Admission
 from ccesa.plan.planner import check
 from ccesa.plan.result import Plan
 from ccesa.privacy import Mechanism
-from ccesa.probability.per_step import ORDER
+from ccesa.values.fields import WORD_BITS
 
 #: log2 by which figures may differ that were computed on another machine.
 _ROUNDING = 1e-6

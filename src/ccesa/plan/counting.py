@@ -7,11 +7,11 @@ under ``curious`` a graph may be dense enough for that. docs/planning.md, "Noise
 from dataclasses import replace
 
 from ccesa.graphs import Complete, Harary
+from ccesa.graphs.bisection import first
+from ccesa.graphs.demand import Demand
+from ccesa.graphs.thresholds import Fixed, Linear, Threshold
 from ccesa.plan.certificate import left_out
 from ccesa.plan.search import Found, fitted, kept
-from ccesa.probability.bisection import first
-from ccesa.probability.demand import Demand
-from ccesa.thresholds import Fixed, Linear, Threshold
 
 #: Bits by which a graph is more reliable than rounds have to be, where the rest is for S; tried in turn.
 MARGINS = (3.0, 1.0)

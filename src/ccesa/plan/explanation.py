@@ -9,12 +9,12 @@ import numpy as np
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ImpossiblePlan
 from ccesa.graphs import BEST, Complete, kind_named
+from ccesa.graphs.assumptions import SHORT_BITS
+from ccesa.graphs.bisection import first
+from ccesa.graphs.demand import Demand
+from ccesa.graphs.harary_risks import EqualDegrees, OneDegree, common
+from ccesa.graphs.tails import LN2, SLACK
 from ccesa.plan.search import Found, densest_degree
-from ccesa.probability.assumptions import SHORT_BITS
-from ccesa.probability.bisection import first
-from ccesa.probability.demand import Demand
-from ccesa.probability.harary import EqualDegrees, OneDegree, common
-from ccesa.probability.tails import LN2, SLACK
 
 #: What could be said instead: one of the planner's arguments, and its value.
 Option = dict[str, Any]

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from ccesa.graphs.demand import Demand
+from ccesa.graphs.reliability import log_fewer
+from ccesa.graphs.tails import LN2, log2_upwards
 from ccesa.plan.certificate import certify
 from ccesa.plan.result import Plan
 from ccesa.plan.search import Found
-from ccesa.probability.demand import Demand
-from ccesa.probability.reliability import log_fewer
-from ccesa.probability.tails import LN2, log2_upwards
 
 
 def certified(demand: Demand, length: int, bits: int, found: Found) -> Plan:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError
-from ccesa.fields import WORD_BITS
 from ccesa.graphs import Complete, Graph, Harary, kind_named
+from ccesa.graphs.bisection import first
+from ccesa.graphs.demand import Demand
 from ccesa.plan.counting import counted, margins, raised
 from ccesa.plan.making import certified, surviving
 from ccesa.plan.promises import Offer, ratio
@@ -18,8 +19,7 @@ from ccesa.plan.result import Plan
 from ccesa.plan.search import Found, fitted, thinned
 from ccesa.plan.wanted import Wanted, all_needed, search
 from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
-from ccesa.probability.bisection import first
-from ccesa.probability.demand import Demand
+from ccesa.values.fields import WORD_BITS
 
 #: Neighbours of the denser graphs that are offered, before everyone with everyone.
 _OFFERED = (100, 300, 500)

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ccesa.config import RoundConfig
-from ccesa.crypto.agreements import DEFAULT, needs_accept
+from ccesa.agreement.config import RoundConfig
+from ccesa.crypto.key_agreement import DEFAULT, needs_accept
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import BEST, Harary
+from ccesa.graphs.assumptions import Assumptions
+from ccesa.graphs.demand import Demand
+from ccesa.graphs.per_step import PerStep
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.parts import check_type
 from ccesa.plan.explanation import Option, Tries, everyone
@@ -17,9 +20,6 @@ from ccesa.plan.result import Plan
 from ccesa.plan.search import Found, thinned
 from ccesa.plan.wanted import Wanted, all_needed, search
 from ccesa.privacy import DifferentialPrivacy
-from ccesa.probability.assumptions import Assumptions
-from ccesa.probability.demand import Demand
-from ccesa.probability.per_step import PerStep
 from ccesa.protocol.steps import steps_of
 
 #: What noise with colluders is planned for under ``curious``: delta counts every graph that fails, and who

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ccesa.crypto.agreements import DEFAULT, POST_QUANTUM
+from ccesa.crypto.key_agreement import DEFAULT, POST_QUANTUM
 from ccesa.crypto.merkle import HASH_BYTES
 from ccesa.errors import ConfigError
+from ccesa.graphs.per_step import PerStep
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.plan.paper import step_dropout
-from ccesa.probability.per_step import PerStep
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import Step, steps_of
 

@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from ccesa.graphs.per_step import ORDER
+from ccesa.graphs.tails import LN2
+from ccesa.graphs.thresholds import Fixed, Threshold
 from ccesa.guards import guard_named
 from ccesa.plan import paper
 from ccesa.plan.figures import Figures, Kept, figures
 from ccesa.plan.price import Cost, Rates, price
 from ccesa.plan.result import Plan
 from ccesa.privacy import Mechanism
-from ccesa.probability.per_step import ORDER
-from ccesa.probability.tails import LN2
-from ccesa.thresholds import Fixed, Threshold
 
 #: log2 of what cannot happen at all: JSON has no infinity.
 IMPOSSIBLE = -1e9

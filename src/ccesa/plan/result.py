@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ccesa.config import RoundConfig
-from ccesa.crypto.agreements import DEFAULT
-from ccesa.floor import Floor, threshold_ratio
+from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.floor import Floor, threshold_ratio
+from ccesa.crypto.key_agreement import DEFAULT
 from ccesa.graphs import Graph
+from ccesa.graphs.assumptions import Assumptions, Roster
+from ccesa.graphs.bisection import first
+from ccesa.graphs.events import Event, either, fewer_honest, more_colluders, unmaskable
+from ccesa.graphs.tails import LN2, log2_upwards
+from ccesa.graphs.thresholds import Threshold
 from ccesa.guards import guard_named
 from ccesa.plan.certificate import Certificate, left_out
 from ccesa.plan.price import Cost, Shape, price
 from ccesa.plan.promises import Offer, Promise, both
 from ccesa.privacy.mechanism import Mechanism
-from ccesa.probability.assumptions import Assumptions, Roster
-from ccesa.probability.bisection import first
-from ccesa.probability.events import Event, either, fewer_honest, more_colluders, unmaskable
-from ccesa.probability.tails import LN2, log2_upwards
-from ccesa.thresholds import Threshold
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,12 +9,12 @@ from functools import cache
 
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.graphs import BEST, Complete, Graph, Kind, kind_named
+from ccesa.graphs.assumptions import Assumptions
+from ccesa.graphs.bisection import first, leftmost
+from ccesa.graphs.demand import Demand
+from ccesa.graphs.tails import MARGIN, SLACK
+from ccesa.graphs.thresholds import Threshold
 from ccesa.plan.certificate import certify, log_disconnected
-from ccesa.probability.assumptions import Assumptions
-from ccesa.probability.bisection import first, leftmost
-from ccesa.probability.demand import Demand
-from ccesa.probability.tails import MARGIN, SLACK
-from ccesa.thresholds import Threshold
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import Complete, Harary, kind_named
+from ccesa.graphs.assumptions import SHORT_BITS
+from ccesa.graphs.demand import Demand
 from ccesa.plan.explanation import LEAST_BITS, Option, Tries, explain, in_words, reachable
 from ccesa.plan.search import Found, cheapest, fitted, sparsest
-from ccesa.probability.assumptions import SHORT_BITS
-from ccesa.probability.demand import Demand
 
 
 class Wanted(NamedTuple):

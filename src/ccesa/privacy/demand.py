@@ -5,8 +5,8 @@ from typing import Literal, get_args
 import msgspec
 
 from ccesa.errors import ConfigError, quoted
-from ccesa.fields import is_positive
 from ccesa.parts import Part, check_integer
+from ccesa.values.fields import is_positive
 
 Against = Literal["follows", "lies"]
 #: What a promise is about, where it is not a client's whole vector.

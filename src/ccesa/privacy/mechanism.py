@@ -16,13 +16,13 @@ import msgspec
 
 from ccesa import labels, wire
 from ccesa.errors import ConfigError, quoted
-from ccesa.fields import WORD_BITS, Fields
 from ccesa.parts import Part, check_integer
 from ccesa.privacy import accounting
 from ccesa.privacy.demand import Against, DifferentialPrivacy, Unit, check_demand
 from ccesa.privacy.release import Release
 from ccesa.privacy.rotation import mixed
 from ccesa.privacy.table import VARIANCE_UNITS, most_distance
+from ccesa.values.fields import WORD_BITS, Fields
 
 #: The bounds on the standard deviation of one client's noise. Below, sums of draws are not Gaussian enough.
 LEAST_DEVIATION, MOST_DEVIATION = 2.2, 32.0

@@ -16,13 +16,13 @@ import numpy as np
 from ccesa import words
 from ccesa.crypto.shamir import Randomness
 from ccesa.errors import ConfigError, VectorError
-from ccesa.fields import WORD_BITS, Row
-from ccesa.layout import Arrays, Layout
 from ccesa.parts import check_type, whole_number
 from ccesa.privacy.mechanism import Mechanism
 from ccesa.privacy.noise import Noise
 from ccesa.privacy.rotation import Floats, rotate, unrotate
-from ccesa.quantize import Mean, Model, Quantized
+from ccesa.values.fields import WORD_BITS, Row
+from ccesa.values.layout import Arrays, Layout
+from ccesa.values.quantize import Mean, Model, Quantized
 from ccesa.words import Vector
 
 #: How often a vector that is still too long on the fine grid is made shorter; then it is zero.

@@ -10,12 +10,12 @@ from collections.abc import Callable, MutableSet
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from ccesa.charter import Charter
-from ccesa.config import RoundConfig
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.floor import BARE_FLOOR, Floor
+from ccesa.agreement.identity import Identity
 from ccesa.crypto import shamir
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMessage, OrderError, VectorError
-from ccesa.floor import BARE_FLOOR, Floor
-from ccesa.identity import Identity
 from ccesa.memory import Memory
 from ccesa.parts import check_type, whole_number
 from ccesa.privacy.ledger import Account

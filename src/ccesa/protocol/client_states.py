@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from ccesa.charter import Charter
-from ccesa.config import RoundConfig
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.identity import Identity
 from ccesa.crypto import primitives, shamir
 from ccesa.errors import VectorError
 from ccesa.graphs.neighbourhood import Neighbourhood
-from ccesa.identity import Identity
 from ccesa.protocol.spending import Spending
 from ccesa.wire import Draft
 from ccesa.words import Vector

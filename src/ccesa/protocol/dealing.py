@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from ccesa import labels
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
-from ccesa.crypto.agreements import AGREEMENTS, Content
+from ccesa.crypto.key_agreement import AGREEMENTS, Content
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.crypto.threads import helpful, side_by_side
 from ccesa.errors import FaultyServer

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ccesa import words
-from ccesa.config import RoundConfig
-from ccesa.crypto.agreements import AGREEMENTS
+from ccesa.agreement.config import RoundConfig
+from ccesa.crypto.key_agreement import AGREEMENTS
 from ccesa.crypto.keys import COMMITMENT_BYTES
 from ccesa.errors import MalformedMessage
 from ccesa.graphs.assignment import Flags, Nodes, draw

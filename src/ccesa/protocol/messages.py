@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import wire
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys
 from ccesa.crypto.keys import COMMITMENT_BYTES, DIGEST_BYTES
 from ccesa.crypto.merkle import HASH_BYTES

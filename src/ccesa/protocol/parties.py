@@ -3,15 +3,15 @@
 from collections.abc import Container
 from concurrent.futures import Executor
 
-from ccesa.charter import Charter
-from ccesa.config import RoundConfig
-from ccesa.crypto.agreements import AGREEMENTS
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.kernels import kernel
+from ccesa.crypto.key_agreement import AGREEMENTS
 from ccesa.errors import ConfigError
-from ccesa.fields import WORD_BITS
 from ccesa.guards import guard_named
 from ccesa.parts import check_type, whole_number
 from ccesa.privacy.ledger import Account
+from ccesa.values.fields import WORD_BITS
 
 
 def check_round(config: RoundConfig, party: str, *, chartered: bool) -> None:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError
 from ccesa.guards import guard_named
 from ccesa.parts import check_type

@@ -10,7 +10,7 @@ round changes.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ccesa.config import MAX_NUMBER, RoundConfig
+from ccesa.agreement.config import MAX_NUMBER, RoundConfig
 from ccesa.errors import (
     ConfigError,
     FaultyClient,

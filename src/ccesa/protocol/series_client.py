@@ -8,7 +8,7 @@ go forward, numbers go up, each number has one client, and a round that an excha
 from collections.abc import Callable, MutableSet
 from typing import NoReturn
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import (
     CcesaError,
     ConfigError,

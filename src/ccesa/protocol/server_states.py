@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import shamir
 from ccesa.evidence import WrongShare
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes

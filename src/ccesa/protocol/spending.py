@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, FaultyServer, OrderError, TaskSpent
 from ccesa.memory import MASK, RELEASE, TASK, VECTOR, Entry, Memory
 from ccesa.parts import whole_number

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ccesa.errors import ConfigError
-from ccesa.layout import stepped_aside
 from ccesa.service.errors import CoordinatorFailed
 from ccesa.service.tasks import NamedArrays
+from ccesa.values.layout import stepped_aside
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -28,12 +28,11 @@ from typing import Any
 import msgspec
 
 from ccesa import files, labels
-from ccesa.charter import Charter
-from ccesa.config import RoundConfig
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, MalformedMessage, quoted, shown
 from ccesa.guards import guard_named
-from ccesa.identity import is_printable
-from ccesa.parts import Part
+from ccesa.parts import Part, is_printable
 from ccesa.protocol.messages import has_vector
 from ccesa.protocol.spending import ATTEMPTS, RELEASES
 from ccesa.protocol.steps import steps_of

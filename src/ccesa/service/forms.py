@@ -13,17 +13,17 @@ import msgspec
 import numpy as np
 
 from ccesa import words
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.identity import in_base64
 from ccesa.errors import ConfigError, VectorError, quoted, shown
-from ccesa.fields import USUAL_BITS, WORD_BITS
-from ccesa.identity import in_base64
-from ccesa.layout import is_masked
 from ccesa.parts import Part
 from ccesa.privacy import NoisyQuantizer
 from ccesa.privacy.mechanism import Mechanism
-from ccesa.quantize import Mean, Quantizer
 from ccesa.service.tasks import pack_arrays, unpack_arrays
 from ccesa.statistics import Report, Schema
+from ccesa.values.fields import USUAL_BITS, WORD_BITS
+from ccesa.values.layout import is_masked
+from ccesa.values.quantize import Mean, Quantizer
 from ccesa.words import Vector
 
 #: The most bytes of a task, and the bytes that tasks and results have room for beside their numbers.

@@ -3,8 +3,8 @@
 import math
 
 from ccesa.errors import ConfigError, quoted
-from ccesa.fields import is_positive
 from ccesa.parts import Part
+from ccesa.values.fields import is_positive
 
 
 class Policy(Part, frozen=True, kw_only=True):

@@ -6,17 +6,17 @@ from typing import Any
 
 import msgspec
 
-from ccesa.charter import Charter, Seat, Stated
-from ccesa.config import RoundConfig
+from ccesa.agreement.charter import Charter, Seat, Stated
+from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError
 from ccesa.graphs import Complete
+from ccesa.graphs.thresholds import Majority
 from ccesa.guards import guard_named
-from ccesa.identity import Identity
 from ccesa.privacy.ledger import Account, Ledger
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.client_states import VectorSource
 from ccesa.protocol.server import ActiveServer, Server
-from ccesa.thresholds import Majority
 
 #: The largest time that a charter knows: simulated ones do not expire.
 _NEVER = 2**53 - 1

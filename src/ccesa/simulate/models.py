@@ -9,23 +9,23 @@ from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.config import RoundConfig
-from ccesa.crypto.agreements import DEFAULT
+from ccesa.agreement.config import RoundConfig
+from ccesa.crypto.key_agreement import DEFAULT
 from ccesa.errors import ConfigError, RoundFailed, VectorError
-from ccesa.fields import WORD_BITS
 from ccesa.graphs import BEST, Graph
+from ccesa.graphs.thresholds import Majority, Threshold
 from ccesa.guards import CURIOUS
-from ccesa.layout import Arrays, Layout
 from ccesa.parts import check_type, whole_number
 from ccesa.plan.planner import plan, plan_or_complete
 from ccesa.plan.result import Plan
 from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer
-from ccesa.quantize import Clip, Quantized, Quantizer, T
 from ccesa.simulate.dropout import Dropout, Independent
 from ccesa.simulate.noisy import check_alone
 from ccesa.simulate.result import AggregatedModels
 from ccesa.simulate.simulation import simulate
-from ccesa.thresholds import Majority, Threshold
+from ccesa.values.fields import WORD_BITS
+from ccesa.values.layout import Arrays, Layout
+from ccesa.values.quantize import Clip, Quantized, Quantizer, T
 
 Done = TypeVar("Done")
 #: Rounds are planned for at least this much, so that a round with one dropout is not lost.

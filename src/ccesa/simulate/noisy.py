@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError
-from ccesa.fields import WORD_BITS
 from ccesa.privacy import Mechanism, NoisyQuantizer
 from ccesa.protocol.server import Aggregate
+from ccesa.values.fields import WORD_BITS
 from ccesa.words import Vector
 
 #: Made-up models are a little shorter than the norm, so that rounding cuts none of them.

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Generic
 
 from ccesa.privacy import Mechanism
-from ccesa.quantize import Model
 from ccesa.simulate.simulation import Report
+from ccesa.values.quantize import Model
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

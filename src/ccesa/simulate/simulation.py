@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from ccesa import words
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.masks import helpful_threads
 from ccesa.errors import RoundFailed
 from ccesa.protocol.client import Client

@@ -11,8 +11,7 @@ from unicodedata import normalize
 import msgspec
 
 from ccesa.errors import ConfigError, quoted
-from ccesa.identity import is_printable
-from ccesa.parts import Part, check_integer
+from ccesa.parts import Part, check_integer, is_printable
 
 Measure = Literal["count", "sum", "mean", "variance", "histogram", "quantiles"]
 

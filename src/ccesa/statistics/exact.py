@@ -5,12 +5,12 @@ With up to 2^20 sites a digit is below 2^43, so sums of digits stay within a wor
 
 import numpy as np
 
-from ccesa.digits import Digits
 from ccesa.errors import ConfigError, VectorError
-from ccesa.fields import WORD_BITS, Fields
 from ccesa.parts import check_integer
 from ccesa.statistics.schema import Quantity, Schema
 from ccesa.statistics.tally import Sums, Tally
+from ccesa.values.digits import Digits
+from ccesa.values.fields import WORD_BITS, Fields
 from ccesa.words import Vector
 
 #: The most sites in a sum.

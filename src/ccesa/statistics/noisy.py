@@ -15,13 +15,13 @@ import numpy as np
 
 from ccesa import words
 from ccesa.errors import ConfigError
-from ccesa.fields import WORD_BITS, Row
 from ccesa.parts import check_type
 from ccesa.privacy.mechanism import Mechanism
 from ccesa.statistics.columns import Number
 from ccesa.statistics.exact import check_sites
 from ccesa.statistics.schema import Quantity, Schema
 from ccesa.statistics.tally import Sums, Tally
+from ccesa.values.fields import WORD_BITS, Row
 from ccesa.words import Vector
 
 T = TypeVar("T", int, float)

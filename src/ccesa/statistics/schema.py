@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import msgspec
 
 from ccesa.errors import ConfigError, quoted, shown
-from ccesa.fields import WORD_BITS
 from ccesa.parts import Part, check_integer
 from ccesa.privacy.mechanism import Mechanism
 from ccesa.statistics.columns import Category, Measure, Number, check_list, check_text, composed
+from ccesa.values.fields import WORD_BITS
 from ccesa.words import Vector
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path += [str(parent) for parent in HERE.parents[:3]]
+sys.path += [str(folder) for folder in (HERE.parent, HERE.parents[1] / "support", HERE.parents[2])]
 
 from engines import World, federation  # noqa: E402
 from postgres import Server  # noqa: E402

@@ -12,7 +12,7 @@ import numpy as np
 
 from ccesa import labels
 from ccesa.errors import VectorError
-from ccesa.fields import Fields, Row
+from ccesa.values.fields import Fields, Row
 
 _LENGTH_BYTES, _DIGEST_BYTES = 2, 16
 _HEAD = _LENGTH_BYTES + _DIGEST_BYTES

@@ -1,10 +1,10 @@
 """A node's introduction: it signs which identity it has, and which charter."""
 
 from ccesa import labels
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.identity import KEY_BYTES, Identity
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError
-from ccesa.identity import KEY_BYTES, Identity
 
 
 def introduce(identity: Identity, node: int, challenge: bytes, charter: bytes) -> bytes:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.digits import Digits
-from ccesa.fields import Fields, Row
-from ccesa.quantize import WEIGHT_UNITS
+from ccesa.values.digits import Digits
+from ccesa.values.fields import Fields, Row
+from ccesa.values.quantize import WEIGHT_UNITS
 
 Metrics = dict[str, float | list[float]]
 

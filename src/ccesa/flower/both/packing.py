@@ -16,15 +16,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.digits import Digits
 from ccesa.errors import VectorError
-from ccesa.fields import ARITHMETIC_ERROR, Row
 from ccesa.flower.both import metrics
 from ccesa.flower.both.hidden_names import HiddenNames
 from ccesa.flower.both.metrics import Metrics
 from ccesa.flower.both.model import Arrays, differences, moved
 from ccesa.flower.both.terms import COUNTER_CLIP, Terms
-from ccesa.quantize import WEIGHT_UNITS, Quantizer
+from ccesa.values.digits import Digits
+from ccesa.values.fields import ARITHMETIC_ERROR, Row
+from ccesa.values.quantize import WEIGHT_UNITS, Quantizer
 from ccesa.words import Vector
 
 #: What an app calls its ArrayRecord and its MetricRecord, where nodes do not agree on other names.

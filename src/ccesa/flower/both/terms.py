@@ -6,13 +6,13 @@ import msgspec
 from flwr.app import RecordDict
 
 from ccesa import labels, wire
-from ccesa.charter import Charter, Learning
+from ccesa.agreement.charter import Charter, Learning
 from ccesa.errors import ConfigError, quoted
-from ccesa.fields import WORD_BITS, Fields
 from ccesa.flower.both import metrics
 from ccesa.flower.both.envelope import kind_of
 from ccesa.flower.both.model import array_parts, content_parts
 from ccesa.privacy.mechanism import Mechanism
+from ccesa.values.fields import WORD_BITS, Fields
 
 #: What holds where nobody says otherwise.
 DEFAULTS = Learning()

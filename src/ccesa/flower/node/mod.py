@@ -17,7 +17,7 @@ from functools import partial
 from flwr.app import Context, Message
 from flwr.clientapp.typing import ClientAppCallable
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import (
     BudgetSpent,
     CcesaError,

@@ -6,7 +6,7 @@ server says only the numbers of the mechanism count, and none of its promises.
 
 import math
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError
 from ccesa.flower.node.settings import NodeSettings
 from ccesa.privacy.ledger import Account, Ledger

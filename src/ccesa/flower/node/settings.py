@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import msgspec
 from flwr.app import DEFAULT_TTL
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.floor import Floor
+from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError
-from ccesa.floor import Floor
 from ccesa.flower.both.terms import COUNTER_CLIP, DEFAULTS, Terms, check_message_type
-from ccesa.identity import Identity
 from ccesa.privacy.demand import check_budget
 from ccesa.protocol.spending import ATTEMPTS, RELEASES
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import AttemptsSpent
 from ccesa.flower.both import log
 from ccesa.flower.both.model import content_parts, model_of, real_numbers
@@ -22,7 +22,7 @@ from ccesa.flower.both.terms import Terms
 from ccesa.flower.server.lost_rounds import RoundLost
 from ccesa.flower.server.running import Running
 from ccesa.flower.server.transport import RoundTransport
-from ccesa.layout import ASIDE, stepped_aside
+from ccesa.values.layout import ASIDE, stepped_aside
 
 #: What Flower writes into the settings of every round.
 _ROUND = "server-round"

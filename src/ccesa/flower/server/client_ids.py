@@ -7,7 +7,7 @@ import time
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.errors import ConfigError
 from ccesa.flower.both import envelope, introduction, log
 from ccesa.flower.both.envelope import INTRODUCE, Envelope

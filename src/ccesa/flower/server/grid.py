@@ -9,7 +9,7 @@ from typing import Any
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.errors import ConfigError, RoundFailed, VectorError
 from ccesa.flower.both import log
 from ccesa.flower.both.envelope import kind_of

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from ccesa.config import RoundConfig
-from ccesa.crypto.agreements import DEFAULT, POST_QUANTUM
+from ccesa.agreement.config import RoundConfig
+from ccesa.crypto.key_agreement import DEFAULT, POST_QUANTUM
 from ccesa.errors import ConfigError, quoted
 from ccesa.flower.both.envelope import kind_of
 from ccesa.flower.both.metrics import slots_of
@@ -14,12 +14,12 @@ from ccesa.flower.both.model import Arrays, counters_of, real_numbers
 from ccesa.flower.both.noisy import AnyPacking
 from ccesa.flower.both.terms import DEFAULTS, Terms
 from ccesa.flower.server.rounds import LEAST_NODES, Planning
+from ccesa.graphs.assumptions import Assumptions
 from ccesa.guards import CURIOUS
 from ccesa.parts import check_type
 from ccesa.plan.planner import plan
 from ccesa.plan.result import Plan
 from ccesa.privacy.demand import DifferentialPrivacy
-from ccesa.probability.assumptions import Assumptions
 from ccesa.protocol.server import Server
 from ccesa.protocol.spending import RELEASES
 

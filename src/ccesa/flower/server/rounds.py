@@ -5,11 +5,10 @@ from typing import Any
 
 import msgspec
 
-from ccesa.charter import Charter
-from ccesa.config import RoundConfig
-from ccesa.crypto.agreements import DEFAULT, POST_QUANTUM, needs_accept
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
+from ccesa.crypto.key_agreement import DEFAULT, POST_QUANTUM, needs_accept
 from ccesa.errors import ConfigError, ImpossiblePlan, quoted
-from ccesa.fields import Fields
 from ccesa.flower.both import log
 from ccesa.flower.both.envelope import kind_of
 from ccesa.flower.both.model import Arrays, counters_of
@@ -17,12 +16,13 @@ from ccesa.flower.both.noisy import AnyPacking
 from ccesa.flower.both.packing import Packing
 from ccesa.flower.both.terms import DEFAULTS, Terms, learning_of, power_of_two
 from ccesa.flower.server.lost_rounds import RoundLost
+from ccesa.graphs.assumptions import Assumptions
 from ccesa.guards import CURIOUS
 from ccesa.plan.planner import plan_or_complete
 from ccesa.plan.result import Plan
-from ccesa.probability.assumptions import Assumptions
 from ccesa.protocol.server import ActiveServer, Server
 from ccesa.protocol.spending import RELEASES
+from ccesa.values.fields import Fields
 
 #: The fewest nodes of a round: no round has fewer clients.
 LEAST_NODES = 3

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.errors import ConfigError
 from ccesa.flower.server.noisy_rounds import NoisyRounds
 from ccesa.flower.server.rounds import CharteredRounds, PlannedRounds

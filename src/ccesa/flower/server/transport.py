@@ -8,7 +8,7 @@ from functools import cached_property
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import (
     AttemptsSpent,
     Disconnected,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.crypto import merkle, primitives
 from ccesa.errors import MalformedMessage, TooFewClients
 from ccesa.protocol import messages as m

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.graphs.assignment import Flags
 from ccesa.protocol import messages as m
 from ccesa.protocol.active.server_0_advertise import Committed

@@ -8,7 +8,7 @@ in common.) Privacy does not depend on any of this: clients hold V2 to what they
 
 from collections import Counter
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.evidence import Accusation
 from ccesa.protocol import messages as m
 from ccesa.protocol.accepting import accused_edges, take_acceptance

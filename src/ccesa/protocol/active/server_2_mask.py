@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.active.server_0_advertise import check_signed

@@ -1,6 +1,6 @@
 """Step 2 without *accept*, server side: some complain, and are out like those that dropped."""
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.evidence import Accusation
 from ccesa.protocol import messages as m
 from ccesa.protocol.accepting import take_complaint

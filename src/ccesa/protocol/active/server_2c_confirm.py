@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.crypto.primitives import SIGNATURE_BYTES
 from ccesa.protocol import messages as m
 from ccesa.protocol.active.server_0_advertise import check_signed

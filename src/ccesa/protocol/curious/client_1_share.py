@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from ccesa.agreement.floor import Floor, threshold_ratio
 from ccesa.errors import FaultyServer
-from ccesa.floor import Floor, threshold_ratio
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Advertised, Round, Shared

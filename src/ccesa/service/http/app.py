@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ccesa.identity import in_base64
+from ccesa.agreement.identity import in_base64
 from ccesa.service import problems
 from ccesa.service.desk import Desk, View
 from ccesa.service.errors import Unavailable

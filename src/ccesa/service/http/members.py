@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ccesa import labels
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError
 from ccesa.service.desk import Desk

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ccesa import words
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, FaultyClient, OrderError
 from ccesa.protocol import messages as m
 from ccesa.protocol.schedule import Schedule, numbered

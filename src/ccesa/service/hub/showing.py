@@ -2,7 +2,7 @@
 
 import time
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
 from ccesa.service.desk import View
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import Agenda

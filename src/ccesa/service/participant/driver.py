@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ccesa import files
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.floor import Floor
+from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError, FaultyServer, quoted
 from ccesa.extras import missing
-from ccesa.floor import Floor
-from ccesa.identity import Identity
 from ccesa.memory import Entry, FolderMemory, Memory, ProcessMemory
 from ccesa.privacy.ledger import Ledger
 from ccesa.protocol.spending import ATTEMPTS

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.identity import Identity, in_base64
 from ccesa.errors import ConfigError, FaultyServer, quoted
-from ccesa.identity import Identity, in_base64
 from ccesa.service.participant.calls import Answer, Call, Part, Pause, read
 from ccesa.service.participant.events import Event, Tell, silent
 from ccesa.service.tokens import signed_text

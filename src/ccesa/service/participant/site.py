@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ccesa.charter import Charter
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.floor import Floor
+from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError
-from ccesa.floor import Floor
-from ccesa.identity import Identity
 from ccesa.memory import Memory
 from ccesa.privacy.ledger import Ledger
 from ccesa.protocol.spending import ATTEMPTS

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import (
     CcesaError,
     ConfigError,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ccesa.config import RoundConfig
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, FaultyServer, shown
 from ccesa.guards import guard_named
 from ccesa.privacy.ledger import Account

@@ -1,0 +1,1 @@
+"""What was agreed, before a round begins: members, rounds and their limits."""

@@ -1,0 +1,273 @@
+"""A ``RoundConfig`` holds everything about a round that is public and agreed before it starts.
+
+A configuration validates itself, has exactly one encoding, and that encoding's hash, the
+*context*, enters every derivation of the round: change a field and nothing decrypts any more.
+"""
+
+import os
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+
+from ccesa import labels, wire, words
+from ccesa.crypto.generators import GENERATORS
+from ccesa.crypto.key_agreement import AGREEMENTS, DEFAULT, needs_accept
+from ccesa.crypto.shamir import MAX_HOLDERS
+from ccesa.errors import ConfigError, MalformedMessage, quoted
+from ccesa.graphs import Complete, Graph
+from ccesa.graphs.thresholds import Degree, HolderCounts, Majority, Threshold
+from ccesa.guards import CURIOUS, GUARDS, GuardName, guard_named
+from ccesa.parts import Part, check_clients, check_integer
+
+#: Version of the wire format. Parties with different versions refuse each other's configurations by name.
+VERSION: Final = 2
+SERIES_ID_BYTES = 32
+#: Rounds of a series have numbers below this one.
+MAX_NUMBER: Final = 2**32 - 1
+CHARTER_BYTES = 32
+#: What one byte string of the wire format can carry.
+MAX_VECTOR_BYTES = 2**32 - 1
+MAX_BYTES = 1024  # of an encoded configuration; the longest has less than half
+
+
+_CHOICES: dict[str, tuple[object, ...]] = {
+    "version": (VERSION,),
+    "bits": words.BITS,
+    "generator": tuple(GENERATORS),
+    "agreement": tuple(AGREEMENTS),
+    "accept": (False, True),
+    "guard": tuple(GUARDS),
+}
+#: The types of other fields, and what to give for those that people know by name.
+_TYPES: dict[str, Any] = {"series_id": bytes, "graph": Graph, "threshold": Threshold}
+_MEANT = {
+    name: f": give one of {', '.join(f'ccesa.{kind.__name__}(...)' for kind in get_args(_TYPES[name]))}"
+    for name in ("graph", "threshold")
+}
+
+
+class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
+    """What all parties of one round agree on. See docs/protocol.md, "Configuration".
+
+    Attributes:
+        version: Version of the wire format, 2.
+        series_id: 32 bytes, fresh for every series; random unless given.
+        number: Of the round in its series, from 0 on. A single round is a series of length one.
+        clients: How many are enrolled, 3 to 2^32 - 1; their ids are 0 to ``clients`` - 1.
+        length: Words of a vector, at least 1; a vector has at most 2^32 - 1 bytes.
+        bits: Bits of a word, 8, 16, 32 or 64; sums are modulo 2^bits.
+        graph: Who holds shares of whom and who masks with whom: Complete, Harary or ErdosRenyi.
+        threshold: How many holders open a secret: Majority, Linear or Fixed.
+        generator: What expands masks, ``aes128-ctr`` or ``chacha20``.
+        agreement: How two clients come to a common secret: ``x25519``, or ``x25519-mlkem768``, which stays
+            secret when X25519 falls and needs ``accept``.
+        accept: Whether clients say, before they mask, whose shares they could open; rounds of a series do.
+        min_survivors: The fewest clients in a sum, 2 to ``clients``.
+        guard: ``curious``, for a server that follows the protocol, or ``active``, for one that may lie.
+        charter: 32 bytes, the digest of the charter under ``active``; absent otherwise. ``Charter.config``
+            sets it.
+
+    Raises:
+        ConfigError: Fields that cannot work, alone or together, or cannot work safely.
+    """
+
+    version: Literal[2] = VERSION
+    series_id: bytes = msgspec.field(default_factory=lambda: os.urandom(SERIES_ID_BYTES))
+    number: int = 0
+    clients: int
+    length: int
+    bits: Literal[8, 16, 32, 64] = 32
+    graph: Graph = msgspec.field(default_factory=Complete)
+    threshold: Threshold = msgspec.field(default_factory=Majority)
+    generator: str = "aes128-ctr"
+    agreement: str = DEFAULT
+    accept: bool = False
+    min_survivors: int = 3
+    guard: GuardName = CURIOUS.name
+    charter: bytes | msgspec.UnsetType = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        self._check_choices()
+        self._check_sizes()
+        self._check_graph()
+        self._check_threshold()
+        self._check_guard()
+        self._check_agreement()
+
+    @property
+    def context(self) -> bytes:
+        """The 32-byte hash of the encoding, which enters every message and key of the round."""
+        return labels.digest(labels.CONTEXT, self.encode())
+
+    def encode(self) -> bytes:
+        """Return the only encoding, at most 1024 bytes; what a charter says is left out of it."""
+        return wire.encode(CharteredRound.of(self) if guard_named(self.guard).chartered else self)
+
+    @staticmethod
+    def decode(data: bytes) -> "RoundConfig":
+        """Return the configuration that ``encode`` gave these bytes for.
+
+        Args:
+            data: At most 1024 bytes. One under a charter says little without it: ``Charter.decode`` reads it.
+
+        Raises:
+            MalformedMessage: The bytes are not the only encoding of a configuration without a charter, or
+                its fields cannot work.
+        """
+        if b"chartered-round" in bytes(data[:32]):
+            raise MalformedMessage("a configuration under a charter: Charter.decode reads it")
+        found = wire.decode(_DECODER, data, MAX_BYTES, "configuration")
+        if guard_named(found.guard).chartered:
+            raise MalformedMessage(f"a configuration with guard = {found.guard} that is not under a charter")
+        return found
+
+    @property
+    def round_id(self) -> bytes:
+        """What no two rounds have in common, 36 bytes: the id of the series, and the number."""
+        return self.series_id + labels.client_bytes(self.number)
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of one vector."""
+        return self.length * self.bits // 8
+
+    def _check_choices(self) -> None:
+        """Check values and types; msgspec does so when it decodes, not when Python builds a configuration."""
+        for name, allowed in _CHOICES.items():
+            value = getattr(self, name)
+            if not any(value == known and type(value) is type(known) for known in allowed):
+                raise ConfigError(
+                    f"{name} must be one of {', '.join(map(str, allowed))}, not {quoted(value)}"
+                )
+        for name, kind in _TYPES.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise ConfigError(f"{name} cannot be {quoted(value)}{_MEANT.get(name, '')}")
+
+    def _check_sizes(self) -> None:
+        for name in ("number", "clients", "length", "min_survivors"):
+            check_integer(name, getattr(self, name))
+        if len(self.series_id) != SERIES_ID_BYTES:
+            raise ConfigError(f"series_id must have {SERIES_ID_BYTES} bytes, not {len(self.series_id)}")
+        if not 0 <= self.number <= MAX_NUMBER:
+            raise ConfigError(f"number must lie in 0..{MAX_NUMBER}, not {self.number}")
+        check_clients(self.clients)
+        if self.length < 1 or self.vector_bytes > MAX_VECTOR_BYTES:
+            most = MAX_VECTOR_BYTES * 8 // self.bits
+            raise ConfigError(f"length must lie in 1..{most} for {self.bits} bits, not {self.length}")
+        if not 2 <= self.min_survivors <= self.clients:
+            raise ConfigError(
+                f"min_survivors must lie in 2..clients = {self.clients}, not {self.min_survivors}"
+            )
+
+    def _check_agreement(self) -> None:
+        if needs_accept(self.agreement) and not self.accept:
+            raise ConfigError(
+                f"agreement = {self.agreement} needs accept = True: masks rest on seeds that have to be "
+                "accepted before"
+            )
+
+    def _check_guard(self) -> None:
+        if not guard_named(self.guard).chartered:
+            if self.charter is not msgspec.UNSET:
+                raise ConfigError(f"a charter does not go with guard = {self.guard}")
+            return
+        if not isinstance(self.charter, bytes) or len(self.charter) != CHARTER_BYTES:
+            raise ConfigError(
+                f"guard = {self.guard} needs the {CHARTER_BYTES}-byte digest of a charter: make the "
+                "configuration with Charter.config(...)"
+            )
+        if self.graph.thin:
+            raise ConfigError(
+                f"under guard = {self.guard} masks run on every edge: a lying server chooses who drops out "
+                "after it has seen the graph; leave out mask_p and mask_degree"
+            )
+
+    def _check_graph(self) -> None:
+        degree = self.graph.mean_degree(self.clients)
+        if degree + 1 > MAX_HOLDERS:
+            raise ConfigError(
+                f"about {degree:.0f} neighbours per client; a secret can be shared among at most "
+                f"{MAX_HOLDERS} holders: choose a sparser graph"
+            )
+        self.graph.check(self.clients)
+
+    def _check_threshold(self) -> None:
+        self.threshold.check(
+            HolderCounts(
+                mean=self.graph.mean_degree(self.clients),
+                most=self.graph.max_degree(self.clients),
+                spread=self.graph.spread(self.clients),
+                largest=self.largest_threshold,
+                counted=self._counted,
+            )
+        )
+
+    def can_share(self, degree: Degree) -> Any:
+        """Tell whether a client can take part: enough hold shares of its secrets, and no two sets of t_i do.
+
+        Args:
+            degree: How many neighbours the client has, or an array of such numbers.
+
+        Returns:
+            Whether it can, or an array that says so of each.
+        """
+        t, holders = self.threshold.of(degree), degree + 1
+        shared = (t <= self.largest_threshold(degree)) & (holders < 2 * t)
+        return (degree >= 1) & (holders <= MAX_HOLDERS) & shared
+
+    def needed(self, roster: int = 0) -> int:
+        """Return the fewest clients that have to be there for a round to succeed, if none of them leaves.
+
+        With fewer, everyone has too few neighbours to share with. Where degrees vary it is about a client of
+        the mean degree.
+
+        Args:
+            roster: The fewest with which a client starts; a charter says so.
+
+        Returns:
+            Their number; all clients, if no smaller one will do.
+        """
+        sizes = range(max(self.min_survivors, roster), self.clients)
+        enough = (size for size in sizes if self.can_share(int(self.graph.mean_degree(size))))
+        return next(enough, self.clients)
+
+    def largest_threshold(self, degree: Degree) -> Degree:
+        """Return the largest t_i with which a client can take part.
+
+        Everyone who holds a share counts; where neighbours have to confirm, only they do.
+
+        Args:
+            degree: How many neighbours the client has.
+        """
+        return degree + guard_named(self.guard).dealer_counts
+
+    @property
+    def _counted(self) -> str:
+        included = guard_named(self.guard).dealer_counts
+        return ", the dealer included" if included else ": its neighbours, who have to confirm"
+
+
+_DECODER = msgspec.msgpack.Decoder(RoundConfig)
+
+
+class CharteredRound(Part, frozen=True, kw_only=True, tag="chartered-round"):
+    """A configuration under a charter travels as the charter's digest and the little that is left to say."""
+
+    version: Literal[2] = VERSION
+    charter: bytes
+    series_id: bytes
+    number: int
+    length: int
+    accept: bool
+
+    @classmethod
+    def of(cls, config: RoundConfig) -> "CharteredRound":
+        return cls(**{name: getattr(config, name) for name in cls.__struct_fields__})
+
+    @staticmethod
+    def decode(data: bytes) -> "CharteredRound":
+        return wire.decode(_CHARTERED_DECODER, data, MAX_BYTES, "configuration under a charter")
+
+
+_CHARTERED_DECODER = msgspec.msgpack.Decoder(CharteredRound)

@@ -1,0 +1,300 @@
+"""Who is who: each client has a long-lived key, and a list has the keys of all that are admitted.
+
+The list is text, one line per client, in the style of ``authorized_keys``::
+
+    # name        public key                                    comment
+    hospital-a    Zm9vYmFy...                                   cardiology, since March
+
+A client's id in a round is its place in the list, counted from 0, so one identity cannot take two places.
+Every client holds the list for itself; the server's word does not count.
+"""
+
+import base64
+import binascii
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from ccesa import files
+from ccesa.crypto import primitives
+from ccesa.errors import ConfigError, quoted
+from ccesa.parts import UNPRINTABLE_PATTERN, is_printable
+
+KEY_BYTES = 32
+_PRIVATE = "ccesa-identity-"
+_HEADER = f"{_PRIVATE}1"
+_MOST_IDENTITY = 256  # bytes of the file
+_MOST_NAME = 128  # bytes of the name in it
+_MOST_ADMISSION = 1 << 28  # bytes; millions of clients
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A client's long-lived Ed25519 key pair, and the name it goes by, if it has one.
+
+    Attributes:
+        seed: The 32 secret bytes that the key pair follows from; never shown.
+        name: One printable word of at most 128 bytes, for people; identities are compared without it.
+
+    Raises:
+        ConfigError: A seed of another size, or a name that cannot stand in a list.
+    """
+
+    seed: bytes = field(repr=False)
+    name: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seed, bytes) or len(self.seed) != KEY_BYTES:
+            raise ConfigError(f"the seed of an identity has {KEY_BYTES} bytes")
+        if self.name != "":
+            _check_name(self.name)
+            if len(self.name.encode()) > _MOST_NAME:
+                raise ConfigError(f"the name of an identity has at most {_MOST_NAME} bytes")
+
+    @classmethod
+    def new(cls, name: str = "") -> "Identity":
+        """Return a new identity from the system's randomness.
+
+        Args:
+            name: The name it goes by, or nothing.
+
+        Raises:
+            ConfigError: The name cannot stand in a list.
+        """
+        return cls(os.urandom(KEY_BYTES), name)
+
+    @cached_property
+    def _key(self) -> primitives.SigningKey:
+        return primitives.signing_key(self.seed)
+
+    @cached_property
+    def public(self) -> bytes:
+        """The 32-byte public key."""
+        return primitives.verifying_bytes(self._key)
+
+    def sign(self, text: bytes) -> bytes:
+        """Return the 64-byte signature of a text.
+
+        Args:
+            text: The bytes to sign.
+        """
+        return primitives.sign(self._key, text)
+
+    def save(self, path: Path | str) -> None:
+        """Write the identity to a new file that only its owner can read.
+
+        Args:
+            path: Where; a file that is there is never overwritten.
+
+        Raises:
+            ConfigError: Something of that name is there, or no folder, or one that others can write to.
+            OSError: The system cannot write the file; then there is none.
+        """
+        words = [_HEADER, in_base64(self.seed), *([self.name] if self.name else [])]
+        files.write_new(path, " ".join(words) + "\n", private=True)
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Identity":
+        """Return the identity that ``save`` wrote.
+
+        Args:
+            path: A file that nobody but its owner can read or replace.
+
+        Raises:
+            ConfigError: Others can read or replace the file, or it is not an identity.
+            OSError: The system cannot read the file.
+        """
+        none = ConfigError(f"{path} is not an identity; `ccesa identity new` makes one")
+        try:
+            lines = _lines(files.read_trusted(path, _MOST_IDENTITY, private=True))
+        except ConfigError:
+            with open(path, "rb") as file:  # to keep some other file secret would not help
+                if _HEADER.encode() not in file.read(_MOST_IDENTITY):
+                    raise none from None
+            raise
+        words = [word for line in lines for word in line.split(" ") if word]
+        if len(words) not in (2, 3) or words[0] != _HEADER:
+            raise none
+        return cls(_decode(words[1], str(path)), *words[2:])
+
+
+@dataclass(frozen=True)
+class Member:
+    """One admitted client: one line of the list.
+
+    Attributes:
+        name: One printable word, unique in a list.
+        public: The 32-byte public key of the client's identity, unique in a list.
+        comment: Printable text for people.
+
+    Raises:
+        ConfigError: A name or comment that cannot stand in a line, or a key that is not safe to use.
+    """
+
+    name: str
+    public: bytes
+    comment: str = ""
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        if not isinstance(self.comment, str):
+            raise ConfigError(f"the comment of a client is text, not {type(self.comment).__name__}")
+        if not is_printable(self.comment) or self.comment != self.comment.strip(" "):
+            raise ConfigError(
+                f"the comment of {quoted(self.name)} cannot be printed, or has spaces around it"
+            )
+        if not isinstance(self.public, bytes) or len(self.public) != KEY_BYTES:
+            raise ConfigError(f"the public key of {quoted(self.name)} must be {KEY_BYTES} bytes")
+        try:
+            primitives.check_verifying_key(self.public)
+        except primitives.LowOrderKey as error:
+            raise ConfigError(f"the line of {quoted(self.name)}: {error}") from error
+
+    def __str__(self) -> str:
+        return f"{self.name} {in_base64(self.public)} {self.comment}".strip()
+
+    @classmethod
+    def parse(cls, line: str) -> "Member":
+        """Return the member that a line describes.
+
+        Args:
+            line: A name, a key in base64 and a comment, with spaces or tabs between them and around all.
+
+        Raises:
+            ConfigError: The line is not of that form, or no such member can be.
+        """
+        name, _, rest = line.replace("\t", " ").strip(" ").partition(" ")
+        key, _, comment = rest.lstrip(" ").partition(" ")
+        return cls(name, _decode(key, f"the line of {quoted(name)}"), comment.lstrip(" "))
+
+
+class Admission:
+    """All admitted clients, in order: a client's id is its place in the list. ``str`` gives its text.
+
+    Args:
+        members: The clients, as ``Member``.
+
+    Raises:
+        ConfigError: A name or a key is there twice.
+    """
+
+    def __init__(self, members: Iterable[Member]) -> None:
+        self.members = tuple(members)
+        names, public = set[str](), set[bytes]()
+        for member in self.members:
+            if member.name in names or member.public in public:
+                raise ConfigError(
+                    f"the name or the key of {quoted(member.name)} is in the admission list twice"
+                )
+            names.add(member.name)
+            public.add(member.public)
+
+    @classmethod
+    def parse(cls, text: str) -> "Admission":
+        """Return the list that a text describes; ``load`` gives the same for a file with that text.
+
+        Args:
+            text: One line per client; empty lines and those that start with # are left out.
+
+        Raises:
+            ConfigError: A line has unprintable characters or is not a member's, or a member is there twice.
+        """
+        return cls(Member.parse(line) for line in _lines(text) if line and not line.startswith("#"))
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Admission":
+        """Return the list in a file.
+
+        Args:
+            path: A file of at most 256 MiB that nobody but its owner can change.
+
+        Raises:
+            ConfigError: Others can change the file, or ``parse`` refuses its text.
+            OSError: The system cannot read the file.
+        """
+        text = files.read_trusted(path, _MOST_ADMISSION)
+        try:
+            return cls.parse(text)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+    def __str__(self) -> str:
+        return "".join(f"{member}\n" for member in self.members)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def key(self, client: int) -> bytes:
+        """Return one client's public key.
+
+        Args:
+            client: Its id, the place in the list.
+
+        Raises:
+            IndexError: The list is shorter.
+        """
+        return self.members[client].public
+
+    def id_of(self, public: bytes) -> int:
+        """Return the client id that a public key has: its place in the list.
+
+        Args:
+            public: The 32 bytes of the key.
+
+        Raises:
+            ConfigError: The key is not in the list.
+        """
+        if public not in self._places:
+            raise ConfigError("this identity is not among the members")
+        return self._places[public]
+
+    @cached_property
+    def _places(self) -> dict[bytes, int]:
+        """Return the place of each key: a process with many clients asks for many."""
+        return {member.public: place for place, member in enumerate(self.members)}
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield all lines, tabs as spaces and without those around; refuse what cannot be printed.
+
+    Nothing but LF and CR LF ends a line. A byte order mark at the very beginning is not part of the text.
+    """
+    plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\t", " ")
+    for number, line in enumerate(plain.split("\n"), 1):
+        if found := UNPRINTABLE_PATTERN.search(line):
+            raise ConfigError(
+                f"line {number} has the character U+{ord(found[0]):04X}, which cannot be printed"
+            )
+        yield line.strip(" ")
+
+
+def _check_name(name: str) -> None:
+    """Refuse a name that cannot stand in a line of the list, or in the file of an identity."""
+    if not isinstance(name, str):
+        raise ConfigError(f"the name of a client is text, not {type(name).__name__}")
+    if not name or name.startswith("#") or " " in name or not is_printable(name):
+        raise ConfigError(f"{quoted(name)} is not a name: one word that can be printed, not starting with #")
+    if name.startswith(_PRIVATE):
+        raise ConfigError(
+            f"{quoted(name)} begins the file of a private key, and is not a name: a site sends the line that "
+            "`ccesa identity show` prints, never the file; a key that was sent is compromised, make a new one"
+        )
+
+
+def in_base64(data: bytes) -> str:
+    """Return bytes in base64: of a key, the one spelling that is taken."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def _decode(text: str, where: str) -> bytes:
+    try:
+        data = base64.b64decode(text.encode("ascii"), validate=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise ConfigError(f"{where}: not a key in base64") from error
+    if len(data) != KEY_BYTES:
+        raise ConfigError(f"{where}: expected a key of {KEY_BYTES} bytes, got {len(data)}")
+    if in_base64(data) != text:
+        raise ConfigError(f"{where}: another spelling of the same key; copy it as it was made")
+    return data

@@ -1,0 +1,254 @@
+"""Who may drop out and who may collude: everything random about a round that is not its graph."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import bdtr, bdtrik, xlog1py, xlogy
+
+from ccesa.errors import ConfigError
+from ccesa.graphs.per_step import PerStep
+from ccesa.graphs.tails import LN2, Binomial, Counts, Distribution, Hypergeometric, Logs, log_falling
+from ccesa.guards import Guard
+from ccesa.parts import check_clients, whole_number
+
+#: Beyond, differences of logarithms lose more than the slack of a certificate covers.
+MAX_PLANNED = 10**8
+#: Set aside of the reliability budget for rounds that fewer than F clients join: 2^-10 of it.
+SHORT_BITS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assumptions:
+    """Who drops out and who colludes, neither looking at the graph.
+
+    Attributes:
+        clients: How many are enrolled, 3 to 10^8.
+        dropout: The probability in [0, 1) with which each client drops out by itself.
+        collusion: The fraction in [0, 1) of clients that collude, rounded up; they may drop out too.
+        exact: Whether exactly a fraction ``dropout`` of all clients drops out, rounded up.
+        per_step: In which steps clients drop out, ``dropout`` in all; without it all may do so in the worst.
+
+    Raises:
+        ConfigError: A field is out of range, or two do not go together.
+    """
+
+    clients: int
+    dropout: float
+    collusion: float = 0.0
+    exact: bool = False
+    per_step: PerStep | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "clients", whole_number("clients", self.clients))
+        check_clients(self.clients)
+        if self.clients > MAX_PLANNED:
+            raise ConfigError(f"rounds are planned for at most {MAX_PLANNED:,} clients, not {self.clients:,}")
+        for name in ("dropout", "collusion"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+                raise ConfigError(f"{name} is a fraction of the clients, in [0, 1), not {value!r}")
+        if self.per_step is None:
+            return
+        if self.exact:
+            raise ConfigError("exact dropout is one fraction for the whole round, not one per step")
+        if self.dropout != self.per_step.total:
+            raise ConfigError(f"dropout = {self.dropout!r}, but the steps come to {self.per_step.total!r}")
+
+    def at_least(self, guard: Guard) -> "Assumptions":
+        """Return the same with as many colluders as the guard asks for at least."""
+        if self.colluders >= guard.least_colluders:
+            return self
+        return replace(self, collusion=guard.least_colluders / self.clients)
+
+    @property
+    def colluders(self) -> int:
+        """How many clients collude."""
+        return _part(self.collusion, self.clients)
+
+    @property
+    def dropped(self) -> int:
+        """Return how many drop out, where exactly a fraction does."""
+        return _part(self.dropout, self.clients)
+
+    @property
+    def staying(self) -> int:
+        """Return how many clients are expected to stay, to the nearest whole number."""
+        return self.clients - self.dropped if self.exact else round((1.0 - self.dropout) * self.clients)
+
+    def losing(self, dropout: float) -> "Assumptions":
+        """Return the same with another dropout; per step it is scaled, and about that much."""
+        if self.per_step is None:
+            return replace(self, dropout=dropout)
+        scaled = self.per_step.scaled(dropout)
+        return replace(self, dropout=scaled.total, per_step=scaled)
+
+    @property
+    def advertises(self) -> float:
+        """Return the probability of being in V1; all may be, where nobody says who leaves when."""
+        return 1.0 if self.per_step is None else self.per_step.advertises
+
+    @property
+    def absent(self) -> float:
+        """Return the probability of not being in V1; zero where nobody says who leaves when."""
+        return 0.0 if self.per_step is None else self.per_step.leaving("advertise", "advertise")
+
+    @property
+    def unmasked(self) -> tuple[float, float]:
+        """Return the probabilities of being unmasked with the client's own share, and without it.
+
+        Where nobody says who leaves when, everyone counts as being there without it.
+        """
+        if self.per_step is None:
+            return 0.0, 1.0
+        stays = self.per_step.advertises * self.per_step.stays
+        return stays, self.per_step.shares * self.per_step.leaving("mask", "unmask")
+
+    @property
+    def leaves(self) -> float:
+        """Return the probability that one of V1 does not stay to the end."""
+        return self.dropout if self.per_step is None else self.per_step.leaves
+
+    @property
+    def live(self) -> Distribution:
+        """Return how many of d neighbours in V1 stay to the end; the client itself is one that stays."""
+        if not self.exact:
+            return Binomial.failing(self.leaves)
+        return Hypergeometric(self.clients - 1, max(self.clients - 1 - self.dropped, 0))
+
+    @property
+    def colluding(self) -> Distribution:
+        """Return how many of an honest client's d neighbours collude."""
+        return Hypergeometric(self.clients - 1, min(self.colluders, self.clients - 1))
+
+    def log_fate(self, gone: Counts, stay: int) -> Logs:
+        """Return ln P(these clients all drop out and those all stay), for each number of ``gone``."""
+        if not self.exact:
+            return np.asarray(xlogy(gone, self.dropout) + xlog1py(stay, -self.dropout))
+        return _log_pattern(self.clients, self.dropped, gone, stay)
+
+    def log_collude(self, many: Counts, honest: Counts) -> Logs:
+        """Return ln P(these ``many`` clients all collude and those ``honest`` ones do not)."""
+        return _log_pattern(self.clients, self.colluders, many, honest)
+
+    @property
+    def honest_survivors(self) -> tuple[Distribution, int]:
+        """Return how many honest clients stay, as a distribution and its number of draws."""
+        honest = self.clients - self.colluders
+        if not self.exact:
+            return Binomial.failing(self.dropout), honest
+        return Hypergeometric(self.clients, self.clients - self.dropped), honest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roster:
+    """The V1 that a round accepts: ``least`` = F clients or more who advertise their keys.
+
+    F is as large as an honest round allows. Colluders need not leave when others do, so all of them may be in
+    the smallest roster.
+
+    Under ``curious`` the server refuses a round of fewer (``min_survivors``), and a fraction γ of all clients
+    colludes. Under ``active`` clients refuse it (``Plan.least_roster``), and the fraction of colluders is one
+    of the roster: whichever roster of at least F clients a lying server chooses, at most a fraction γ of it
+    may collude. Some plans bear more, up to a fraction γ of all clients, wherever they are (``anywhere``).
+    """
+
+    assumptions: Assumptions
+    least: int
+    #: ln of a bound on the probability that an honest round has fewer.
+    log_short: float = -math.inf
+    #: A lying server chooses it: any F clients or more, every colluder among them.
+    chosen: bool = False
+    #: So many collude in every roster, however small; zero where it is a fraction of each.
+    anywhere: int = 0
+
+    @property
+    def colluders(self) -> int:
+        """Return how many of the whole list may collude, so that no roster of F or more has too many.
+
+        One at least where there is a fraction at all: nobody who fears colluders plans for none.
+        """
+        return self.of(self.least)
+
+    def of(self, size: int) -> int:
+        """Return how many may collude in a roster of this size."""
+        if not self.chosen:
+            return min(self.assumptions.colluders, self.assumptions.clients - 1)
+        if self.anywhere:
+            return self.anywhere
+        part = math.floor(round(self.assumptions.collusion * size, 6))
+        return max(part, min(1, self.assumptions.colluders))
+
+    @property
+    def smallest(self) -> int:
+        """The size of the smallest roster with an honest client in it; all colluders may be there."""
+        return self.least if self.chosen else max(self.least, self.colluders + 1)
+
+    @property
+    def worst(self) -> int:
+        """The size of the roster in which honest clients most likely have many colluding neighbours.
+
+        Where so many collude that is the smallest; where they are a fraction of it, the largest: everyone.
+        """
+        return self.assumptions.clients if self.chosen else self.smallest
+
+    @property
+    def honest(self) -> int:
+        """How many clients of the worst roster are honest."""
+        return max(self.worst - self.assumptions.colluders, 1)
+
+    @property
+    def colluding(self) -> Distribution:
+        """Return how many of an honest client's d neighbours collude, in the worst roster."""
+        return Hypergeometric(self.worst - 1, min(self.assumptions.colluders, self.worst - 1))
+
+    def opening(self, least: int) -> "Roster":
+        """Return the roster of rounds that open no sum over fewer than ``least``.
+
+        Under ``curious`` that is all that keeps it from being small. F stays what an honest round reaches.
+        """
+        if self.chosen or not self.colluders:
+            return self
+        return replace(self, least=min(self.least, least))
+
+    @classmethod
+    def expected(cls, assumptions: Assumptions, reliability_bits: float, *, chosen: bool) -> "Roster":
+        """Return the largest F that an honest round reaches.
+
+        Where nobody says who leaves when, all who drop out may do so in step 0. With colluders under
+        ``curious`` F counts the vectors that come: that is what such a round insists on (``min_survivors``).
+        """
+        n, gone = assumptions.clients, assumptions.dropout
+        if assumptions.per_step is not None:
+            insists = assumptions.colluders > 0 and not chosen
+            gone = assumptions.per_step.leaving("advertise", "confirm") if insists else assumptions.absent
+        if assumptions.exact or not gone:
+            dropped = assumptions.dropped if assumptions.exact else 0
+            return cls(assumptions=assumptions, least=max(3, n - dropped), chosen=chosen)
+        bits = reliability_bits + SHORT_BITS
+        anybody = math.log(-math.expm1(n * math.log1p(-gone)))  # ln P(somebody leaves)
+        if anybody <= -bits * LN2:
+            return cls(assumptions=assumptions, least=n, log_short=anybody, chosen=chosen)
+        least = max(3, _quantile(n, 1.0 - gone, 2.0**-bits))
+        return cls(assumptions=assumptions, least=least, log_short=-bits * LN2, chosen=chosen)
+
+
+def _part(fraction: float, of: int) -> int:
+    return math.ceil(round(fraction * of, 6))  # 0.1 * 30 is 3, whatever floats say
+
+
+def _log_pattern(n: int, marked: int, inside: Counts, outside: Counts | int) -> Logs:
+    """Return ln P(``inside`` given ones are marked and ``outside`` others not), ``marked`` of n at random."""
+    inside, outside = np.asarray(inside), np.asarray(outside)
+    possible = (inside <= marked) & (outside <= n - marked)
+    inside, outside = np.where(possible, inside, 0), np.where(possible, outside, 0)
+    logs = log_falling(marked, inside) + log_falling(n - marked, outside) - log_falling(n, inside + outside)
+    return np.where(possible, logs, -np.inf)
+
+
+def _quantile(draws: int, p: float, at_most: float) -> int:
+    """Return the largest F with P(X < F) <= at_most, for X ~ Bin(draws, p)."""
+    least = int(bdtrik(at_most, draws, p)) + 2 if at_most < 1 else 0
+    while least > 0 and bdtr(least - 1, draws, p) > at_most:
+        least -= 1
+    return least

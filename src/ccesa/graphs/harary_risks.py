@@ -1,0 +1,328 @@
+"""Bounds for graphs in which everyone has the same number of neighbours, and masks on a circle.
+
+How many colluding neighbours an event takes is for ``events.py`` to say. A roster of d clients or fewer
+leaves no circle: all of them are neighbours.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import digamma, logsumexp
+
+from ccesa.graphs.accusations import log_left_out
+from ccesa.graphs.assumptions import Assumptions, Roster
+from ccesa.graphs.demand import Demand
+from ccesa.graphs.events import Event
+from ccesa.graphs.reliability import log_all_lost, log_few, log_lost, log_lost_at, log_small
+from ccesa.graphs.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_below, log_choose
+from ccesa.graphs.thresholds import Fixed, Majority, Rule, Threshold
+
+#: Dropouts are split into those before and after *share* in so many ways.
+_SPLITS = 128
+#: ln of what no certificate shows any more: it need not be computed closely.
+_NEGLIGIBLE = -200 * LN2
+
+
+@dataclass(frozen=True)
+class CircleMasks:
+    """Masks between the nearest on a random circle, ``degree`` / 2 = h on each side of everyone."""
+
+    degree: int
+
+    def log_apart(self, assumptions: Assumptions, roster: Roster | None = None) -> float:
+        """Bound P(the honest survivors' masks fall apart).
+
+        They do if and only if at least two gaps of h or more missing clients (dropped out or colluding) lie
+        between survivors. A gap begins with a survivor and h missing ones; two such beginnings are disjoint,
+        so each of the n (n - 2 h - 1) / 2 pairs has the same probability, which is computed exactly.
+        """
+        n, h = assumptions.clients, self.degree // 2
+        pairs = n * (n - 2 * h - 1) / 2
+        if pairs <= 0 or self.degree >= n - 1:
+            return -math.inf
+        colluding = np.arange(2 * h + 1)
+        dropped = 2 * h - colluding
+        terms = (
+            log_choose(2 * h, colluding)
+            + assumptions.log_collude(colluding, dropped + 2)
+            + assumptions.log_fate(dropped, stay=2)
+        )
+        log = min(0.0, math.log(pairs) + float(logsumexp(terms)))
+        if log > -math.inf and roster and roster.chosen and not self.most_is_worst(assumptions):
+            return 0.0
+        return log
+
+    def log_torn(self, few_holders: Callable[[Assumptions], float], assumptions: Assumptions) -> float:
+        """Estimate P(a stretch is left out after *share*, and another gap opens after that).
+
+        A part that is cut off when *share* closes is left out, so a gap that matters has a client that leaves
+        later. Any fraction q1 may have left before: of each interval one end is the worst for the stretch,
+        the other for the gap. What colludes may be missing in any step, so there q1 is the whole dropout.
+        """
+        if self.degree >= assumptions.clients - 1:
+            return -math.inf
+        simple = replace(assumptions, per_step=None)
+        most = few_holders(simple) + self._log_gap(simple)
+        if simple.colluders or most < _NEGLIGIBLE:
+            return min(0.0, most + LN2)
+        ends = np.unique(np.linspace(0, simple.dropped, _SPLITS + 1).astype(int)) / simple.clients
+        if not simple.exact:
+            ends = np.linspace(0.0, simple.dropout, _SPLITS + 1)
+        early = [replace(simple, dropout=float(end)) for end in ends]
+        torn = (few_holders(after) + self._log_gap(simple, before) for before, after in pairwise(early))
+        return min(0.0, max(torn, default=-math.inf) + LN2)
+
+    def _log_gap(self, assumptions: Assumptions, early: Assumptions | None = None) -> float:
+        """Bound ln P(somebody is followed by h missing clients, not all of whom left ``early``)."""
+        h = self.degree // 2
+        colluding = np.arange(h + 1)
+        terms = (
+            log_choose(h, colluding)
+            + assumptions.log_collude(colluding, h - colluding)
+            + assumptions.log_fate(h - colluding, stay=0)
+        )
+        missing = float(logsumexp(terms))
+        if early is not None:
+            missing = _log_difference(missing, float(early.log_fate(np.asarray(h), stay=0)))
+        return math.log(assumptions.clients) + missing
+
+    def most_is_worst(self, assumptions: Assumptions) -> bool:
+        """Return whether fewer colluders than there may be can only make gaps rarer.
+
+        With a fraction m missing, a pair of gaps has about m^(2h) (1 - m)^2. That grows with m below
+        h / (h + 1); half of it leaves room for small rosters. Beyond, gaps are everywhere and nothing is
+        promised.
+        """
+        missing = 1 - (1 - assumptions.collusion) * (1 - assumptions.dropout)
+        return self.degree // 2 * (1 - missing) > 2 * missing
+
+
+@dataclass(frozen=True)
+class EqualDegrees:
+    """Everyone has ``degree`` neighbours, and fewer only in a roster that has no more."""
+
+    degree: int
+
+    def likely(self, log_rare: float) -> tuple[int, int]:
+        return self.degree, self.degree
+
+    def unreliable(self, rule: Rule, assumptions: Assumptions) -> float:
+        """Bound P(some client has fewer than t live holders).
+
+        Where nobody says who leaves when, everyone is in V1: fewer would only lower t. Else there may be too
+        few for the circle. Of a group of rosters the smallest has the fewest holders, the largest the
+        highest t. Where everyone is a neighbour all have the same holders, and no union is needed.
+        """
+        fewest, most, likely, rest = log_small(assumptions, self.degree)
+        t = fitting(rule, most)
+        logs = [
+            self._lost(assumptions, d, place) for d, place in zip(fewest.tolist(), t.tolist(), strict=True)
+        ]
+        lost = math.log(assumptions.clients) + float(logsumexp([*np.add(likely, logs), rest]))
+        if self.degree >= assumptions.clients - 1:
+            lost = min(lost, at(log_all_lost(assumptions), int(t[-1])))
+        return float(np.logaddexp(lost, log_few(assumptions)))
+
+    def _lost(self, assumptions: Assumptions, degree: int, t: int) -> float:
+        if degree < self.degree:
+            return log_lost_at(assumptions, degree, t)
+        return at(log_lost(assumptions, degree), t)
+
+    def few_holders(self, rule: Rule, assumptions: Assumptions) -> float:
+        """Where everyone is a neighbour all have the same holders: nobody is left out, or everybody."""
+        if self.degree >= assumptions.clients - 1:
+            return -math.inf
+        t = int(fitting(rule, np.array([self.degree]))[0])
+        few = at(log_below(assumptions.live, self.degree), t - 1)
+        return min(0.0, math.log(assumptions.clients) + few)
+
+    def around(self, event: Event, rule: Rule, roster: Roster) -> float:
+        """Bound it for every roster of at least F, with all colluders in it.
+
+        In rosters of up to d + 1 everyone is a neighbour, so it happens for certain or never. Of larger ones
+        the worst is the smallest, where the colluders are so many, or everyone, where they are a fraction of
+        the roster (docs/planning.md). Where that cannot be shown nothing is promised.
+
+        If so many may be ``anywhere``, it is shown only where they are too few for certain.
+        """
+        assumptions, degree = roster.assumptions, self.degree
+        sizes = np.arange(roster.smallest, min(degree + 1, assumptions.clients) + 1)
+        everyone = event(rule.of(sizes - 1), sizes - 1)
+        if np.any(np.array([roster.of(int(m)) for m in sizes]) >= everyone):
+            return 0.0
+        if degree + 1 >= assumptions.clients:
+            return -math.inf
+        place = int(event(rule.of(np.array([degree])), np.array([degree]))[0])
+        if place > (roster.anywhere or assumptions.colluders):
+            return -math.inf
+        if place < 1 or roster.anywhere or (roster.chosen and not _largest_is_worst(degree, place, roster)):
+            return 0.0
+        each = at(log_at_least(roster.colluding, degree), place)
+        return min(0.0, math.log(_honest(degree, place, roster)) + each)
+
+    def left_out(self, rule: Rule, assumptions: Assumptions, spare: float) -> float:
+        needed = int(rule.of(self.degree)) + math.ceil(spare * self.degree)
+        return log_left_out(assumptions, self.degree, needed)
+
+    def rule(self, demand: Demand, log_apart: float, kept: Callable[[Threshold], bool]) -> Threshold | None:
+        rules = (
+            common(demand.assumptions, self.degree, t)
+            for t in one_degree(demand, self.degree).thresholds(log_apart)
+        )
+        return next(filter(kept, rules), None)
+
+    def may_hold(self, demand: Demand, most: int) -> bool:
+        """Compare each side of every condition with the other at its best end."""
+        low, high = one_degree(demand, self.degree), one_degree(demand, most)
+        if high.highest < low.majority:
+            return False
+        if demand.assumptions.colluders == 0:
+            return True
+        t, degree = np.asarray(high.highest), np.asarray(low.degree)
+        return all(int(event(t, degree)) >= low.fewest for event in demand.events)
+
+
+@dataclass(frozen=True, eq=False)
+class OneDegree:
+    """Every threshold there is, for a graph in which everyone has the same number of neighbours."""
+
+    demand: Demand
+    degree: int
+
+    @cached_property
+    def unreliable(self) -> Logs:
+        """Return ln of what the bound is at least, for t = 0 .. degree + 2: as if V1 were large enough.
+
+        In a smaller V1 a fixed t is harder to reach. So is a majority, except that of an even number below an
+        odd one, which bounds it.
+        """
+        assumptions = self.demand.assumptions
+        logs = log_lost(assumptions, self.degree) + math.log(assumptions.clients)
+        if self.degree % 2 and common(assumptions, self.degree, self.majority).follows_degree:
+            easier = log_lost(assumptions, self.degree - 1)[self.majority - 1] + math.log(assumptions.clients)
+            logs[: self.majority + 1] = np.minimum(logs[: self.majority + 1], easier)
+        if self.degree >= assumptions.clients - 1:
+            logs = np.minimum(logs, log_all_lost(assumptions)[: logs.size])
+        return np.asarray(np.logaddexp(logs, self.demand.roster.log_short) + SLACK)
+
+    def reliable(self, t: int) -> bool:
+        """Return whether a threshold is reliable enough, small rosters included."""
+        assumptions = self.demand.assumptions
+        lost = EqualDegrees(self.degree).unreliable(common(assumptions, self.degree, t), assumptions)
+        lost = float(np.logaddexp(lost, self.demand.roster.log_short))
+        return lost + SLACK <= self.demand.log_unreliable
+
+    @cached_property
+    def colluding(self) -> Logs:
+        """Return ln P(some honest client has at least c colluding neighbours), c = 0 .. degree + 1.
+
+        In a roster that is too small for the circle all others are neighbours.
+        """
+        roster = self.demand.roster
+        logs = log_at_least(roster.colluding, min(self.degree, roster.worst - 1))
+        padding = np.full(self.degree + 2 - logs.size, -np.inf)
+        return np.concatenate([logs, padding]) + math.log(roster.honest) + SLACK
+
+    def private(self, t: Counts) -> Logs:
+        """Return ln of the bound on the events of shares, for each t."""
+        needed = [event(t, np.asarray(self.degree)) for event in self.demand.events]
+        logs = [self.colluding[np.clip(many, 0, self.degree + 1)] for many in needed]
+        return np.minimum(np.logaddexp.reduce(logs), 0.0)
+
+    @property
+    def majority(self) -> int:
+        return Majority().of(self.degree)
+
+    @cached_property
+    def highest(self) -> int:
+        """Return the largest t that is reliable enough; it rises with the degree, by one at most."""
+        return int(np.searchsorted(self.unreliable, self.demand.log_unreliable, side="right")) - 1
+
+    @cached_property
+    def fewest(self) -> int:
+        """Return the fewest colluding neighbours that are rare enough; they rise with the degree."""
+        return int(np.count_nonzero(self.colluding > self.demand.log_private))
+
+    def thresholds(self, log_apart: float) -> Iterator[int]:
+        """Yield every threshold that may keep the demand, the best first.
+
+        That is the lowest that leaves half of the privacy budget to the masks; else the highest, which leaves
+        most.
+        """
+        t = np.arange(self.majority, self.highest + 1)
+        if self.demand.assumptions.advertises < 1:  # small rosters count, too; a higher t is no more reliable
+            t = t[: bisect_left(t, True, key=lambda t: not self.reliable(int(t)))]
+        private = self.private(t)
+        fits = np.logaddexp(private, log_apart) <= self.demand.log_private
+        half = private <= self.demand.log_private - LN2
+        yield from t[fits & half].tolist()
+        yield from t[fits & ~half][::-1].tolist()
+
+
+@lru_cache(maxsize=32)
+def one_degree(demand: Demand, degree: int) -> OneDegree:
+    return OneDegree(demand, degree)
+
+
+def fitting(rule: Rule, degrees: Counts) -> Counts:
+    """Return t; one that nobody reaches for a client that is left out for having too many neighbours."""
+    t = rule.of(degrees)
+    return np.where(degrees + 1 < 2 * t, t, degrees + 2)
+
+
+def common(assumptions: Assumptions, degree: int, t: int) -> Threshold:
+    """Return the rule that gives t to everyone of this degree.
+
+    Where there are colluders it is fixed: a majority would shrink with a neighbourhood that shrinks.
+    """
+    majority = t == Majority().of(degree) and assumptions.colluders == 0
+    return Majority() if majority else Fixed(t=t)
+
+
+def _honest(degree: int, place: int, roster: Roster) -> int:
+    """Return how many honest clients the union is over.
+
+    P(Hyp(m - 1, C, d) >= c) falls with m. So does (m - C) times it once (c - 1) m >= d (C - 1), as each of
+    its terms does; before, the honest of the largest roster count with the probability of the smallest.
+    """
+    known = roster.chosen or (place - 1) * roster.worst >= degree * (roster.colluders - 1)
+    return roster.honest if known else roster.assumptions.clients - roster.colluders
+
+
+def _largest_is_worst(degree: int, place: int, roster: Roster) -> bool:
+    """Return whether every term of the tail from c = ``place`` on is largest for the roster of everyone.
+
+    A term is K (K - 1) .. (K - c + 1) · (m - K) .. (m - K - l + 1) / ((m - 1) .. (m - d)) times a constant,
+    l = d - c + 1. It has to rise with K, and along K = γ m with m.
+    """
+    assumptions, rest = roster.assumptions, degree - place + 1
+    n, fraction = assumptions.clients, assumptions.collusion
+    m = np.arange(max(roster.least, degree + 2), min(2 * degree, n + 1), dtype=float)
+    # From 2 d on a term rises with m, and with K if it does so in the smallest of these rosters.
+    sizes = np.append(m, [min(max(roster.least, 2 * degree), n), n])
+    most = np.append(fraction * sizes[:-1], assumptions.colluders)
+    known = most >= place  # in the others there are not enough colluders
+    sizes, most = sizes[known], most[known]
+    honest = sizes - most
+    if np.any(honest < rest) or np.any(place * honest < (rest - 1) * most):
+        return False
+    if np.any(_slope(most, place) < _slope(honest, rest)):
+        return False
+    m = m[fraction * m >= place]
+    along = fraction * _slope(fraction * m, place) + (1 - fraction) * _slope(m - fraction * m, rest)
+    return bool(np.all(1 / m + along >= _slope(m, degree + 1)))
+
+
+def _slope(x: Logs, k: int) -> Logs:
+    """Return the derivative of ln x (x - 1) .. (x - k + 1)."""
+    return np.asarray(digamma(x + 1) - digamma(x - k + 1))
+
+
+def _log_difference(log: float, less: float) -> float:
+    """Return ln of the difference of two probabilities, given as logarithms."""
+    return log + math.log(-math.expm1(less - log)) if less < log else -math.inf

@@ -1,0 +1,133 @@
+"""How likely it is that a round is lost because of one client: too few of its share holders stay.
+
+Where nobody says who leaves when, everyone is in V1, is unmasked, and does without its own share. With
+dropouts per step V1 may be small, and own shares count where they arrive. docs/planning.md derives it.
+"""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import xlogy
+
+from ccesa.graphs.assumptions import Assumptions
+from ccesa.graphs.tails import Binomial, Counts, Logs, frozen, log_below, log_choose, window
+
+#: Numbers of clients in V1 are judged in at most this many groups, each by its worst member.
+_GROUPS = 64
+#: Those of less than e to minus this are left out; they count as failures. Enough for 160 bits.
+_NATS = 180.0
+#: So many terms of a tail are summed.
+_TERMS = 512
+#: A sum over two clients would tell each of them the other's vector, so no round ends with fewer.
+_LEAST_SUM = 3
+
+
+@lru_cache(maxsize=1 << 8)
+def log_lost(assumptions: Assumptions, degree: int) -> Logs:
+    """Return ln P(a client is unmasked and too few of its neighbours stay), for t = 0 .. degree + 2.
+
+    It is in V1 with so many neighbours there. If it stays it adds a share of its own, once its neighbours
+    have confirmed, where they have to.
+    """
+    below = log_below(assumptions.live, degree)
+    t = np.arange(degree + 3)
+    with_own = np.logaddexp(below[besides(t)], log_unconfirmed(assumptions, np.asarray(degree), t))
+    return frozen(_joined(assumptions, with_own, np.append(below, 0.0)))
+
+
+def log_lost_at(assumptions: Assumptions, degree: int, t: int) -> float:
+    """Return what ``log_lost`` has for one t, without the table: there are many numbers of neighbours."""
+    live = Binomial.failing(assumptions.leaves)  # where clients leave by themselves
+    below = [_log_below_at(live, degree, many) for many in (max(t - 1, 1), t)]
+    with_own = np.logaddexp(below[0], log_unconfirmed(assumptions, np.asarray(degree), np.asarray(t)))
+    return float(_joined(assumptions, with_own, np.asarray(below[1])))
+
+
+def _log_below_at(live: Binomial, draws: int, t: int) -> float:
+    """Bound ln P(X < t) of so many draws: the last terms, and what falls faster than they do."""
+    low = max(0, t - _TERMS)
+    if low > draws or (low and t > draws * live.p):
+        return 0.0
+    logs = live.log_pmf(draws, np.arange(low, min(t, draws + 1)))
+    if low:
+        logs[0] -= math.log1p(-low / (draws - low + 1) * live.odds)
+    return min(0.0, float(np.logaddexp.reduce(logs)))
+
+
+def log_all_lost(assumptions: Assumptions) -> Logs:
+    """Return ln P(at most t of all clients stay), for t = 0 .. clients + 1: where all are neighbours.
+
+    Who stays has all others that do besides its own share, who leaves all that do.
+    """
+    n = assumptions.clients
+    if assumptions.exact:
+        return np.where(np.arange(n + 2) < n - assumptions.dropped, -np.inf, 0.0)
+    return np.append(log_below(Binomial.failing(assumptions.dropout), n)[1:], 0.0)
+
+
+def _joined(assumptions: Assumptions, with_own: Logs, without: Logs) -> Logs:
+    """Return ln P(a client is unmasked in vain), from both ways in which it can be."""
+    with np.errstate(divide="ignore"):
+        stays, leaves = np.log(assumptions.unmasked)
+    return np.asarray(np.minimum(np.logaddexp(stays + with_own, leaves + without), 0.0))
+
+
+def besides(t: Counts) -> Counts:
+    """Return how many shares it takes besides the client's own: who has no neighbour is left out."""
+    return np.maximum(t - 1, 1)
+
+
+def log_unconfirmed(assumptions: Assumptions, degrees: Counts, t: Counts) -> Logs:
+    """Return ln P(t - 1 neighbours confirm and all of them stay): with its own share a client had t.
+
+    It does not release it, where t of its neighbours have to confirm.
+    """
+    steps = assumptions.per_step
+    if steps is None or not steps.confirms:
+        return np.full(np.broadcast(degrees, t).shape, -np.inf)
+    ways, others = np.where(t > 1, log_choose(degrees, t - 1), -np.inf), np.maximum(degrees - t + 1, 0)
+    return np.asarray(ways + xlogy(t - 1, steps.stays) + xlogy(others, steps.unconfirmed))
+
+
+def log_few(assumptions: Assumptions) -> float:
+    """Return ln P(fewer than three answer every step but the last), where it is said who leaves when.
+
+    Otherwise everyone counts as unmasked, and has neighbours that stay.
+    """
+    return -math.inf if assumptions.per_step is None else log_fewer(assumptions, _LEAST_SUM)
+
+
+def log_fewer(assumptions: Assumptions, least: int) -> float:
+    """Return ln P(fewer than this answer every step but the last).
+
+    Where nobody says who leaves when, all who drop out may do so before it.
+    """
+    if assumptions.exact:
+        return 0.0 if assumptions.clients - assumptions.dropped < least else -math.inf
+    steps = assumptions.per_step
+    leaves = assumptions.dropout if steps is None else steps.leaving("advertise", "confirm")
+    return _log_below_at(Binomial.failing(leaves), assumptions.clients, least)
+
+
+def log_small(assumptions: Assumptions, degree: int) -> tuple[Counts, Counts, Logs, float]:
+    """Return the numbers of neighbours that a client of V1 has, up to ``degree``, in groups.
+
+    Each group has its fewest, its most and ln of its probability; the last number is ln of what is left out.
+    """
+    others, absent = assumptions.clients - 1, assumptions.absent
+    if not absent:
+        return np.array([degree]), np.array([degree]), np.zeros(1), -math.inf
+    sizes, logs, rest = _advertised(others, absent)
+    few = int(np.searchsorted(sizes, degree))  # all others are enough for the circle, and one group
+    starts = np.unique(np.linspace(0, few, min(few, _GROUPS) + 1).astype(int))
+    starts = starts[starts < sizes.size]
+    ends = np.append(starts[1:], sizes.size) - 1
+    weights = np.minimum(np.logaddexp.reduceat(logs, starts), 0.0)
+    return np.minimum(sizes[starts], degree), np.minimum(sizes[ends], degree), weights, rest
+
+
+@lru_cache(maxsize=8)
+def _advertised(others: int, absent: float) -> tuple[Counts, Logs, float]:
+    sizes, logs, rest = window(Binomial.failing(absent), others, _NATS)
+    return frozen(sizes), frozen(logs), rest

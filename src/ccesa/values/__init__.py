@@ -1,0 +1,1 @@
+"""From models to words and back: layouts, fields, digits and the quantizer."""

@@ -1,0 +1,260 @@
+"""The rules of the house: which room may use which, and what never enters the inner ones."""
+
+import ast
+import inspect
+import textwrap
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from ccesa.guards import GUARDS
+from ccesa.protocol.client import ActiveClient
+from ccesa.protocol.server import ActiveServer
+from ccesa.protocol.steps import Step
+from rounds import steps_under
+
+PACKAGE = Path(__file__).parents[2] / "src" / "ccesa"
+#: Rooms from the inside out. A room imports only rooms that stand before it, or itself.
+ORDER = [
+    {"evidence"},
+    {"compiled", "errors"},
+    {"extras", "files", "guards", "labels", "parts", "wire", "words"},
+    {"memory"},
+    {"crypto", "values"},
+    {"privacy", "workers"},
+    {"graphs"},
+    {"statistics"},
+    {"agreement"},
+    {"protocol"},
+    {"plan"},
+    {"simulate"},
+    {"demo", "flower", "service"},
+    {"cli"},
+    {"__main__"},
+]
+#: Rooms of the service from the inside out. A site, the store and both sides of HTTP do not know each other.
+SERVICE = [
+    {"errors", "logs", "policy", "status", "tasks", "tokens"},
+    {"audit", "coordinator", "desk", "forms", "problems"},
+    {"federation", "meters"},
+    {"http", "operator", "participant", "store"},
+    {"hub"},
+    {"__init__"},
+]
+#: Those that have no sockets, clocks, logs or weak randomness: everything below the planner.
+INNER = set().union(*ORDER[: ORDER.index({"plan"})]) - {"compiled", "extras", "guards", "values", "workers"}
+FORBIDDEN = {"socket", "asyncio", "time", "datetime", "logging", "random", "subprocess", "http"}
+#: A charter expires, and entries of a ledger say when.
+DATED = ("agreement/charter.py", "agreement/toml.py", "privacy/ledger.py")
+
+
+class File(NamedTuple):
+    """A file of the package, read and parsed once for all rules."""
+
+    name: str
+    text: str
+    tree: ast.Module
+    imported: frozenset[str]
+
+    @property
+    def room(self) -> str:
+        return self.name.split("/")[0].removesuffix(".py")
+
+
+def parsed(path: Path) -> File:
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return File(path.relative_to(PACKAGE).as_posix(), text, tree, frozenset(names))
+
+
+FILES = [parsed(path) for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
+
+
+def rising(files: list[File], order: list[set[str]], prefix: str) -> list[tuple[str, str]]:
+    """Imports that do not point inwards, of rooms in this order."""
+    rank = {name: place for place, rooms in enumerate(order) for name in rooms}
+    depth = prefix.count(".")
+    return [
+        (file.name, name)
+        for file in files
+        for own in [file.name.split("/")[depth - 1].removesuffix(".py")]
+        for name in file.imported
+        if name.startswith(prefix)
+        for other in [name.split(".")[depth]]
+        if other not in (own, "__version__") and rank.get(other, -1) >= rank[own]
+    ]
+
+
+def test_imports_point_one_way():
+    assert not rising(FILES, ORDER, "ccesa.")
+
+
+def test_every_import_of_the_package_is_of_a_room_that_has_its_place():
+    rooms = set().union(*ORDER) | {"__version__"}
+    assert not {
+        name
+        for file in FILES
+        for name in file.imported
+        if name.startswith("ccesa.") and name.split(".")[1] not in rooms
+    }
+
+
+def test_imports_within_the_service_point_one_way():
+    assert not rising([file for file in FILES if file.room == "service"], SERVICE, "ccesa.service.")
+
+
+def test_inner_rooms_have_no_sockets_clocks_logs_or_weak_randomness():
+    for file in (file for file in FILES if file.room in INNER):
+        clocks = {"time", "datetime"} if file.name in DATED else set()
+        assert not {name.split(".")[0] for name in file.imported} & FORBIDDEN - clocks, file.name
+        assert "np.random" not in file.text, file.name
+
+
+def test_torch_is_left_to_those_who_have_it():
+    assert not [file.name for file in FILES if any(name.split(".")[0] == "torch" for name in file.imported)]
+
+
+@pytest.mark.parametrize("library", ["cryptography", "nacl"])
+def test_only_one_file_calls_cryptographic_libraries(library):
+    callers = [f.name for f in FILES if any(name.split(".")[0] == library for name in f.imported)]
+    assert callers == ["crypto/primitives.py"]
+
+
+CATCHING_ALL = (
+    "crypto/threads.py",
+    "flower/node/mod.py",
+    "service/coordinator.py",
+    "service/hub/engine.py",
+    "protocol/contributing.py",
+    "service/participant/in_time.py",
+    "service/participant/taking.py",
+    "workers.py",
+)
+
+
+def test_no_assert_and_no_bare_except():
+    """But where the user's own errors must stay where they are, or are raised again in another thread."""
+    for file in FILES:
+        for node in ast.walk(file.tree):
+            assert not isinstance(node, ast.Assert), file.name
+            if isinstance(node, ast.ExceptHandler):
+                assert node.type is not None, file.name
+                if file.name not in CATCHING_ALL:
+                    assert ast.unparse(node.type) not in ("Exception", "BaseException"), file.name
+
+
+def test_the_round_fits_on_one_page():
+    assert len((PACKAGE / "protocol" / "round.py").read_text().splitlines()) < 100
+
+
+# Guards
+
+
+def compares_with_a_guard(tree: ast.Module) -> bool:
+    """Whether some comparison in a file, a case included, has a guard's name in it."""
+    return any(
+        isinstance(part, ast.Constant) and part.value in GUARDS
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare | ast.MatchValue)
+        for part in ast.walk(node)
+    )
+
+
+def test_a_guard_is_asked_for_its_record_and_not_for_its_name():
+    own = ("guards.py", *(f"protocol/{guard}" for guard in GUARDS))
+    assert not [f.name for f in FILES if not f.name.startswith(own) and compares_with_a_guard(f.tree)]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_the_list_of_files_shows_the_steps_of_a_guard_in_their_order(guard, side):
+    """Step 2 of a client under ``active`` is protocol/active/client_2_mask.py, and so on."""
+    found = [path.stem for path in sorted((PACKAGE / "protocol" / guard).glob(f"{side}_*.py"))]
+    tables = [
+        [file_of(step, guard, side, found) for step in steps_under(guard, way)] for way in (False, True)
+    ]
+    assert all(table == sorted(table, key=found.index) for table in tables)
+    assert set().union(*tables) == set(found)
+
+
+def file_of(step: Step, guard: str, side: str, found: list[str]) -> str:
+    """The file that has the functions of a step, and its name."""
+    functions = [step.answer] if side == "client" else [step.take, step.close]
+    for name in found:
+        inside = vars(import_module(f"ccesa.protocol.{guard}.{name}")).values()
+        if name.split("_")[2] == step.name and all(function in inside for function in functions):
+            return name
+    raise AssertionError(f"no file for step {step.name}")
+
+
+def assigned(function: ast.AST) -> set[str]:
+    """Attributes of ``self`` that a function assigns."""
+    return {
+        node.attr
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+
+
+def test_no_attribute_of_a_party_is_born_late():
+    kinds = (
+        node
+        for file in FILES
+        if file.room == "protocol"
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.ClassDef)
+    )
+    for kind in kinds:
+        methods = [node for node in kind.body if isinstance(node, ast.FunctionDef)]
+        born = set().union(*(assigned(one) for one in methods if one.name == "__init__"))
+        later = set().union(*(assigned(one) for one in methods if one.name != "__init__"))
+        assert later <= born, kind.name
+
+
+def test_parties_of_the_active_guard_reach_into_no_parent():
+    """They check a charter and hand it over; nothing of them is called but by its public name."""
+    for kind in (ActiveClient, ActiveServer):
+        assert not {name for name in vars(kind) if not name.startswith("__")}
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+        reached = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not {name for name in reached if name.startswith("_") and name != "__init__"}
+
+
+def code_lines(file: File) -> int:
+    """Lines that are neither blank nor a comment nor of a docstring."""
+    prose = {
+        line
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and ast.get_docstring(node) is not None
+        for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)
+    }
+    lines = enumerate(file.text.splitlines(), 1)
+    return sum(bool(one.strip()) and not one.strip().startswith("#") and n not in prose for n, one in lines)
+
+
+def test_the_package_stays_small():
+    """What grows beyond this has to make something else go; reference docstrings do not count.
+
+    Noise, its certificate and the ledger took 2,000 lines, many of them in planner, command line and Flower.
+    Kernels, threads and workers took 450, libsodium 80, reading vectors where they lie and large n 200.
+    A service with two databases, a page and a client took 5,000, statistics 750.
+    Contributions that fail without being seen took 150, a look at a table before it is counted 150,
+    releasing once 300, and asking about a model in one series 150. Migrations, a store that goes back, and a
+    hub that waits took 350, sites on bad lines and with bounded memory 350.
+    """
+    sizes = {file.name: code_lines(file) for file in FILES}
+    core = sum(size for name, size in sizes.items() if name.startswith(("crypto/", "protocol/")))
+    assert core <= 4530
+    assert sum(sizes.values()) <= 23600

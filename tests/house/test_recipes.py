@@ -1,0 +1,246 @@
+"""The recipes of CONTRIBUTING.md for graphs, generators and guards touch the files that it names."""
+
+import filecmp
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "src" / "ccesa"
+
+FAMILY = '''
+"""A toy: a circle like Harary's, drawn from the seed read backwards."""
+
+import numpy as np
+
+from ccesa.graphs.drawing import circle_distance, circle_positions, every_pair, others
+from ccesa.graphs.kinds import Kind, Ladder
+
+
+class Backwards(Kind, frozen=True, kw_only=True, tag="backwards"):
+    degree: int
+
+    def max_degree(self, clients):
+        return min(self.degree, clients - 1)
+
+    def edges(self, seed, ids):
+        for low, high in every_pair(ids.size):
+            near = self._near(seed, ids, low, high)
+            yield low[near], high[near], np.ones(np.count_nonzero(near), bool)
+
+    def neighbours(self, seed, ids, node):
+        rest, low, high = others(ids.size, node)
+        return rest[self._near(seed, ids, low, high)]
+
+    def _near(self, seed, ids, low, high):
+        return circle_distance(circle_positions(seed[::-1], ids.size), low, high) <= self.degree // 2
+
+    def degrees(self, clients):
+        from ccesa.graphs.harary_risks import EqualDegrees
+
+        return EqualDegrees(self.max_degree(clients))
+
+    def masks(self, clients):
+        from ccesa.graphs.harary_risks import CircleMasks
+
+        return CircleMasks(self.max_degree(clients))
+
+    @classmethod
+    def candidates(cls, clients):
+        return Ladder((clients - 2) // 2, lambda half: cls(degree=2 * half))
+'''
+
+ROUNDS_WITH_THE_FAMILY = """
+import numpy as np
+from ccesa import RoundConfig, plan
+from ccesa.graphs import NAMES
+from ccesa.graphs.assignment import draw, neighbourhood
+from ccesa.graphs.backwards import Backwards
+from ccesa.simulate import Independent, federate, simulate
+
+assert NAMES[-1] == "backwards"
+kind, seed, ids = Backwards(degree=6), bytes(range(32)), np.arange(20)
+graph = draw(kind, seed, ids)
+assert all(np.array_equal(neighbourhood(kind, seed, ids, i), graph.neighbours(i)) for i in range(20))
+config = RoundConfig(clients=20, length=50, graph=kind)
+assert RoundConfig.decode(config.encode()) == config
+assert simulate(config, dropout=Independent(0.05), seed=1).exact
+federation = federate(20, graph=kind)
+assert simulate(federation.charter.config(length=50), federation=federation, seed=1).exact
+for guard in ("curious", "active"):
+    toy, circle = (plan.plan(300, 0.1, guard=guard, graph=name) for name in ("backwards", "harary"))
+    assert (toy.graph.degree, toy.threshold) == (circle.graph.degree, circle.threshold)
+    assert toy.certificate.unreliable == circle.certificate.unreliable
+    assert toy.is_private
+    assert not toy.shortfalls
+"""
+
+GENERATOR = '''
+
+def aes256_ctr(key: bytes, block: int) -> Stream:
+    """Return the AES-256-CTR keystream from its 16-byte block number ``block`` on."""
+    return Cipher(algorithms.AES256(key), _counter(block)).encryptor()
+'''
+
+ROUNDS_WITH_THE_GENERATOR = """
+from ccesa import RoundConfig
+from ccesa.simulate import Independent, federate, simulate
+
+config = RoundConfig(clients=10, length=1000, generator="aes256-ctr")
+assert RoundConfig.decode(config.encode()) == config
+assert simulate(config, dropout=Independent(0.1), seed=2).exact
+federation = federate(10, generator="aes256-ctr")
+assert simulate(federation.charter.config(length=50), federation=federation, seed=1).exact
+"""
+
+#: A guard without a charter under which a client wants a neighbour more than its threshold in step 2.
+GUARD = '''
+"""The guard ``careful``: the steps of ``curious``, and a mask step that wants one more live neighbour."""
+
+from ccesa.protocol import curious
+from ccesa.protocol.careful import client_2_mask
+
+STEPS = {
+    accept: tuple(
+        step._replace(answer=client_2_mask.stricter(step.answer)) if step.name == "mask" else step
+        for step in steps
+    )
+    for accept, steps in curious.STEPS.items()
+}
+'''
+
+GUARD_STEP = '''
+"""Step 2, client side: mask only where one neighbour more than necessary is left."""
+
+import dataclasses
+
+
+def stricter(answer):
+    def answer_if_enough(round, state, request):
+        held, reply = answer(round, dataclasses.replace(state, threshold=state.threshold + 1), request)
+        return dataclasses.replace(held, threshold=state.threshold), reply
+
+    return answer_if_enough
+'''
+
+GUARD_RECORD = """
+CAREFUL = dataclasses.replace(CURIOUS, name="careful", privacy_bits=50.0)
+GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE, CAREFUL)}
+"""
+
+ROUNDS_WITH_THE_GUARD = """
+from ccesa import Fixed, RoundConfig, FaultyServer, plan
+from ccesa.simulate import Exactly, simulate
+
+config = RoundConfig(clients=9, length=50, guard="careful")
+assert RoundConfig.decode(config.encode()) == config
+assert simulate(config, seed=1).exact
+planned = plan.plan(300, 0.1, guard="careful")
+assert planned.privacy_bits == 50
+assert not planned.shortfalls
+
+def with_three_lost(guard):
+    config = RoundConfig(clients=9, length=50, guard=guard, threshold=Fixed(t=6))
+    return simulate(config, dropout=Exactly({"share": {0, 1, 2}}), seed=1)
+
+assert with_three_lost("curious").exact
+try:
+    with_three_lost("careful")
+except FaultyServer as fault:
+    assert "threshold 7" in str(fault)
+else:
+    raise SystemExit("the careful client went on")
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A copy of the package that may be changed."""
+    return Path(shutil.copytree(PACKAGE, tmp_path / "ccesa", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+def replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1, f"{old!r} is not where the recipe says"
+    path.write_text(text.replace(old, new))
+
+
+def run(package: Path, *arguments: str) -> str:
+    environment = os.environ | {"PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, *arguments], env=environment, cwd=package.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def touched(package: Path) -> set[str]:
+    """Files that differ from the package, or are new."""
+    found = (path.relative_to(package) for path in package.rglob("*.py"))
+    return {
+        str(path)
+        for path in found
+        if not (PACKAGE / path).exists() or not filecmp.cmp(PACKAGE / path, package / path, shallow=False)
+    }
+
+
+def test_a_family_of_graphs_is_its_module_and_its_name_in_the_list(package):
+    (package / "graphs" / "backwards.py").write_text(FAMILY.lstrip())
+    listed = package / "graphs" / "__init__.py"
+    replace(
+        listed,
+        "Graph = Harary | ErdosRenyi | Complete\n",
+        "Graph = Harary | ErdosRenyi | Complete | Backwards\n",
+    )
+    replace(
+        listed,
+        "from ccesa.graphs.complete",
+        "from ccesa.graphs.backwards import Backwards\nfrom ccesa.graphs.complete",
+    )
+    assert touched(package) == {"graphs/backwards.py", "graphs/__init__.py"}
+    run(package, "-c", ROUNDS_WITH_THE_FAMILY)
+    shown = run(package, "-m", "ccesa", "plan", "--clients", "300", "--graph", "backwards")
+    assert "backwards, 36 neighbours hold shares" in shown
+    assert run(package, "-m", "ccesa", "simulate", "--clients", "30", "--length", "9", "--graph", "backwards")
+
+
+def test_a_generator_is_its_stream_and_its_name_in_the_list(package):
+    with (package / "crypto" / "primitives.py").open("a") as file:
+        file.write(GENERATOR)
+    row = '    "aes256-ctr": Generator(32, 16, primitives.aes256_ctr),\n'
+    replace(package / "crypto" / "generators.py", "GENERATORS = {\n", f"GENERATORS = {{\n{row}")
+    assert touched(package) == {"crypto/primitives.py", "crypto/generators.py"}
+    run(package, "-c", ROUNDS_WITH_THE_GENERATOR)
+    options = ("--clients", "10", "--length", "9", "--generator", "aes256-ctr")
+    assert "equal to the plain sum" in run(package, "-m", "ccesa", "simulate", *options)
+
+
+def test_a_guard_is_its_record_and_its_folder(package):
+    folder = package / "protocol" / "careful"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(GUARD.lstrip())
+    (folder / "client_2_mask.py").write_text(GUARD_STEP.lstrip())
+    record = package / "guards.py"
+    replace(record, "GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE)}\n", GUARD_RECORD.lstrip())
+    replace(
+        record,
+        'GuardName = Literal["curious", "active"]',
+        'GuardName = Literal["curious", "active", "careful"]',
+    )
+    replace(
+        record,
+        "from dataclasses import dataclass\n",
+        "import dataclasses\nfrom dataclasses import dataclass\n",
+    )
+    assert touched(package) == {
+        "guards.py",
+        "protocol/careful/__init__.py",
+        "protocol/careful/client_2_mask.py",
+    }
+    run(package, "-c", ROUNDS_WITH_THE_GUARD)
+    shown = run(package, "-m", "ccesa", "plan", "--clients", "300", "--guard", "careful")
+    assert "guard careful" in shown
+    assert run(package, "-m", "ccesa", "simulate", "--clients", "30", "--length", "9", "--guard", "careful")
