@@ -1,10 +1,7 @@
 /** A participant at a hub that is played: whatever the hub says, it ends by name or goes on, and no vector leaves too often. */
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
-
 import fc from "fast-check";
-
 import { type Bytes, le32 } from "../src/bytes.js";
 import { toBase64 } from "../src/charter/base64.js";
 import { contextOf, encodeConfig, type RoundConfig } from "../src/config.js";
@@ -18,6 +15,7 @@ import { HubAway, Stopped } from "../src/service/errors.js";
 import type { Fault, Progress } from "../src/service/events.js";
 import type { ParticipantOptions } from "../src/service/options.js";
 import { Participant } from "../src/service/participant.js";
+import { test } from "./at-once.js";
 import { type Came, type Given, json, playing, problem } from "./service/played-hub.js";
 
 const CONFIG: RoundConfig = {
