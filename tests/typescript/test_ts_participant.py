@@ -217,7 +217,7 @@ def test_a_second_tab_with_the_same_identity_is_refused_until_the_first_is_close
         first.wait_for("waiting")
         second = PageSite(context, address, hub, 0)
         assert second.ended()["with"] == "OrderError"
-        assert "another tab takes part with this identity" in second.ended()["text"]
+        assert "another tab uses this identity" in second.ended()["text"]
         first.page.close()
         third = PageSite(context, address, hub, 0)
         third.wait_for("waiting")

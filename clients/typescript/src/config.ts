@@ -58,7 +58,7 @@ const ENTRIES = {
 
 const TYPES = { curious: "round", active: "chartered-round" } as const;
 
-/** The most bytes of a configuration. */
+/** The maximum bytes of a configuration. */
 export const MOST_CONFIG_BYTES = 1024;
 
 /** Return the configuration of another round of the same series. */
@@ -80,7 +80,7 @@ export function underCharter(terms: Terms, { seriesId, number, length, accept }:
   const config: RoundConfig = { version: 2, guard: "active", ...agreed, seriesId, number, length, accept };
   checkConfig(config);
   if (terms.length !== null && terms.length !== length) {
-    throw new ConfigError(`a round of ${length} words, and vectors under the charter have ${terms.length}`);
+    throw new ConfigError(`the round has ${length} words, but vectors under the charter have ${terms.length}`);
   }
   return config;
 }
@@ -118,7 +118,7 @@ function toValue(form: Form, field: unknown): Value {
 /**
  * Return the one encoding of a configuration.
  *
- * @throws ConfigError for one outside of its limits, which has none.
+ * @throws ConfigError for a configuration outside its limits, which has no encoding.
  */
 export function encodeConfig(config: RoundConfig): Bytes {
   checkConfig(config);
@@ -181,9 +181,9 @@ function fieldsOf(
 }
 
 /**
- * Return the configuration that bytes are the encoding of: one of `curious` without a charter, of `active` with one.
+ * Decode a configuration: of the guard `curious` without a charter, of `active` with one.
  *
- * @throws MalformedMessage for bytes that are none; ConfigError under a charter for values that do not fit it.
+ * @throws MalformedMessage for bytes that are not a configuration; ConfigError for values that do not fit the charter.
  */
 export function decodeConfig(data: Uint8Array, charter?: Terms): RoundConfig {
   if (data.length > MOST_CONFIG_BYTES) {
@@ -209,7 +209,7 @@ function ofCurious(fields: Record<string, unknown>): RoundConfig {
 
 function ofActive(charter: Terms, fields: Record<string, unknown>): RoundConfig {
   if (!equal(fields["charter"] as Bytes, charter.digest)) {
-    throw new ConfigError("the configuration is under another charter");
+    throw new ConfigError("the configuration belongs to another charter");
   }
   return underCharter(charter, fields as unknown as Particulars);
 }

@@ -128,7 +128,7 @@ function isThreshold(rule: Threshold, config: RoundConfig): boolean {
   }
 }
 
-/** Return what narrows the mask edges, by chance or by degree; null where nothing does. */
+/** Return the rule that limits the mask edges, by probability or by degree; null where there is none. */
 export function maskRules(graph: Graph): { readonly mask_p: number | null; readonly mask_degree: number | null } {
   const { mask_p, mask_degree } = { mask_p: null, mask_degree: null, ...graph };
   return { mask_p, mask_degree };

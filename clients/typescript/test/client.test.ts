@@ -568,7 +568,7 @@ test("each guard has its own clients, and under active the charter has the last 
   await assert.rejects(ActiveClient.join({ ...options, now: charter.expires }), ConfigError);
   await assert.rejects(ActiveClient.join({ ...options, now: NaN }), ConfigError);
   const { tasks: _, ...uncounted } = options;
-  await assert.rejects(ActiveClient.join(uncounted as typeof options), /limits what leaves/);
+  await assert.rejects(ActiveClient.join(uncounted as typeof options), /limits the vectors of a task/);
   const free = { ...FRESH, check: async () => undefined, charge: async () => undefined };
   const noisy = await parseCharter(NOISY.text, engine);
   const round = {
@@ -577,7 +577,7 @@ test("each guard has its own clients, and under active the charter has the last 
     config: decodeConfig(fromHex(NOISY.config), noisy),
     vector: () => work.vector,
   };
-  await assert.rejects(ActiveClient.join(round), /no ledger/);
+  await assert.rejects(ActiveClient.join(round), /pass an account of a ledger/);
   for (const other of [undefined, charter.digest]) {
     await assert.rejects(ActiveClient.join({ ...round, account: { ...free, charter: other } }), /not for the noise/);
   }

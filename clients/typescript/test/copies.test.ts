@@ -80,7 +80,7 @@ test("of two copies that share a memory one sends its vector, and the other drop
         const refused = replies.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
         assert.equal(refused.length, 1);
         assert.ok(refused[0] instanceof OrderError, String(refused[0]));
-        assert.match(refused[0].message, /another tab or process with the keys of this client/);
+        assert.match(refused[0].message, /another tab or process with this client's keys/);
       }
     });
   }

@@ -157,7 +157,7 @@ test("noise around zeros is drawn anew each time, and a vector that is there lea
 });
 
 test("a vector that is ready has its noise already, and is refused where it is charged", async () => {
-  await assert.rejects(client(fromHex(VICTIM.party.vector)), /give a function/);
+  await assert.rejects(client(fromHex(VICTIM.party.vector)), /pass a function/);
 });
 
 test("an account that cannot charge is seen, as it tells nothing of the data", async () => {

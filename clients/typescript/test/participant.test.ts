@@ -220,7 +220,7 @@ test("a task larger than a site wants is not taken", async () => {
     script.exchange = (given) => ({ ...given, headers: { ...given.headers, "Ccesa-Task": "00".repeat(32) } });
     script.answer = async (call) =>
       call.path.startsWith("/v1/tasks/") ? { status: 200, body: new Uint8Array(100) } : honest(call);
-    const { outcome } = await play(script, { mostTaskBytes: most });
+    const { outcome } = await play(script, { maximumTaskBytes: most });
     assert.ok(ended === null ? outcome === "over" : outcome instanceof ended, String(outcome));
   }
 });
@@ -299,7 +299,7 @@ test("a late reply costs a round, a faulty one is told, and a conflict ends it",
   faulty.put = () => problem(422, "faulty");
   const second = await play(faulty);
   assert.equal(second.outcome, "over");
-  assert.match(second.faults[0]!.reason, /a mistake in this client's reply/);
+  assert.match(second.faults[0]!.reason, /rejected this client's reply/);
   const conflict = new Script();
   conflict.put = () => problem(409, "conflict");
   assert.ok((await play(conflict)).outcome instanceof OrderError);
@@ -316,7 +316,7 @@ test("a reply is sent again with the same bytes until it counts", async () => {
 
 test("a token that the hub does not know is told to people", async () => {
   const { outcome } = await play(new Script(), { token: "another" });
-  assert.match(String(outcome), /ConfigError: the hub does not know this participant/);
+  assert.match(String(outcome), /ConfigError: the hub refused this participant's token/);
 });
 
 // What a site brings
@@ -349,8 +349,8 @@ test("one at a time takes part with a memory, and a participant runs once at a t
       new Participant({ url, token: TOKEN, memory, contribute: () => new Uint32Array(5) });
     const [first, second] = [made(), made()];
     const running = first.run();
-    await assert.rejects(first.run(), /takes part already/);
-    await assert.rejects(second.run(), /another participant takes part with this memory/);
+    await assert.rejects(first.run(), /already running/);
+    await assert.rejects(second.run(), /another participant uses this memory/);
     first.stop();
     assert.equal(await running, "stopped");
     second.addEventListener("progress", () => second.stop(), { once: true });

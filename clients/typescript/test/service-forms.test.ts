@@ -159,9 +159,9 @@ test("a task has room for all numbers of a vector, by default", async () => {
   const config = { bits: 64, length: 100 } as RoundConfig;
   const numbers = packArrays(new Map([["w", { shape: [200], data: new Float64Array(200) }]]));
   const arrays = arraysForm({ clients: 4, clip: 1, maxWeight: 1, fieldBits: 32 });
-  assert.ok(arrays.mostTaskBytes(config) >= numbers.length && arrays.mostTaskBytes(config) < 2 ** 25);
-  assert.equal(WORDS.mostTaskBytes(config), 2 ** 24 + 1600);
-  assert.equal(WORDS.mostTaskBytes({ bits: 64, length: 2 ** 29 } as RoundConfig), 2 ** 30);
+  assert.ok(arrays.maximumTaskBytes(config) >= numbers.length && arrays.maximumTaskBytes(config) < 2 ** 25);
+  assert.equal(WORDS.maximumTaskBytes(config), 2 ** 24 + 1600);
+  assert.equal(WORDS.maximumTaskBytes({ bits: 64, length: 2 ** 29 } as RoundConfig), 2 ** 30);
 });
 
 test("what the site's function does to its task changes nothing of what is expected back", async () => {

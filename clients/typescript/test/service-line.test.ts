@@ -106,7 +106,7 @@ test("a broken connection counts as away, and patience ends", async () => {
     () => null,
     async (url) => {
       await assert.rejects(lineTo(url, undefined, 3).call(GET), (error: Error) => {
-        return error instanceof HubAway && error.message.includes("away for 3 seconds");
+        return error instanceof HubAway && error.message.includes("no answer from the hub for 3 seconds");
       });
     },
   );
@@ -118,7 +118,7 @@ test("a page is told that the hub may not name its origin", async () => {
   try {
     await playing(
       () => null,
-      async (url) => assert.rejects(lineTo(url, undefined, 3).call(GET), /pages lack https:\/\/page\.example/),
+      async (url) => assert.rejects(lineTo(url, undefined, 3).call(GET), /configuration lack https:\/\/page\.example/),
     );
   } finally {
     Reflect.deleteProperty(globalThis, "location");
@@ -272,7 +272,7 @@ test("401 is a new session once, and then a question for people", async () => {
   await playing(
     ({ headers }) => (headers.authorization === `Bearer ${valid}` ? { status: 204 } : problem(401, "unauthorized")),
     async (url) => {
-      await assert.rejects(lineTo(url, "wrong").call(GET), /does not know this participant/);
+      await assert.rejects(lineTo(url, "wrong").call(GET), /refused this participant's token/);
       const line = lineTo(url);
       const sessions = ["first", "second", "third"];
       line.enter = async () => sessions.shift()!;
@@ -323,16 +323,16 @@ test("a challenge that is none is not signed, and a token that no header can hav
   for (const token of ["", "a b", "a\r\nx-evil: 1", "\u00e4", "x".repeat(5000), 7]) {
     await playing(
       ({ path }) => (path === "/v1/challenge" ? json({ challenge }) : json({ token }, 201)),
-      async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /no header can have/),
+      async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /not allowed in a header/),
     );
   }
   await playing(
     ({ path }) => (path === "/v1/challenge" ? json({ challenge }) : json({ token: "token" }, 200)),
-    async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /expected a session/),
+    async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /did not open a session/),
   );
   await playing(
     ({ path }) => (path === "/v1/challenge" ? json({ challenge }) : problem(401, "unauthorized")),
-    async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /does not let this member in/),
+    async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /refused this member/),
   );
 });
 
@@ -549,8 +549,8 @@ test("a conflict about an empty reply is the answer of an earlier start", async 
 
 test("an upload that the hub never takes is given up", async () => {
   for (const [offset, why] of [
-    [0, /keeps going back/],
-    [1, /keeps going back/],
+    [0, /repeatedly rewound/],
+    [1, /repeatedly rewound/],
     [-1, /not in it/],
     [1e9, /not in it/],
     [null, /not in it/],

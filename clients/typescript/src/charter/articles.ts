@@ -1,6 +1,6 @@
 /**
  * What a charter says, article by article in the order of its encoding: how each is read from TOML, and how it is
- * encoded (13.1). Whoever adds one adds it here.
+ * encoded (13.1). Add new articles here.
  */
 
 import { AGREEMENTS, GENERATORS, GRAPHS, graphValue, THRESHOLDS, thresholdValue } from "../config.js";
@@ -148,7 +148,7 @@ function members(value: unknown, what: string): readonly Member[] {
 function member(value: unknown, what: string): Member {
   const pair = checkArray(value, what, checkString);
   if (pair.length !== 2) {
-    throw new ConfigError(`${what} is not a pair of a name and a key`);
+    throw new ConfigError(`${what} must be a pair of a name and a key`);
   }
   return memberOf(pair[0]!, pair[1]!, what);
 }
@@ -174,7 +174,7 @@ function ruleField(table: Table, key: string, form: string): number | null {
 function steps(value: unknown, what: string): readonly number[] {
   const each = checkArray(value, what, checkFloat);
   if (each.length !== STEPS || each.some((dropout) => !(0 <= dropout && dropout < 1))) {
-    throw new ConfigError(`${what} has not ${STEPS} numbers that are at least 0 and below 1`);
+    throw new ConfigError(`${what} must have ${STEPS} numbers, each at least 0 and below 1`);
   }
   return each;
 }

@@ -54,13 +54,13 @@ function unescaped(scanner: Scanner, text: string): string {
       return "";
     }
     const code = escaped.length > 1 ? character(scanner, parseInt(escaped.slice(1), 16)) : ESCAPES[escaped];
-    return code ?? scanner.refuse("unknown escape in a string");
+    return code ?? scanner.refuse("a string has an unknown escape");
   });
 }
 
 function character(scanner: Scanner, code: number): string {
   if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
-    scanner.refuse("escape of something that is no character");
+    scanner.refuse("an escape of an invalid character");
   }
   return String.fromCodePoint(code);
 }
@@ -128,12 +128,12 @@ function plain(match: RegExpExecArray): string {
 
 function integer(match: RegExpExecArray, scanner: Scanner): bigint {
   const value = BigInt(plain(match));
-  return BigInt.asIntN(64, value) === value ? value : scanner.refuse("an integer of more than 64 bits");
+  return BigInt.asIntN(64, value) === value ? value : scanner.refuse("an integer has more than 64 bits");
 }
 
 function float(match: RegExpExecArray, scanner: Scanner): number {
   const value = Number(plain(match));
-  return Number.isFinite(value) ? value : scanner.refuse("a number that is too large for a float");
+  return Number.isFinite(value) ? value : scanner.refuse("a number is too large for a float");
 }
 
 function offsetTime(match: RegExpExecArray, scanner: Scanner): TomlTime {
@@ -155,7 +155,7 @@ function midnight(scanner: Scanner, date: string): number {
   const day = new Date(`${date}T00:00:00Z`);
   // Some engines make March of the 30th of February, others nothing at all.
   if (Number.isNaN(day.getTime()) || !day.toISOString().startsWith(date)) {
-    scanner.refuse(`there is no ${date}`);
+    scanner.refuse(`${date} does not exist`);
   }
   return day.getTime() / 1000;
 }

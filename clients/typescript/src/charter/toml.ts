@@ -104,7 +104,7 @@ class Parser {
     const found = table[key];
     const inner = this.#growing.has(found as object) ? (found as TomlTable[]).at(-1)! : (found as TomlTable);
     if ((this.#origins.get(inner) ?? "closed") === "closed") {
-      this.#scanner.refuse(`${key} cannot be added to`);
+      this.#scanner.refuse(`${key} cannot be extended`);
     }
     return inner;
   }
@@ -113,7 +113,7 @@ class Parser {
     parent[key] ??= this.#newTable("implicit");
     const table = parent[key] as TomlTable;
     if (this.#origins.get(table) !== "implicit") {
-      this.#scanner.refuse(`${key} is there twice`);
+      this.#scanner.refuse(`${key} appears twice`);
     }
     this.#origins.set(table, "header");
     return table;
@@ -127,7 +127,7 @@ class Parser {
     }
     const array = parent[key] as TomlTable[];
     if (!this.#growing.has(array)) {
-      this.#scanner.refuse(`${key} is there twice`);
+      this.#scanner.refuse(`${key} appears twice`);
     }
     const table = this.#newTable("header");
     array.push(table);
@@ -141,7 +141,7 @@ class Parser {
     const parent = path.reduce((table, key) => this.#dotted(table, key), section);
     const value = this.#value();
     if (last in parent) {
-      this.#scanner.refuse(`${last} is there twice`);
+      this.#scanner.refuse(`${last} appears twice`);
     }
     parent[last] = value;
   }
@@ -150,7 +150,7 @@ class Parser {
     table[key] ??= this.#newTable("dotted");
     const inner = table[key] as TomlTable;
     if (!["dotted", "implicit"].includes(this.#origins.get(inner) ?? "closed")) {
-      this.#scanner.refuse(`${key} cannot be added to`);
+      this.#scanner.refuse(`${key} cannot be extended`);
     }
     this.#origins.set(inner, "dotted");
     return inner;
@@ -159,7 +159,7 @@ class Parser {
   #value(): TomlValue {
     this.#scanner.take(SPACE);
     if (++this.#depth > DEEPEST) {
-      this.#scanner.refuse("too many brackets in each other");
+      this.#scanner.refuse("too many nested brackets");
     }
     const value = this.#take("[")
       ? this.#array()
@@ -207,11 +207,11 @@ class Parser {
 
 /**
  * Read a text of TOML 1.0.
- * @throws ConfigError for what is none.
+ * @throws ConfigError for any other text.
  */
 export function parseToml(text: string): TomlTable {
   if (/\p{Surrogate}/u.test(text)) {
-    throw new ConfigError("this is not TOML 1.0: half a surrogate is no character");
+    throw new ConfigError("this is not TOML 1.0: it contains half of a surrogate pair");
   }
   return new Parser(text.replaceAll("\r\n", "\n")).document();
 }

@@ -59,7 +59,7 @@ export function nobleEngine(): Engine {
 }
 
 function missing(name: string, cause: unknown): Unsupported {
-  return new Unsupported(`${name} is needed here and cannot be loaded: npm install ${name}`, { cause });
+  return new Unsupported(`${name} is needed and cannot be loaded: npm install ${name}`, { cause });
 }
 
 const HASHES: Pick<Primitives, "sha256" | "hkdf"> = {

@@ -24,7 +24,7 @@ const CALLS = 256;
 export function webEngine(): Engine {
   const subtle = globalThis.crypto?.subtle;
   if (subtle === undefined) {
-    throw new Unsupported("this platform has no WebCrypto; a page has it over https:// and on localhost only");
+    throw new Unsupported("this platform has no WebCrypto. Pages have it only over https:// and on localhost");
   }
   return checked("WebCrypto", { ...hashes(subtle), ...curves(subtle), ...ciphers(subtle) });
 }
@@ -110,7 +110,7 @@ function curves(
         const key = await subtle.importKey("raw", publicKey as Bytes, "Ed25519", false, ["verify"]);
         return await subtle.verify("Ed25519", key, signature as Bytes, text as Bytes);
       } catch {
-        return false; // 32 bytes that are no point
+        return false; // the 32 bytes are not a point
       }
     },
   };

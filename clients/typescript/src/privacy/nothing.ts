@@ -1,4 +1,4 @@
-/** What a client sends that has nothing to send, where vectors have noise: one that is silent says something. */
+/** The vector of a client that has no data to send, in rounds with noise. Silence would reveal something. */
 
 import type { Bytes } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";

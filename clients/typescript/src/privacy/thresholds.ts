@@ -113,10 +113,10 @@ export class Thresholds {
     digits: number = DIGITS,
   ) {
     if (!(Number.isInteger(variance) && variance >= 256 && variance <= 2 ** 20)) {
-      throw new ConfigError(`tables have a variance of 256 ... 2^20, got ${variance}`);
+      throw new ConfigError(`the variance must be in 256 ... 2^20, got ${variance}`);
     }
     if (!(Number.isInteger(gridBits) && gridBits >= 0 && gridBits <= 12)) {
-      throw new ConfigError(`tables have grids of 0 ... 12 bits, got ${gridBits}`);
+      throw new ConfigError(`the grid must have 0 ... 12 bits, got ${gridBits}`);
     }
     this.#cells = 2 ** gridBits;
     this.#rows = new Array<Row | undefined>(this.#cells);

@@ -12,7 +12,7 @@ export function presentOf(state: Usable, dropped: readonly number[]): Opened[] {
   const accused = new Set(state.accused);
   honest(
     state.accused.every((client) => gone.has(client)),
-    "a neighbour that was accused is in V2",
+    "an accused neighbour is in V2",
   );
   const v2 = without(
     state.opened,
@@ -22,7 +22,7 @@ export function presentOf(state: Usable, dropped: readonly number[]): Opened[] {
   return v2;
 }
 
-/** Complain in place of a vector, and take no further part. */
+/** Complain instead of sending a vector, and leave the round. */
 export async function complaint(round: Round, { accused }: Usable): Promise<Answer> {
   return answered(round, { kind: "Complained", accused, secrets: [] }, "complaint", { accused: packIds(accused) });
 }

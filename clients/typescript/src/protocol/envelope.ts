@@ -3,7 +3,7 @@
 import { type Bytes, frame, readLe32 } from "../bytes.js";
 import { MalformedMessage } from "../errors.js";
 
-/** The most messages of an envelope: no more rounds have a step in one exchange. */
+/** The maximum number of messages in an envelope: as many rounds overlap. */
 const MOST = 3;
 const LENGTH = 4;
 
@@ -24,12 +24,12 @@ export function unpackEnvelope(envelope: Bytes): Bytes[] {
       throw new MalformedMessage(`an envelope has at most ${MOST} messages`);
     }
     if (envelope.length - at < LENGTH) {
-      throw new MalformedMessage("a length that is cut off");
+      throw new MalformedMessage("a length is cut off");
     }
     const length = readLe32(envelope, at);
     at += LENGTH;
     if (length === 0 || length > envelope.length - at) {
-      throw new MalformedMessage(`a message of ${length} bytes where ${envelope.length - at} are left`);
+      throw new MalformedMessage(`a message claims ${length} bytes, but ${envelope.length - at} are left`);
     }
     messages.push(envelope.subarray(at, at + length));
     at += length;

@@ -60,14 +60,14 @@ export function rowsOf(
 
 async function checkWork(round: Round, source: Source, task: Bytes): Promise<void> {
   const own = await callers(round, () => made(source, (bytes) => checkTaskIs(bytes, round.tasks)));
-  honest(equal(own, task), "the round is about another task");
+  honest(equal(own, task), "the round has another task");
 }
 
 /**
  * Return a copy of the vector: it is masked where it lies, and the caller's stays as it is.
  *
- * Where vectors are charged to an account, one leaves whatever the caller's function does: a client that fell silent
- * would say something about its data to everybody. So there are zeros with the same noise around them.
+ * With an account a vector is sent whatever the caller's function does: a silent client would reveal something about
+ * its data. If the function fails, the vector is zeros with the same noise.
  */
 function vectorOf(round: Round, source: Source): Promise<Bytes> {
   const { account, config } = round;

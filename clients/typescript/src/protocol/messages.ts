@@ -21,11 +21,11 @@ interface Sizes {
 interface Kind {
   /** The byte strings behind the client, in order. */
   readonly fields: readonly string[];
-  /** The most bytes of all fields. */
+  /** The maximum bytes of all fields. */
   readonly most: (sizes: Sizes) => number;
 }
 
-/** Every message: its fields in order, and the most bytes of them. */
+/** Every message: its fields in order, and their maximum bytes. */
 export const MESSAGES = {
   "advertise-request": { fields: ["number"], most: () => 4 },
   "advertise-reply": { fields: ["keys"], most: ({ B }) => B },
@@ -75,7 +75,7 @@ export interface Message<Name extends MessageName> {
   readonly fields: Fields<Name>;
 }
 
-/** The most bytes of a message without its fields: its headers, name, context and client. */
+/** The maximum bytes of a message without its fields: its headers, name, context and client. */
 const AROUND = 96;
 
 function sizesOf(config: RoundConfig): Sizes {
@@ -85,7 +85,7 @@ function sizesOf(config: RoundConfig): Sizes {
   return { B, T, Q, D, vector: vectorBytes(config), S: setBytes(config.clients), P };
 }
 
-/** Return the most bytes that a message can have in a round. */
+/** Return the maximum bytes of a message in a round. */
 export function messageLimit(name: MessageName, config: RoundConfig): number {
   return AROUND + MESSAGES[name].most(sizesOf(config));
 }
@@ -166,6 +166,6 @@ export function unpackIds(data: Uint8Array, clients: number): number[] {
     ids.every((id, at) => at === 0 || ids[at - 1]! < id),
     "ids are not strictly ascending",
   );
-  expect((ids.at(-1) ?? 0) < clients, `expected ids below ${clients}, got ${ids.at(-1)}`);
+  expect((ids.at(-1) ?? 0) < clients, `ids must be below ${clients}, got ${ids.at(-1)}`);
   return ids;
 }

@@ -51,7 +51,7 @@ export async function provedTop(
   }
   const top = level.get(0);
   if (hashes.length > 0 || top === undefined) {
-    throw new WrongProof(`a proof with ${hashes.length} hashes too many, or for places outside of the tree`);
+    throw new WrongProof(`the proof has ${hashes.length} hashes too many, or is for places outside of the tree`);
   }
   return new Uint8Array(top);
 }
@@ -59,7 +59,7 @@ export async function provedTop(
 /** Cut a proof into its hashes, the next one last. */
 function proofHashes(proof: Uint8Array): Uint8Array[] {
   if (proof.length % HASH !== 0) {
-    throw new WrongProof(`expected whole hashes, got ${proof.length} bytes`);
+    throw new WrongProof(`a proof consists of whole hashes, got ${proof.length} bytes`);
   }
   const hashes = Array.from({ length: proof.length / HASH }, (_, at) => proof.subarray(HASH * at, HASH * (at + 1)));
   return hashes.reverse();

@@ -3,7 +3,7 @@
 import type { Bytes } from "../bytes.js";
 import { MalformedMessage } from "../errors.js";
 
-/** Return the bytes of a set among so many clients. */
+/** Return the bytes of a set of clients. */
 export function setBytes(clients: number): number {
   return Math.ceil(clients / 8);
 }
@@ -35,7 +35,7 @@ export function unpackSet(data: Uint8Array, clients: number): number[] {
     }
   });
   if ((members.at(-1) ?? 0) >= clients) {
-    throw new MalformedMessage(`a set with client ${members.at(-1)} of ${clients}`);
+    throw new MalformedMessage(`a set of ${clients} clients contains client ${members.at(-1)}`);
   }
   return members;
 }

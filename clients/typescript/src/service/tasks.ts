@@ -38,7 +38,7 @@ export async function fetchTask(
     return null;
   }
   if (answer.status !== 200) {
-    throw new FaultyServer(`the hub did not hand a task over: ${inWords(answer)}`);
+    throw new FaultyServer(`the hub did not send the task (${inWords(answer)})`);
   }
   return { payload: answer.body, digest: await taskDigest(engine, answer.body) };
 }

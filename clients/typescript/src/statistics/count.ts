@@ -36,7 +36,7 @@ function textOf(record: TableRecord, column: string, missing: ReadonlySet<string
   const cell = record[column];
   // A name such as `constructor` finds something in every object, which is no cell.
   if (cell === undefined || typeof cell === "function" || (typeof cell === "object" && cell !== null)) {
-    throw new VectorError(`a record has no column ${column}`);
+    throw new VectorError(`column ${column} is missing in a record`);
   }
   const plain = cell === null || Number.isNaN(cell) ? "" : String(cell).replace(BEFORE, "").replace(BEHIND, "");
   const text = plain.normalize("NFC");
@@ -78,7 +78,7 @@ function reader(column: NumberColumn, missing: ReadonlySet<string>): (record: Ta
     }
     const x = typeof cell === "number" ? decimalOf(cell) : parseDecimal(text!);
     if (x === null) {
-      throw new VectorError(`column ${column.name} has something in it that is not a number`);
+      throw new VectorError(`column ${column.name} has a value that is not a number`);
     }
     return counted(x, places, low, high);
   };
@@ -156,7 +156,9 @@ function countGroups(schema: Schema, records: Iterable<TableRecord>): bigint[][]
   return groups;
 }
 
-/** Set the numbers of groups with few records to zero, and in others those of columns of which few values are present. */
+/**
+ * Set the numbers of groups with few records to zero, and in others those of columns of which few values are present.
+ */
 function leaveOut(schema: Schema, groups: readonly bigint[][]): void {
   const least = BigInt(schema.leastGroup);
   const columns = schema.numbers.map(({ name }) => placedOf(schema)(name));

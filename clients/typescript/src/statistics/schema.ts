@@ -1,4 +1,6 @@
-/** What members with tables have agreed to count (`statistics` in a charter, 16.1), and the numbers it becomes (16.2). */
+/**
+ * What members with tables have agreed to count (`statistics` in a charter, 16.1), and the numbers it becomes (16.2).
+ */
 
 import { checkCharacters } from "../charter/characters.js";
 import { checkFloat, checkString, checkTable, checkWord, type Table } from "../charter/table.js";
@@ -56,7 +58,7 @@ function composed(value: unknown, what: string): string {
 function label(value: unknown, what: string): string {
   const text = checkCharacters(composed(value, what), what);
   if (text === "" || [...text].length > 100 || text.trim() !== text) {
-    throw new ConfigError(`${what} is not a name of 1 to 100 characters without spaces around it`);
+    throw new ConfigError(`${what} must have 1 to 100 characters, without spaces around them`);
   }
   return text;
 }
@@ -69,7 +71,7 @@ function float(value: unknown, what: string): number {
 /** Refuse a list that is too long or has an entry twice. */
 function differing<T>(list: readonly T[], what: string): readonly T[] {
   if (list.length > MOST_ENTRIES || new Set(list).size !== list.length) {
-    throw new ConfigError(`${what} has an entry twice, or more than ${MOST_ENTRIES}`);
+    throw new ConfigError(`${what} must not repeat an entry or have more than ${MOST_ENTRIES}`);
   }
   return list;
 }
@@ -92,7 +94,7 @@ export function stepsOf(value: number, places: number, what: string): bigint {
   const decimal = decimalOf(value);
   const { steps, rest } = decimal === null ? { steps: 0n, rest: 1 } : inSteps(decimal, places);
   if (rest !== 0 || steps > MOST_STEPS || steps < -MOST_STEPS) {
-    throw new ConfigError(`${what}: ${value} is not a whole number of 10^-${places}, at most 2^53 of them`);
+    throw new ConfigError(`${what}: ${value} must be a multiple of 10^-${places}, at most 2^53 times that`);
   }
   return steps;
 }
@@ -126,7 +128,7 @@ function checkNumber({ lower, upper, places, measures, edges, quantiles }: Numbe
   ];
   const broken = rules.find(([holds]) => !holds);
   if (broken !== undefined) {
-    throw new ConfigError(`${what}: expected that ${broken[1]}`);
+    throw new ConfigError(`${what}: it must hold that ${broken[1]}`);
   }
 }
 
@@ -135,7 +137,7 @@ function readCategory(value: unknown, what: string): CategoryColumn {
   const column = { name: table.read("name", label), values: list(table, "values", label) };
   table.end();
   if (column.values.length === 0 || column.values.includes(OTHER) || column.values.includes(MISSING)) {
-    throw new ConfigError(`${what}: has no values, or ${OTHER} or ${MISSING}, which are labels of every category`);
+    throw new ConfigError(`${what}: must have values, and none of them may be ${OTHER} or ${MISSING}`);
   }
   return column;
 }
@@ -165,11 +167,11 @@ export function readSchema(table: Table): Schema {
 function checkSchema(schema: Schema): void {
   const { privacyUnit, leastGroup, maxRecords } = schema;
   if (leastGroup > (privacyUnit === "record" ? 1 : maxRecords)) {
-    throw new ConfigError("[statistics]: least_group is at most max_records, and 1 where noise hides records");
+    throw new ConfigError("[statistics]: least_group must be at most max_records, and 1 if noise hides records");
   }
   checkColumns(schema);
   if (schemaLength(schema) > MOST_WORDS) {
-    throw new ConfigError(`[statistics]: a vector would have ${schemaLength(schema)} words, more than 2^20`);
+    throw new ConfigError(`[statistics]: a vector would have ${schemaLength(schema)} words; the maximum is 2^20`);
   }
 }
 
@@ -179,14 +181,14 @@ function checkColumns({ numbers, categories, groupBy, missing }: Schema): void {
     "[statistics]: the names of columns",
   );
   if (categories.some(({ values }) => values.some((value) => missing.includes(value)))) {
-    throw new ConfigError("[statistics]: a value of a category stands for a missing one, too");
+    throw new ConfigError("[statistics]: a value of a category is also listed in missing");
   }
   const grouped = groupBy.map((name) => categories.find((category) => category.name === name));
   if (grouped.length > 3 || grouped.includes(undefined)) {
-    throw new ConfigError("[statistics]: group_by has up to 3 names of categories");
+    throw new ConfigError("[statistics]: group_by must have at most 3 entries, all names of categories");
   }
   if (grouped.reduce((groups, category) => groups * labelsOf(category!).length, 1) > MOST_GROUPS) {
-    throw new ConfigError(`[statistics]: more than ${MOST_GROUPS} groups`);
+    throw new ConfigError(`[statistics]: there are more than ${MOST_GROUPS} groups`);
   }
 }
 

@@ -70,13 +70,13 @@ function exactSums(schema: Schema, members: number, word: () => bigint): readonl
     const number = digits.reduceRight((rest, digit) => (rest << DIGIT) + digit, 0n);
     const most = BigInt(members) * BigInt(schema.maxRecords) * quantity.largest;
     if (number > most || digits.some((digit) => digit > MOST_DIGIT)) {
-      throw new VectorError(`the sum has a number that ${members} members cannot have`);
+      throw new VectorError(`the sum has a number that ${members} members cannot produce`);
     }
     return number;
   });
   for (let group = 0; group < groupCount(schema); group++) {
     if (!isPossible(schema, groupOf(sums, group))) {
-      throw new VectorError("the sum has numbers that no records have: some member sent others than it has counted");
+      throw new VectorError("the sum is inconsistent: some member did not send what it counted");
     }
   }
   return sums;

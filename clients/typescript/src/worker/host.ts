@@ -10,8 +10,8 @@ import { type Answer, type Asked, doJob, type JobName, type JobOptions, type Mas
 import { Thread } from "./threads.js";
 
 /**
- * At most so many bytes of a vector go to a worker at a time. Browsers do not use the memory of larger parts again when it
- * is given back; Node does.
+ * At most so many bytes of a vector go to a worker at a time. Browsers do not use the memory of larger parts again when
+ * it is given back; Node does.
  */
 const PART = builtin("node:worker_threads") === undefined ? 3 << 18 : 1 << 30;
 /** Up to so many bytes of parts are kept for the next vector: fresh memory costs more than what is done in it. */
@@ -48,7 +48,7 @@ export class Workers {
   /**
    * Run a job by its name, as soon as a worker is free. The buffers of what is asked are moved.
    *
-   * @throws OrderError once these workers are closed.
+   * @throws OrderError once the workers are closed.
    */
   run<Name extends JobName>(job: Name, asked: Asked<Name>, options: JobOptions = {}): Promise<Answer<Name>> {
     return this.inTurn((place) => place.run({ job, asked }, options));
@@ -71,7 +71,7 @@ export class Workers {
         try {
           const masked = await place.run({ job: "mask", asked }, told);
           if (masked.length !== piece.length) {
-            throw new CcesaError("a worker gave a part of another size: what is left of the vector has no masks");
+            throw new CcesaError("a worker returned a part of the wrong size");
           }
           piece.set(masked);
           this.keep(masked);
@@ -141,7 +141,7 @@ class Place {
       this.thread = undefined;
     }
     if (this.closed) {
-      throw new OrderError("these workers are closed");
+      throw new OrderError("the workers are closed");
     }
     this.thread ??= Thread.start();
     return this.thread;

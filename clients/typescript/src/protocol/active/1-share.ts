@@ -1,4 +1,4 @@
-/** Step 1 of the guard `active`: the client derives its neighbours, and takes their keys as the root has them. */
+/** Step 1 of the guard `active`: the client derives its neighbours and checks their keys against the root. */
 
 import type { Bytes } from "../../bytes.js";
 import type { Neighbour } from "../../crypto/agreements.js";
@@ -29,9 +29,9 @@ export const share = step("Advertised", "roster-request", async (round, state, f
 async function neighboursOf(round: Round, { v1, root, keys }: Fields<"roster-request">): Promise<Neighbour[]> {
   const { engine, context, config, client, agreement } = round;
   const members = unpackSet(v1, config.clients);
-  honest(members.includes(client), "V1 is without this client");
+  honest(members.includes(client), "V1 must contain this client");
   const least = Math.max(config.minSurvivors, memberOf(round).charter.leastRoster);
-  honest(members.length >= least, `expected at least ${least} clients in V1, got ${members.length}`);
+  honest(members.length >= least, `V1 must have at least ${least} clients, got ${members.length}`);
   sized(root, ROOT_BYTES, "root");
   const seed = await graphSeed(engine, context, root);
   const { neighbours } = await neighbourhood(engine, config, seed, members, client);

@@ -13,7 +13,7 @@ import { memberOf, subset } from "./member.js";
 export const mask = step("AcceptedAmong", "mask-among-request", async (round, state, { v2, task }) => {
   const members = subset(round, v2, state.roster.v1, "V2");
   const stranger = state.absent.find((client) => members.has(client));
-  honest(stranger === undefined, `V2 has client ${stranger}, whose shares were not shown`);
+  honest(stranger === undefined, `V2 contains client ${stranger}, whose shares were missing`);
   const shared = [...state.opened.map(({ client }) => client), ...state.accused];
   const present = presentOf(
     state,

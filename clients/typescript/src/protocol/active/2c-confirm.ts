@@ -1,4 +1,4 @@
-/** Step 2c of the guard `active`: the client signs who survived, once. */
+/** Step 2c of the guard `active`: the client signs the set of survivors, once. */
 
 import { confirmedText } from "../roster.js";
 import { honest } from "../round.js";
@@ -11,8 +11,11 @@ export const confirm = step("SignedV2", "confirm-request", async (round, state, 
   const { threshold, rows, counted, signed, secrets } = state;
   const members = subset(round, v3, signed.v2, "V3");
   const left = rows.filter(({ client }) => members.has(client)).length;
-  honest(left >= threshold, `expected ${threshold} clients to be left, got ${left}`);
-  honest(members.size >= config.minSurvivors, `expected ${config.minSurvivors} clients in V3, got ${members.size}`);
+  honest(left >= threshold, `at least ${threshold} clients must be left, got ${left}`);
+  honest(
+    members.size >= config.minSurvivors,
+    `V3 must have at least ${config.minSurvivors} clients, got ${members.size}`,
+  );
   await checkLatest(round, counted);
   const text = await confirmedText(engine, { context, ...signed }, v3);
   // No caller's error: an identity elsewhere may have signed when it fails, and the next request may have another V3.

@@ -1,4 +1,7 @@
-/** Step 3 of the guard `active`: shares leave once enough neighbours have confirmed the same V2, task and V3. */
+/**
+ * Step 3 of the guard `active`: the client releases its shares once enough neighbours have confirmed the same V2, task
+ * and V3.
+ */
 
 import type { Bytes } from "../../bytes.js";
 import type { Fields } from "../messages.js";
@@ -41,5 +44,5 @@ async function checkConfirmed(
     signatures,
   );
   const count = confirmed.filter((flag) => flag === 1).length;
-  honest(count >= threshold, `expected ${threshold} confirmations, got ${count}`);
+  honest(count >= threshold, `at least ${threshold} confirmations are needed, got ${count}`);
 }

@@ -16,7 +16,7 @@ export function memberOf({ membership }: Round): Membership {
   return membership;
 }
 
-/** Whose signature is expected on which text. */
+/** The expected signer of a text. */
 export interface Expected {
   readonly client: number;
   readonly text: Bytes;
@@ -54,7 +54,7 @@ export function subset(round: Round, set: Bytes, of: Bytes, what: string): Set<n
   const members = unpackSet(set, round.config.clients);
   const outer = new Set(unpackSet(of, round.config.clients));
   const stranger = members.find((client) => !outer.has(client));
-  honest(stranger === undefined, `${what} has client ${stranger}, who was not there before`);
-  honest(members.includes(round.client), `${what} is without this client`);
+  honest(stranger === undefined, `${what} contains client ${stranger}, which was not there before`);
+  honest(members.includes(round.client), `${what} must contain this client`);
   return new Set(members);
 }

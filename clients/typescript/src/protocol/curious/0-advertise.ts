@@ -15,7 +15,7 @@ export const advertise = step("Joined", "advertise-request", async (round, state
 /** Check the request under either guard, and make the keys of this round; only with room in the ledger. */
 export async function ownKeys(round: Round, { number }: Fields<"advertise-request">): Promise<OwnKeys> {
   const { agreement, engine, random, context, client, config, account } = round;
-  honest(equal(number, le32(config.number)), "the number is not that of the round");
+  honest(equal(number, le32(config.number)), "the request has the wrong round number");
   await callers(round, () => account?.check());
   return agreement.makeKeys(engine, random, context, client);
 }

@@ -21,7 +21,7 @@ export const share = step("Advertised", "share-request", async (round, state, fi
 function neighboursOf(round: Round, { neighbours, keys, masked }: Fields<"share-request">): Neighbour[] {
   const { config, client, agreement } = round;
   const ids = unpackIds(neighbours, config.clients);
-  honest(!ids.includes(client), "a client is no neighbour of itself");
+  honest(!ids.includes(client), "a client cannot be its own neighbour");
   sized(keys, agreement.keyBytes * ids.length, "keys");
   sized(masked, ids.length, "masked");
   honest(
@@ -45,14 +45,17 @@ function checkFlags({ config }: Round, masked: Uint8Array): void {
 function checkLimits({ config, floor }: Round, neighbours: readonly Neighbour[], threshold: number): void {
   const { mask_p } = maskRules(config.graph);
   const degree = neighbours.length;
-  honest(threshold / degree >= floor.thresholdRatio, "a threshold below the client's limit for that many neighbours");
+  honest(
+    threshold / degree >= floor.thresholdRatio,
+    "the threshold is below the client's limit for this many neighbours",
+  );
   if (config.graph.type === "erdos-renyi") {
     return; // degrees vary by the seed: the means have been checked
   }
   const masks = neighbours.filter(({ masked }) => masked).length;
-  honest(degree >= floor.degree, "fewer neighbours than the client's limit");
-  honest(threshold >= floor.threshold, "a threshold below the client's limit");
-  honest(mask_p !== null || masks >= floor.maskDegree, "fewer masks than the client's limit");
+  honest(degree >= floor.degree, "there are fewer neighbours than the client's limit");
+  honest(threshold >= floor.threshold, "the threshold is below the client's limit");
+  honest(mask_p !== null || masks >= floor.maskDegree, "there are fewer masks than the client's limit");
 }
 
 function sum(flags: Uint8Array): number {
