@@ -9,8 +9,8 @@ import type { Engine } from "../src/crypto/engine.js";
 import { systemEngine } from "../src/crypto/engines.js";
 import { type CcesaError, ConfigError, MalformedMessage, WrongProof } from "../src/errors.js";
 import { neighbourhood } from "../src/graphs.js";
+import { packSet } from "../src/protocol/messages.js";
 import { checkRoster, committedRoot, type RosterClaim, rosterLeaf } from "../src/protocol/roster.js";
-import { packSet } from "../src/protocol/sets.js";
 import { levelsOf, prove } from "./server/roster.js";
 
 const engine = await systemEngine();

@@ -8,7 +8,7 @@ import { type Bytes, toHex } from "../src/bytes.js";
 import type { RoundConfig } from "../src/config.js";
 import { MalformedMessage } from "../src/errors.js";
 import * as messages from "../src/protocol/messages.js";
-import { packSet, setBytes, unpackSet } from "../src/protocol/sets.js";
+import { packSet, setBytes, unpackSet } from "../src/protocol/messages.js";
 
 const NAMES = Object.keys(messages.MESSAGES) as messages.MessageName[];
 const PAGE = readFileSync(new URL("../../../../docs/protocol.md", import.meta.url), "utf8");

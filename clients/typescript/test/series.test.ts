@@ -8,9 +8,8 @@ import { contextOf, decodeConfig, encodeConfig, numbered, type RoundConfig } fro
 import { type Masker, maskHere } from "../src/crypto/masks.js";
 import { CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError } from "../src/errors.js";
 import type { RoundClient } from "../src/protocol/client.js";
-import { packEnvelope, unpackEnvelope } from "../src/protocol/envelope.js";
 import type { CommonOptions } from "../src/protocol/joining.js";
-import { encodeMessage } from "../src/protocol/messages.js";
+import { encodeMessage, packEnvelope, unpackEnvelope } from "../src/protocol/messages.js";
 import { roundKey } from "../src/protocol/round.js";
 import { SeriesClient, type SeriesOptions } from "../src/protocol/series.js";
 import { engine, vectors } from "./players.js";

@@ -7,8 +7,7 @@ import { ConfigError } from "../errors.js";
 import { checkFloor, DEFAULT_FLOOR } from "../floor.js";
 import { type PrivacyTable, privacyLength } from "../privacy/table.js";
 import { levelsOf } from "../quantize/settings.js";
-import type { Schema } from "../statistics/schema.js";
-import { schemaLength } from "../statistics/schema.js";
+import { type Schema, schemaLength } from "../statistics/schema.js";
 import { checkStatistics } from "../statistics/vector.js";
 
 /** One who may take part: a name for people, and the public key of its identity. */

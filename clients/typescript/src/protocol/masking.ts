@@ -1,6 +1,6 @@
-/** Step 2: the vector goes under its masks, once (docs/protocol.md, 3.4 and section 9). */
+/** Step 2: the vector is masked, once. Step 3: shares are released (docs/protocol.md, 3.4 and sections 7 and 9). */
 
-import { type Bytes, equal, wipe } from "../bytes.js";
+import { type Bytes, equal, join, wipe } from "../bytes.js";
 import { vectorBytes } from "../config.js";
 import { giveBack, PIECE, takeSum } from "../crypto/adding.js";
 import { maskSign, selfMaskKey } from "../crypto/keys.js";
@@ -10,8 +10,9 @@ import type { Account } from "../memory.js";
 import { aroundZero } from "../privacy/nothing.js";
 import { shown } from "../shown.js";
 import { checkTaskIs, checkVector } from "./joining.js";
+import { checkEnough } from "./neighbours.js";
 import { callers, honest, type Round, type Source } from "./round.js";
-import { checkTask, sendVector } from "./spending.js";
+import { checkTask, closeTask, sendVector } from "./spending.js";
 import type { Accepted, AcceptedAmong, Ahead, Held, Opened, Rows, State, Usable } from "./states.js";
 
 /**
@@ -155,4 +156,22 @@ async function mask(round: Round, vector: Bytes, masks: readonly Mask[]): Promis
     }
     throw error;
   }
+}
+
+// Step 3: one share for each, of b or of s, never both
+
+const SHARE = 32;
+
+/**
+ * Return the shares to release: of b_j for survivors and this client itself, of s_j for the others. The task is closed.
+ *
+ * @param survivors Neighbours in V3, without this client.
+ */
+export async function released(round: Round, state: Rows, survivors: readonly Held[]): Promise<Bytes> {
+  checkEnough(survivors, state.threshold);
+  await closeTask(round, state.counted);
+  const alive = new Set([round.client, ...survivors.map((survivor) => survivor.client)]);
+  return join(
+    state.rows.map(({ client: dealer, row }) => (alive.has(dealer) ? row.subarray(0, SHARE) : row.subarray(SHARE))),
+  );
 }

@@ -4,7 +4,7 @@ import { ascii, type Bytes, concat, equal, frame, le32 } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
 import { WrongProof } from "../errors.js";
 import { hashed, LABELS, labelled } from "../labels.js";
-import { unpackSet } from "./sets.js";
+import { unpackSet } from "./messages.js";
 
 /** Bytes of a hash in a tree. */
 const HASH = 32;

@@ -7,8 +7,7 @@ import { systemEngine } from "../crypto/engines.js";
 import { CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError } from "../errors.js";
 import type { UsedRounds } from "../memory.js";
 import type { RoundClient } from "./client.js";
-import { packEnvelope, unpackEnvelope } from "./envelope.js";
-import { decodeMessage, frontOf } from "./messages.js";
+import { decodeMessage, frontOf, packEnvelope, unpackEnvelope } from "./messages.js";
 import { honest, plainBytes, roundKey, sized } from "./round.js";
 import { stepsOf, strideOf } from "./steps.js";
 

@@ -5,9 +5,15 @@ import { contextOf, type RoundConfig, vectorBytes } from "../config.js";
 import { CcesaError, ConfigError, FaultyServer } from "../errors.js";
 import { roundsOf } from "../memory.js";
 import { ActiveClient, Client, type RoundClient } from "../protocol/client.js";
-import { unpackEnvelope } from "../protocol/envelope.js";
 import { NoData } from "../protocol/masking.js";
-import { frontOf, MESSAGES, type MessageName, messageLimit, readMessage } from "../protocol/messages.js";
+import {
+  frontOf,
+  MESSAGES,
+  type MessageName,
+  messageLimit,
+  readMessage,
+  unpackEnvelope,
+} from "../protocol/messages.js";
 import { roundKey } from "../protocol/round.js";
 import { SeriesClient } from "../protocol/series.js";
 import { checkTable, countTable } from "../protocol/spending.js";

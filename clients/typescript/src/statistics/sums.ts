@@ -2,8 +2,17 @@
 
 import { VectorError } from "../errors.js";
 import type { PrivacyTable } from "../privacy/table.js";
-import type { NumberColumn, Schema } from "./schema.js";
-import { DIGIT_BITS, digitsOf, groupCount, type Quantity, quantitiesOf, rangeOf, schemaLength } from "./schema.js";
+import {
+  DIGIT_BITS,
+  digitsOf,
+  groupCount,
+  type NumberColumn,
+  type Quantity,
+  quantitiesOf,
+  rangeOf,
+  type Schema,
+  schemaLength,
+} from "./schema.js";
 import { checkStatistics, stepsPerLargest } from "./vector.js";
 
 /** What a sum says of one quantity. */

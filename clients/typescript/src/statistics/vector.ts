@@ -9,8 +9,7 @@ import type { PrivacyTable } from "../privacy/table.js";
 import { thresholdsFor } from "../privacy/thresholds.js";
 import { centred, countRecords, type TableRecord } from "./count.js";
 import { floorDivide } from "./decimal.js";
-import type { Schema } from "./schema.js";
-import { DIGIT_BITS, digitsOf, dimensionOf, groupCount, type Quantity, quantitiesOf } from "./schema.js";
+import { DIGIT_BITS, digitsOf, dimensionOf, groupCount, type Quantity, quantitiesOf, type Schema } from "./schema.js";
 
 const DIGIT = BigInt(DIGIT_BITS);
 const MOST_MEMBERS = 2 ** 20;

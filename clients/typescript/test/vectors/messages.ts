@@ -2,8 +2,15 @@
 
 import { type Bytes, fromHex, toHex } from "../../src/bytes.js";
 import { checkConfig, decodeConfig, encodeConfig, type RoundConfig } from "../../src/config.js";
-import type { Fields, MessageName } from "../../src/protocol/messages.js";
-import { encodeMessage, MESSAGES, packIds, readMessage, unpackIds } from "../../src/protocol/messages.js";
+import {
+  encodeMessage,
+  type Fields,
+  MESSAGES,
+  type MessageName,
+  packIds,
+  readMessage,
+  unpackIds,
+} from "../../src/protocol/messages.js";
 import { type Case, equals, type Replay, refuses, same } from "./check.js";
 
 const NAMES = Object.keys(MESSAGES) as MessageName[];

@@ -3,8 +3,8 @@
 import { equal, fromHex, toHex } from "../../src/bytes.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import { WrongProof } from "../../src/errors.js";
+import { packSet, unpackSet } from "../../src/protocol/messages.js";
 import * as roster from "../../src/protocol/roster.js";
-import { packSet, unpackSet } from "../../src/protocol/sets.js";
 import { prove } from "../server/roster.js";
 import { type Case, equals, type Replay, refuses, same } from "./check.js";
 
