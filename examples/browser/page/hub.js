@@ -42,7 +42,7 @@ function render(seen) {
 /** @param {any} seen */
 function saying({ outcome, step, vectors, names }) {
   if (outcome?.kind === "lost") {
-    return `Over, without a sum: ${outcome.reason}.`;
+    return `Over without a sum: ${outcome.reason}.`;
   }
   if (outcome !== null) {
     return `Over. ${counted(vectors.length, "value has", "values have")} come in, and none can be read.`;
@@ -60,7 +60,7 @@ function card({ name, words }) {
   const [canvas, caption] = [document.createElement("canvas"), document.createElement("figcaption")];
   canvas.className = "picture";
   canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", `What came from ${name}: noise`);
+  canvas.setAttribute("aria-label", `The masked value from ${name}: noise`);
   paintWords(canvas, words);
   caption.textContent = words instanceof Uint32Array ? `${name}: ${inFigures(words[0] ?? 0)}` : name;
   figure.append(canvas, caption);

@@ -56,7 +56,7 @@ function vectorGiven() {
 function renderNumber() {
   const number = numberGiven();
   const wrong = at("number").value !== "" && number === null;
-  at("number-wrong").textContent = wrong ? "A whole number from 0 to 1,000,000, please." : "";
+  at("number-wrong").textContent = wrong ? "Enter a whole number from 0 to 1,000,000." : "";
   at("number").setAttribute("aria-invalid", String(wrong));
   paintBits(at("plain-bits"), number ?? 0, OWN);
   renderButton();
@@ -87,7 +87,7 @@ function renderButton() {
   button.textContent = playing
     ? "In the round"
     : waits
-      ? "Not yet: take it back"
+      ? "Not ready: undo"
       : state.shown > 0
         ? "Play again"
         : "Take part";
@@ -141,7 +141,8 @@ function isReachable(play) {
 function begin(play) {
   state.mine = play.number;
   if (state.vector === null || state.before === play.number) {
-    state.out = "This tab was reloaded in the middle of the round. Its keys are gone, so it sits this one out.";
+    state.out =
+      "This tab was reloaded in the middle of the round. Its keys are gone, so it cannot take part in this one.";
     return;
   }
   sessionStorage.setItem("round", String(play.number));
@@ -240,7 +241,7 @@ function saying(told) {
   const { play } = told;
   if (play !== null && play.phase !== "over") {
     return play.client === null
-      ? "A round is on that you are not in. The next one begins when it is over."
+      ? "A round without you is running. The next one begins when it is over."
       : sayingIn(play);
   }
   const ready = told.people.filter((one) => one.ready).length;
@@ -251,7 +252,7 @@ function saying(told) {
   if (play !== null && !told.ready && ready === 0) {
     return endOf(play);
   }
-  const waits = `${told.ready ? "You are in. Waiting" : "A round waits"} for ${counted(missing, "more person", "more people")} to press the button: it takes three to hide in.`;
+  const waits = `${told.ready ? "You are in. Waiting" : "A round waits"} for ${counted(missing, "more person", "more people")} to press the button: a sum needs three people.`;
   const open = told.people.length < told.least ? " Open this page in another tab, or on a phone." : "";
   return waits + open;
 }
@@ -259,8 +260,8 @@ function saying(told) {
 /** @param {Play} play */
 function endOf(play) {
   return play.outcome?.kind === "lost"
-    ? `Round ${play.number} ended without a sum: ${play.outcome.reason}. No masks were taken off. Try again?`
-    : `Round ${play.number} is over. ${play.client === null ? "Be in the next one!" : "Play again, with the same or with something else?"}`;
+    ? `Round ${play.number} ended without a sum: ${play.outcome.reason}. No masks were removed. Try again?`
+    : `Round ${play.number} is over. ${play.client === null ? "Join the next one!" : "Play again with the same value or another one?"}`;
 }
 
 /** @param {Play} play */
@@ -269,17 +270,17 @@ function sayingIn(play) {
     return state.out;
   }
   if (play.phase === "preparing") {
-    return "The round begins. The hub gets ready.";
+    return "The round begins. The hub is starting.";
   }
   if (state.agree !== null) {
-    return "Before it begins, compare.";
+    return "Compare the words before the round begins.";
   }
   const wait = (state.leavesAt - performance.now()) / 1000;
   if (wait > 0) {
     return `Your value leaves in ${Math.ceil(wait)} s. A good moment to close one of the tabs.`;
   }
   if (state.left.some((/** @type {any} */ one) => one.vector !== null)) {
-    return "Your value has left, under its masks. If this tab were closed now, it would still be in the sum.";
+    return "Your masked value was sent. If you close this tab now, it is still in the sum.";
   }
   return play.step === null ? "Waiting for everyone's device." : "The devices prepare their masks.";
 }

@@ -5,29 +5,29 @@ export const STEPS = [
   {
     name: "advertise",
     title: "Keys",
-    text: "Every device makes new keys for this round and hands out the public half.",
+    text: "Every device makes new keys for this round and publishes the public half.",
   },
   {
     name: "share",
     title: "Pieces",
-    text: "It cuts the secrets behind its masks into pieces, and seals one for each of the others.",
+    text: "It splits the secrets behind its masks into pieces and seals one for each other device.",
   },
-  { name: "accept", title: "Check", text: "Every device checks the pieces that it was given." },
+  { name: "accept", title: "Check", text: "Every device checks the pieces that it received." },
   {
     name: "mask",
     title: "Mask",
-    text: "The masks go over your value. Only now does it leave, and it looks like noise.",
+    text: "The device masks your value and sends it. To everyone else it looks like noise.",
   },
   {
     name: "confirm",
     title: "Sign",
-    text: "Every device signs who is in the sum, so that the server cannot tell two stories.",
+    text: "Every device signs the list of people in the sum, so that the server cannot show different lists.",
     active: true,
   },
   {
     name: "unmask",
     title: "Unmask",
-    text: "The devices hand in just the pieces that take the masks off the sum. Off nothing else.",
+    text: "The devices send only the pieces that remove the masks from the sum.",
   },
 ];
 
