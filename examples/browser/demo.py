@@ -83,12 +83,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--host", default="127.0.0.1", help="use 0.0.0.0 to let phones on the same network connect")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="use 0.0.0.0 to let phones on the same network connect"
+    )
     parser.add_argument("--port", type=int, default=8480, help="use 0 for a free port")
     parser.add_argument(
         "--name", action="append", default=[], help="another name of this machine in browsers"
     )
-    parser.add_argument("--guard", choices=sorted(GATHER), default="curious", help="choose active if the hub may lie")
+    parser.add_argument(
+        "--guard", choices=sorted(GATHER), default="curious", help="choose active if the hub may lie"
+    )
     parser.add_argument(
         "--pace",
         type=float,
