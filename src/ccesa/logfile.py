@@ -23,7 +23,7 @@ _COUNT = struct.Struct(f">Q{MARK_BYTES}s")
 _CHUNK = 1 << 20
 
 
-class Counter:
+class OpeningCounter:
     """Counts openings in a file of 16 bytes: how many there were, and the mark of the last one.
 
     Args:

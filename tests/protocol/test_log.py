@@ -199,7 +199,7 @@ def never_lost(play):
 def killed_within(patch, count, part):
     """The write with this number, of a row or of a count, is cut off after this part of it."""
     left = [count]
-    write, set_counter = logfile._write, logfile.Counter.set
+    write, set_counter = logfile._write, logfile.OpeningCounter.set
 
     def cut_write(file, chain, body):
         left[0] -= 1
@@ -217,4 +217,4 @@ def killed_within(patch, count, part):
         set_counter(counter, number, mark)
 
     patch.setattr(logfile, "_write", cut_write)
-    patch.setattr(logfile.Counter, "set", cut_set)
+    patch.setattr(logfile.OpeningCounter, "set", cut_set)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from ccesa.errors import OrderError
+from ccesa.logfile import OpeningCounter
 from ccesa.service import http, operator
 from ccesa.service.coordinator import Coordinator, Questions
 from ccesa.service.errors import EngineFailed, NewerDatabase, Unavailable
@@ -142,11 +143,15 @@ class Hub:
                 self.federation, open_store(self.federation.store), Presence(self.federation, store)
             )
             closing.callback(board.close)
-            await self._run(store, board, ready)
+            counter = OpeningCounter(self.federation.counter)
+            closing.callback(counter.close)
+            await self._run(store, board, counter, ready)
 
-    async def _run(self, store: Store, board: Board, ready: Callable[["Hub"], None] | None) -> None:
+    async def _run(
+        self, store: Store, board: Board, counter: OpeningCounter, ready: Callable[["Hub"], None] | None
+    ) -> None:
         meters = Meters()
-        engine = board.engine = self._engine(store, board, meters)
+        engine = board.engine = self._engine(store, board, counter, meters)
         meters.follow(board.status)
         hub, limits = self.federation.hub, self._limits
         sites = http.app(board, self.federation, limits, meters)
@@ -175,7 +180,7 @@ class Hub:
         wait = min(http.Limits().wait_seconds, int(self.federation.policy.absent / 2))
         return http.Limits(connections=self.federation.hub.connections, wait_seconds=wait)
 
-    def _engine(self, store: Store, board: Board, meters: Meters) -> Engine:
+    def _engine(self, store: Store, board: Board, counter: OpeningCounter, meters: Meters) -> Engine:
         federation, presence = self.federation, board.presence
         agenda = Agenda(federation, store, self._coordinator)
         agenda.start(presence.now())
@@ -195,6 +200,7 @@ class Hub:
             publish=board.publish,
             meters=meters,
             name=self.name,
+            counter=counter,
         )
 
     async def _watch(self, engine: Engine, board: Board, ready: Callable[["Hub"], None] | None) -> None:

@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ccesa.errors import OrderError
-from ccesa.service.errors import StaleStore
+from ccesa.errors import OrderError, StaleLog
 from ccesa.service.store import chain
 from ccesa.service.store.database import Run
 from ccesa.service.store.mark import ABOVE, Mark, lacking, newest, reached
@@ -35,16 +34,16 @@ class Log(Replies):
     def follow(self, mark: Mark) -> Mark:
         """Return how far this database is, which was at a mark before.
 
-        Raises StaleStore if it is not there any more, or if it was found to have gone back before.
+        Raises StaleLog if it is not there any more, or if it was found to have gone back before.
         """
         with self._database.reading() as run:
             noted = run("SELECT value FROM facts WHERE name = ?", _GONE_BACK)
             if noted:
-                raise StaleStore(noted[0][0].decode())
+                raise StaleLog(noted[0][0].decode())
             now = reached(run, mark)
             missing = lacking(run, mark, now)
         if missing:
-            raise StaleStore(f"the database has gone back: it lacks {missing}, which this hub has seen")
+            raise StaleLog(f"the database has gone back: it lacks {missing}, which this hub has seen")
         return now
 
     def went_back(self, reason: str, now: float) -> None:
