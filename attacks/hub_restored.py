@@ -9,6 +9,7 @@ import sqlite3
 import tempfile
 from collections.abc import Collection
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from attacks.base import Attack, Outcome, Tell
@@ -19,6 +20,7 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.errors import CcesaError
 from ccesa.logfile import OpeningCounter
 from ccesa.protocol import envelope
+from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.service.coordinator import Questions
@@ -102,9 +104,9 @@ class HubStage:
         self.vectors: dict[int, Vector] = inputs(RoundConfig(clients=CLIENTS, length=WORDS))
         self._members: dict[int, SeriesClient] = {}
 
-    def _party(self, config: RoundConfig, i: int) -> Client:
+    def _party(self, i: int, config: RoundConfig) -> Client:
         kind = Colluder if i == FRIEND else Client
-        client = kind(config, i, self.vectors[i], task=lambda: self.hub.view.task)
+        client = kind(config, i, self.vectors[i], task=lambda: self.hub.view.task or m.NO_TASK)
         self.ear = self.ear or Eavesdropper(config)
         if isinstance(client, Colluder):
             client.report_to(self.ear)
@@ -116,7 +118,7 @@ class HubStage:
         for i in sorted(view.requests.keys() & set(clients)):
             if i not in self._members:
                 config = RoundConfig.decode(view.config)
-                self._members[i] = SeriesClient(config, lambda one, i=i: self._party(one, i))
+                self._members[i] = SeriesClient(config, partial(self._party, i))
             try:
                 replies[i] = self._members[i].receive(view.requests[i])
             except CcesaError as error:
