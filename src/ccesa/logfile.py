@@ -127,7 +127,9 @@ def locked(path: Path) -> IO[bytes]:
     try:
         handle = files.lock(path)
     except BlockingIOError:
-        raise ConfigError(f"another process has {path}: one server writes to a log") from None
+        raise ConfigError(f"another process has {path}: give each server its own") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be opened: {error.strerror}") from None
     with ExitStack() as undone:
         file = undone.enter_context(os.fdopen(handle, "r+b", buffering=0))
         files.check_private(path)

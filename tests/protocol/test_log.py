@@ -720,6 +720,15 @@ def test_one_process_has_a_log_and_a_counter(tmp_path):
         RoundLog(tmp_path / "log", counter=play.folder / "counter")
 
 
+def test_a_log_that_cannot_be_opened_is_refused_by_name(tmp_path):
+    for places in (
+        {"path": tmp_path / "none" / "log", "counter": tmp_path / "counter"},
+        {"path": tmp_path, "counter": ""},
+    ):
+        with pytest.raises(ConfigError, match=r"cannot be opened: (No such file|Is a directory)"):
+            RoundLog(**places)
+
+
 def test_others_must_not_read_a_log(tmp_path):
     (tmp_path / "log").touch(0o644)
     (tmp_path / "log").chmod(0o644)
