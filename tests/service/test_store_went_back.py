@@ -56,7 +56,9 @@ def begin_anew(world) -> None:
     """What ``ccesa serve --new-series`` does."""
     world.hubs[0].store.store.close()
     world.hubs[0] = world.hub(0)
-    world.hubs[0].engine._records.abandon(world.now)
+    counter = world.hubs[0].engine._counter
+    counted = Mark() if counter is None else Mark.counted(counter.value)
+    world.hubs[0].engine._records.abandon(world.now, counted.place[0])
     world.requests.clear()
     world.settled.clear()
     world.acknowledged.clear()
@@ -274,6 +276,15 @@ def test_s27_a_hub_that_starts_with_an_old_copy_knows_it_by_its_counter(tmp_path
     restarted(world)
     world.go_on(0)
     assert world.hubs[0].engine.trouble == ""
+    kept.put_back()  # a second time, to before the first
+    restarted(world)
+    silent(world, "of series 1")
+    begin_anew(world)
+    for _ in range(50):
+        world.now += 1
+        world.go_on(0)
+    assert world.hubs[0].engine.trouble == ""
+    assert world.hubs[0].store.series().series > 2000
     world.close()
 
 

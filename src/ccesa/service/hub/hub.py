@@ -25,6 +25,7 @@ from ccesa.service.hub.showing import Showing
 from ccesa.service.logs import event
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store, open_store
+from ccesa.service.store.mark import Mark
 
 #: Seconds between two looks at whether the engine is alive.
 _LOOK = 0.5
@@ -186,7 +187,7 @@ class Hub:
         agenda.start(presence.now())
         records = Records(federation, store, agenda, presence, meters)
         if self._new_series:
-            records.abandon(presence.now())
+            records.abandon(presence.now(), Mark.counted(counter.value).place[0])
         leader = Leader(federation, store, agenda, records, presence, meters, self.name)
         showing = Showing(federation, store, agenda, presence, leader)
         board.show(showing.view(None), showing.status(None, presence.now()))

@@ -56,14 +56,17 @@ class Log(Replies):
             ):
                 chain.append(run, "gone back", {"reason": reason}, now)
 
-    def begin_anew(self) -> None:
-        """Let the next series have a number that no member knows, whatever this database has forgotten."""
+    def begin_anew(self, counted: int = 0) -> None:
+        """Let the next series have a number that no member knows, whatever this database has forgotten.
+
+        ``counted`` is the last series that the counter of this hub knows.
+        """
         with self._database.alone() as run:
             run("DELETE FROM facts WHERE name = ?", _GONE_BACK)
             run("DELETE FROM facts WHERE name = ?", ABOVE)
             run("UPDATE members SET known_series = 0, known_exchange = -1")
             found = newest(run)
-            above = (0 if found is None else found.series) + _SKIPPED
+            above = max(0 if found is None else found.series, counted) + _SKIPPED
             run("INSERT INTO facts VALUES (?, ?)", ABOVE, str(above).encode())
 
     def begin_series(
