@@ -71,14 +71,13 @@ each_closing = pytest.mark.parametrize(
 )
 
 
-class LoggedPlay(Play):
-    """A round whose server has a log in a folder that is gone with it."""
+class LogFolder:
+    """A log in a folder that is gone with it, and what was sent in its round."""
 
-    def __init__(self, config, seed=0, **options):
-        self._folder = TemporaryDirectory()
+    def __init__(self):
+        self._folder, self._sent = TemporaryDirectory(), {}
         self.folder = Path(self._folder.name)
-        self.log, self._sent = self.open_log(), {}
-        super().__init__(config, server=self.new, seed=seed, **options)
+        self.log = self.open_log()
 
     def __enter__(self):
         return self
@@ -90,30 +89,41 @@ class LoggedPlay(Play):
     def open_log(self):
         return RoundLog(self.folder / "log", counter=self.folder / "counter")
 
-    def ask(self, client, request):
-        """A masked vector is kept by whoever carries it: its client does not repeat it."""
-        if (client, request) not in self._sent:
-            self._sent[client, request] = super().ask(client, request)
-        return self._sent[client, request]
-
-    def new(self, config, **options):
-        return new_server(config, federation_of(config), log=self.log, **options)
-
     def keep(self, name):
         """Copy both files beside them."""
         for file in ("log", "counter"):
             shutil.copy(self.folder / file, self.folder / f"{file}.{name}")
 
     def put_back(self, name, *files):
+        """Open the log again, with these files as they were kept."""
         self.log.close()
         for file in files:
             shutil.copy(self.folder / f"{file}.{name}", self.folder / file)
         self.log = self.open_log()
 
+    def carried(self, client, request, ask):
+        """A masked vector is kept by whoever carries it: its client does not repeat it."""
+        if (client, request) not in self._sent:
+            self._sent[client, request] = ask(client, request)
+        return self._sent[client, request]
+
+
+class LoggedPlay(LogFolder, Play):
+    """A round whose server has a log."""
+
+    def __init__(self, config, seed=0, **options):
+        LogFolder.__init__(self)
+        Play.__init__(self, config, server=self.new, seed=seed, **options)
+
+    def ask(self, client, request):
+        return self.carried(client, request, super().ask)
+
+    def new(self, config, **options):
+        return new_server(config, federation_of(config), log=self.log, **options)
+
     def renew(self, **options):
         """The server is lost, and another one goes on; return its requests."""
-        self.log.close()
-        self.log = self.open_log()
+        self.put_back("")
         self.server = self.new(self.config, **options)
         return self.server.replay()
 

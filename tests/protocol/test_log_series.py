@@ -1,9 +1,6 @@
 """A series that is lost at any moment and replayed from its log goes on, and asks nobody twice."""
 
-import shutil
 from contextlib import suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -11,49 +8,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError, OrderError, OverlappingSums, RoundFailed, StaleLog
-from ccesa.protocol.log import RoundLog
 from ccesa.protocol.series import Series
 from series_rounds import GUARDS, SeriesPlay, configure_series, task_of
-from test_log import Cut, killed_within
+from test_log import Cut, LogFolder, killed_within
 
 each_guard = pytest.mark.parametrize("guard", GUARDS)
 
 
-class LoggedSeries(SeriesPlay):
-    """A series with a log in a folder that is gone with it; replies are carried again if need be."""
+class LoggedSeries(LogFolder, SeriesPlay):
+    """A series with a log."""
 
     def __init__(self, guard="curious", clients=6, rounds=3):
-        self._folder = TemporaryDirectory()
-        self.folder, self.rounds, self._sent, self.ended = Path(self._folder.name), rounds, {}, {}
-        super().__init__(guard, clients=clients, rounds=rounds)
-        self.log = self.open_log()
-        self.series = self.new()
+        LogFolder.__init__(self)
+        SeriesPlay.__init__(self, guard, clients=clients, rounds=rounds)
+        self.rounds, self.ended, self.series = rounds, {}, self.new(rounds)
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.log.close()
-        self._folder.cleanup()
-
-    def open_log(self):
-        return RoundLog(self.folder / "log", counter=self.folder / "counter")
-
-    def new(self):
-        return Series(self.config, server=self.new_server, rounds=self.rounds, log=self.log)
+    def new(self, rounds=3):
+        return Series(self.config, server=self.new_server, rounds=rounds, log=self.log)
 
     def renew(self):
         """The series is lost, and another one goes on; return its requests."""
-        self.log.close()
-        self.log = self.open_log()
-        self.series = self.new()
+        self.put_back("")
+        self.series = self.new(self.rounds)
         self.requests = self.series.replay()
         return self.requests
 
     def reply(self, client, request):
-        if (client, request) not in self._sent:
-            self._sent[client, request] = self.clients[client].receive(request)
-        return self._sent[client, request]
+        return self.carried(client, request, lambda client, request: self.clients[client].receive(request))
 
     def answer(self, missing=()):
         """Everyone answers the open exchange, and it closes."""
@@ -185,11 +166,9 @@ def test_s27_an_old_log_of_a_series_ends_it(guard, before):
     with LoggedSeries(guard) as play:
         for _ in range(before):
             play.exchange()
-        shutil.copy(play.folder / "log", play.folder / "old")
+        play.keep("old")
         play.exchange()
-        play.log.close()
-        shutil.copy(play.folder / "old", play.folder / "log")
-        play.log = play.open_log()
+        play.put_back("old", "log")
         series = play.series = play.new()
         with pytest.raises(StaleLog, match="begin a new series"):
             series.replay()
