@@ -14,7 +14,7 @@ from ccesa.crypto.key_agreement import AGREEMENTS, POST_QUANTUM, Content, Hybrid
 from ccesa.errors import ConfigError, CorruptSeeds, CorruptShares, FaultyServer, RoundFailed
 from ccesa.graphs import Complete, Harary
 from ccesa.plan.price import Shape, price
-from ccesa.protocol import accepting, dealing, signed_texts
+from ccesa.protocol import dealing, masking, signed_texts
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.steps import steps_of
@@ -365,7 +365,7 @@ def cheating(play: Play, cheat: type[Hybrid], victims: set[int]) -> Play:
         share=in_step(answer=without(deal=relaxed(dealing.deal, **dealt))),
         accept=in_step(
             answer=without(
-                accept_reply=relaxed(accepting.accept_reply, AGREEMENTS=known),
+                acknowledge=relaxed(masking.acknowledge, AGREEMENTS=known),
             )
         ),
     )

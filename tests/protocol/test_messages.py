@@ -10,7 +10,7 @@ from ccesa.errors import MalformedMessage, UsageError
 from ccesa.graphs import Harary
 from ccesa.guards import GUARDS
 from ccesa.protocol import messages as m
-from rounds import steps_under
+from ccesa.protocol.steps import steps_under
 from strategies import client_ids, configs, fuzzed, plain_values
 
 PLENTY = 10**6

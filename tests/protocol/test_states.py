@@ -1,5 +1,9 @@
 """Every state against every input: one message is legal, all others are refused in the right way."""
 
+import itertools
+from types import UnionType
+from typing import get_args, get_type_hints
+
 import numpy as np
 import pytest
 
@@ -52,6 +56,20 @@ FOREIGN = [
 def test_the_table_has_a_message_type_for_each_step():
     kinds = [kind for steps in TABLES.values() for step in steps for kind in (step.request, *step.replies)]
     assert set(kinds) == set(m.MESSAGES)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_step_gets_the_state_that_the_one_before_returns(way):
+    """Types hold each row of a table together; this holds one row to the next."""
+
+    def next_state(function):
+        returned = get_type_hints(function)["return"]
+        first = next(iter(get_args(returned) if isinstance(returned, UnionType) else [returned]))
+        return get_args(first)[0]
+
+    for row, following in itertools.pairwise(TABLES[way]):
+        assert issubclass(next_state(row.answer), following.state)
+        assert issubclass(next_state(row.close), get_type_hints(following.close)["state"])
 
 
 @pytest.mark.parametrize(("way", "state", "wrong"), WRONG)

@@ -21,14 +21,28 @@ from ccesa.parts import check_type, whole_number
 from ccesa.privacy.ledger import Account
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
-from ccesa.protocol.client_states import Accepted, Done, Joined, Membership, Round, TaskSource, VectorSource
+from ccesa.protocol.client_states import (
+    Accepted,
+    ClientRound,
+    Done,
+    Joined,
+    Membership,
+    TaskSource,
+    VectorSource,
+)
 from ccesa.protocol.contributing import checked_source
-from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.masking import masks_ahead
-from ccesa.protocol.parties import check_account, check_noise, check_round, check_unused, checked_threads
+from ccesa.protocol.parties import (
+    OneCallAtATime,
+    check_account,
+    check_noise,
+    check_round,
+    check_unused,
+    checked_task,
+    checked_threads,
+)
 from ccesa.protocol.spending import ATTEMPTS, RELEASES, spending_of
 from ccesa.protocol.steps import steps_of
-from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Data
 
 
@@ -95,7 +109,7 @@ class Client:
         check_unused(config, used_rounds)
         if used_rounds is not None:
             used_rounds.add(config.round_id)
-        self._round: Round[Any] = Round(
+        self._round: ClientRound[Any] = ClientRound(
             config=config,
             context=config.context,
             client=client,

@@ -7,12 +7,11 @@ does, a vector leaves that is charged like all others: zeros, with the same nois
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ccesa import words
 from ccesa.errors import ConfigError, own_failure
 from ccesa.privacy.ledger import Account
-from ccesa.protocol.client_states import Round, VectorSource
+from ccesa.protocol.client_states import ClientRound, VectorSource
 from ccesa.words import Vector
 
 
@@ -38,7 +37,7 @@ def checked_source(vector: VectorSource, length: int, bits: int, account: Accoun
     return words.check(vector, length, bits)
 
 
-def contributed(round: Round[Any]) -> Vector:
+def make_vector(round: ClientRound[object]) -> Vector:
     """Return the vector of this round. It has not left, and nothing is charged yet."""
     account, source, config = round.spend.account, round.vector, round.config
     if account is None or isinstance(source, Careful):
@@ -54,7 +53,7 @@ def contributed(round: Round[Any]) -> Vector:
     return vector
 
 
-def nothing(account: Account, round: Round[Any]) -> Vector:
+def nothing(account: Account, round: ClientRound[object]) -> Vector:
     """Return the vector of a client that has nothing to send."""
     from ccesa.privacy.noise import around_zero  # what draws noise is loaded where it is drawn
 

@@ -1,7 +1,6 @@
-"""In steps 0 and 1, under every guard, a client makes keys and deals shares of both of its secrets."""
+"""Steps 0 and 1 of a client, under every guard: it makes keys, and deals shares of both of its secrets."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -14,13 +13,13 @@ from ccesa.crypto.threads import helpful, side_by_side
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
-from ccesa.protocol.client_states import Advertised, Round, Shared
+from ccesa.protocol.client_states import Advertised, ClientRound, Shared
 
 #: Agreements that a thread takes at a time, and how many are worth a thread: about half a millisecond.
 ROW, THREAD_AGREEMENTS = 6, 12
 
 
-def fresh_keys(round: Round[Any]) -> Advertised:
+def make_keys(round: ClientRound[object]) -> Advertised:
     """Make all key pairs, new ones in every round."""
     agreement = AGREEMENTS[round.config.agreement]
     mask_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
@@ -38,14 +37,14 @@ def fresh_keys(round: Round[Any]) -> Advertised:
     )
 
 
-def check_number(round: Round[Any], request: m.AdvertiseRequest) -> None:
+def check_number(round: ClientRound[object], request: m.AdvertiseRequest) -> None:
     """Refuse a request that gives the round another number than its configuration."""
     if request.number != labels.client_bytes(round.config.number):
         raise FaultyServer("the request is for another number than that of the round")
 
 
-def keys_of_members(
-    round: Round[Any], state: Advertised, near: Neighbourhood, bundles: list[bytes]
+def check_keys(
+    round: ClientRound[object], state: Advertised, near: Neighbourhood, bundles: list[bytes]
 ) -> dict[int, bytes]:
     """Return all public keys of each member; refuse one that occurs twice or that nobody can have."""
     agreement = AGREEMENTS[round.config.agreement]
@@ -81,7 +80,11 @@ def threshold_of(config: RoundConfig, degree: int) -> int:
 
 
 def deal(
-    round: Round[Any], state: Advertised, near: Neighbourhood, public_keys: dict[int, bytes], threshold: int
+    round: ClientRound[object],
+    state: Advertised,
+    near: Neighbourhood,
+    public_keys: dict[int, bytes],
+    threshold: int,
 ) -> tuple[Shared, m.ShareReply]:
     """Split both secrets among the neighbourhood, seal one pair of shares for each neighbour."""
     self_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
@@ -109,7 +112,7 @@ def deal(
 
 
 def contents_for(
-    round: Round[Any], state: Advertised, near: Neighbourhood, shares: list[bytes]
+    round: ClientRound[object], state: Advertised, near: Neighbourhood, shares: list[bytes]
 ) -> dict[int, Content]:
     """Put the shares for each neighbour and the pair seed for it together."""
     agreement, secret = AGREEMENTS[round.config.agreement], shamir.to_bytes(state.mask_secret)
@@ -120,7 +123,7 @@ def contents_for(
 
 
 def seal(
-    round: Round[Any],
+    round: ClientRound[object],
     state: Advertised,
     near: Neighbourhood,
     public_keys: dict[int, bytes],

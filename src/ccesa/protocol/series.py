@@ -23,11 +23,10 @@ from ccesa.parts import whole_number
 from ccesa.protocol import checkpoint as checkpoints
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
-from ccesa.protocol.exclusive import OneCallAtATime
+from ccesa.protocol.parties import OneCallAtATime, checked_task
 from ccesa.protocol.schedule import Schedule, check_series, made, numbered
 from ccesa.protocol.server import Aggregate, Server, check_id
-from ccesa.protocol.steps import MadeOnDemand, Requests
-from ccesa.protocol.tasks import checked_task
+from ccesa.protocol.server_states import MadeOnDemand, Requests
 from ccesa.wire import Data
 from ccesa.words import Vector
 

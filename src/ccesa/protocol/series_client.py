@@ -21,8 +21,7 @@ from ccesa.errors import (
 from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.exclusive import OneCallAtATime, OwnProcess
-from ccesa.protocol.parties import check_unused
+from ccesa.protocol.parties import OneCallAtATime, OwnProcess, check_unused
 from ccesa.protocol.schedule import Schedule, check_series, made, numbered
 from ccesa.wire import Data
 

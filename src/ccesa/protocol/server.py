@@ -35,12 +35,19 @@ from ccesa.graphs.evolution import Evolution
 from ccesa.parts import check_type, whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol.checkpoint import Log, SavedServer, replaying, without_vector
-from ccesa.protocol.exclusive import OneCallAtATime
-from ccesa.protocol.parties import check_executor, check_round, checked_threads
-from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, Unmasked
-from ccesa.protocol.steps import MadeOnDemand, Requests, Step, steps_of
+from ccesa.protocol.drawing import take_complaint
+from ccesa.protocol.parties import OneCallAtATime, check_executor, check_round, checked_task, checked_threads
+from ccesa.protocol.server_states import (
+    Advertising,
+    Delivered,
+    Drawn,
+    MadeOnDemand,
+    Requests,
+    ServerRound,
+    Unmasked,
+)
+from ccesa.protocol.steps import Step, steps_of
 from ccesa.protocol.summing import add_vector, checked_vector
-from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Data
 from ccesa.words import Vector
 
@@ -117,7 +124,7 @@ class Server:
         self.config, self.context = config, config.context
         self.aggregate: Aggregate | None = None
         self.failure: RoundFailed | None = None
-        self._round: Round[Any] = Round(
+        self._round: ServerRound[Any] = ServerRound(
             config=config,
             context=self.context,
             own=charter,
@@ -129,7 +136,7 @@ class Server:
         )
         self._steps, self._place = steps_of(config), -1
         self._limits = {kind: m.limit(kind, config) for step in self._steps for kind in step.replies}
-        self._state: Any = Opened()
+        self._state: Any = Advertising()
         self._expected: frozenset[int] = frozenset(range(config.clients))
         self._asked: list[int] = []
         self._log = Log(self.context, openings, tuple(step.name for step in self._steps))
@@ -458,7 +465,10 @@ class Server:
             answer = without_vector(message, reply)
             if self._is_repeated(client, answer):
                 return
-            kept = step.take(self._round, self._state, client, message)
+            if isinstance(message, m.Complaint):
+                kept = take_complaint(self._round, self._state, client, message)
+            else:
+                kept = step.take(self._round, self._state, client, message)
         except (MalformedMessage, primitives.BadKey, shamir.OutsideField) as error:
             raise FaultyClient(client, str(error)) from error
         if vector is not None:

@@ -21,7 +21,7 @@ from ccesa.errors import ConfigError, FaultyServer, OrderError, TaskSpent
 from ccesa.memory import MASK, RELEASE, TASK, VECTOR, Entry, Memory
 from ccesa.parts import whole_number
 from ccesa.privacy.ledger import Account
-from ccesa.protocol.exclusive import OwnProcess
+from ccesa.protocol.parties import OwnProcess
 
 ATTEMPTS, RELEASES = 2, 1
 

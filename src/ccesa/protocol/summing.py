@@ -1,21 +1,27 @@
-"""In steps 2 and 3, under every guard, a server adds masked vectors up and takes the masks off."""
+"""Steps 2 and 3 of a server, under every guard: it adds masked vectors up and takes the masks off the sum."""
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
 
 from ccesa import words
-from ccesa.errors import Disconnected, MalformedMessage, Unreliable
+from ccesa.crypto import keys, masks, primitives
+from ccesa.crypto.key_agreement import AGREEMENTS, X25519
+from ccesa.errors import CorruptSeeds, Disconnected, MalformedMessage, Unreliable
+from ccesa.evidence import Evidence, WrongShare
 from ccesa.graphs.assignment import AssignmentGraph, Flags
 from ccesa.graphs.evolution import Evolution, extended, informative
 from ccesa.protocol import messages as m
 from ccesa.protocol.drawing import releasing
-from ccesa.protocol.released_shares import ReleasedShares
-from ccesa.protocol.server_states import Delivered, Round, Settled, Unmasked, grown
-from ccesa.protocol.steps import Requests
-from ccesa.protocol.unmasking import Unmasking
+from ccesa.protocol.rebuilding import Rebuilding, Rebuilt, ReleasedShares
+from ccesa.protocol.server_states import Delivered, Requests, ServerRound, Settled, Unmasked, grow
 from ccesa.wire import Data
+from ccesa.workers import add_masks_by
 
 
-def checked_vector(round: Round[Any], client: int, reply: m.Message) -> memoryview | None:
+def checked_vector(round: ServerRound[object], client: int, reply: m.Message) -> memoryview | None:
     """Return the masked vector of a reply that has one; refuse one that was changed on its way.
 
     It is a view of the message: who takes it adds it before the message is gone.
@@ -28,7 +34,7 @@ def checked_vector(round: Round[Any], client: int, reply: m.Message) -> memoryvi
     return reply.vector
 
 
-def check_asked_for(round: Round[Any], reply: m.MaskedVector, among: bytes) -> None:
+def check_asked_for(round: ServerRound[object], reply: m.MaskedVector, among: bytes) -> None:
     """Refuse a vector that was masked among others, or for another task, than this server asked for."""
     if reply.task != round.task:
         raise MalformedMessage("a vector for another task than the one that was asked for")
@@ -36,17 +42,17 @@ def check_asked_for(round: Round[Any], reply: m.MaskedVector, among: bytes) -> N
         raise MalformedMessage("a vector that was masked among another V2 than the one that was sent")
 
 
-def add_vector(round: Round[Any], state: Delivered, vector: Data) -> None:
+def add_vector(round: ServerRound[object], state: Delivered, vector: Data) -> None:
     """Add a masked vector, or a sum of some, to the running sum, straight from its message."""
     words.add(state.total, vector)
 
 
-def settle(round: Round[Any], state: Delivered, kept: dict[int, Any]) -> Settled:
+def settle(round: ServerRound[object], state: Delivered, kept: Iterable[int]) -> Settled:
     """Settle V3. Whatever would leak or could not succeed fails here, before any share is asked for."""
     v3 = state.graph.flags(kept)
     check_connected(state.graph, v3)
     check_reliable(state, v3, releasing(round.config, state, v3))
-    return grown(Settled, state, v3=v3, released=ReleasedShares(state.graph, state.v2))
+    return grow(Settled, state, v3=v3, released=ReleasedShares(state.graph, state.v2))
 
 
 def check_connected(graph: AssignmentGraph, v3: Flags) -> None:
@@ -64,17 +70,163 @@ def check_reliable(state: Delivered, v3: Flags, holders: Flags) -> None:
         raise Unreliable(state.graph.ids[lost])
 
 
-def take_shares(round: Round[Any], state: Settled, client: int, reply: m.UnmaskReply) -> None:
+def take_shares(round: ServerRound[object], state: Settled, client: int, reply: m.UnmaskReply) -> None:
     """Keep the shares that a client released: of its own secret, and of each of its neighbours' in V2."""
     node = state.graph.nodes[client]
     neighbours = state.released.due(node) - 1  # one share is of its own secret
     state.released.keep(node, m.checked(reply, round.config, neighbours).shares)
 
 
-def unmask(round: Round[Any], state: Settled, kept: dict[int, Any]) -> tuple[Unmasked, Requests]:
+def unmask(round: ServerRound[object], state: Settled, kept: Iterable[int]) -> tuple[Unmasked, Requests]:
     """Rebuild the secrets and take the masks off the sum: no request is left."""
     v4 = state.graph.flags(kept)
     check_reliable(state, state.v3, v4)
     evolution = Evolution(state.graph, state.thresholds, state.v2, state.v3, v4)
     wrong_shares = Unmasking(round=round, state=state, evolution=evolution).remove()
-    return grown(Unmasked, state, evolution=evolution, wrong_shares=wrong_shares), {}
+    return grow(Unmasked, state, evolution=evolution, wrong_shares=wrong_shares), {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unmasking:
+    """Opens the sum over V3 with what is public by now."""
+
+    round: ServerRound[object]
+    state: Settled
+    evolution: Evolution
+
+    def remove(self) -> frozenset[WrongShare]:
+        """Turn the masked total into the sum, in place; return the wrong shares among those that came.
+
+        Raises CorruptShares if a secret or what rests on it cannot be rebuilt, with the wrong shares of all
+        others as evidence.
+        """
+        rebuilt = self._rebuilt()
+        failure = rebuilt.failure or self._broken_promise(rebuilt.secrets)
+        if failure is not None:
+            failure.evidence = Evidence(wrong_shares=rebuilt.wrong_shares)
+            raise failure
+        found = [*self._self_masks(rebuilt.secrets), *self._pair_masks(rebuilt.secrets)]
+        add_masks_by(
+            self.round.executor, self.state.total, found, self.round.config.generator, self.round.threads
+        )
+        return rebuilt.wrong_shares
+
+    def _rebuilt(self) -> Rebuilt:
+        graph, v3 = self.evolution.graph, self.evolution.v3
+        dropped = self.evolution.v2 & ~v3 & (graph.live_mask_neighbours(v3) > 0)
+        return Rebuilding(
+            evolution=self.evolution,
+            released=self.state.released,
+            is_promised=self._is_promised,
+            random=self.round.random,
+        ).rebuild(np.concatenate([np.flatnonzero(v3), np.flatnonzero(dropped)]))
+
+    def _is_promised(self, node: int, secret: bytes) -> bool:
+        """Tell whether a survivor committed to this secret, or the mask key of who dropped comes from it."""
+        client = self._client(node)
+        if self._survived[node]:
+            commitment = self.state.commitments[node].tobytes()
+            return keys.commitment(secret, self.round.context, client) == commitment
+        private = keys.mask_private_key(secret, self.round.context, client)
+        promised = primitives.public_key(private) == self.state.mask_keys[node]
+        if promised:
+            self._private_keys[node] = private
+        return promised
+
+    def _self_masks(self, secrets: dict[int, bytes]) -> list[masks.Mask]:
+        """Return what takes the self masks of all survivors off the total."""
+        context, generator, clients = self.round.context, self.round.config.generator, self._clients
+        survived = self._survived
+        return [
+            masks.Mask(keys.self_mask_key(secret, context, clients[node], generator), -1)
+            for node, secret in secrets.items()
+            if survived[node]
+        ]
+
+    def _pair_masks(self, secrets: dict[int, bytes]) -> Iterator[masks.Mask]:
+        """Yield what takes the masks of all nodes that dropped out off the total."""
+        for node, secret in secrets.items():
+            if not self._survived[node]:
+                yield from self._masks_of(node, secret)
+
+    def _masks_of(self, node: int, secret: bytes) -> Iterator[masks.Mask]:
+        """Yield what takes the masks off that a node which dropped out has in common with survivors."""
+        client, generator = self._client(node), self.round.config.generator
+        mask_keys, near = self.state.mask_keys, self._masked_with(node)
+        agreed = primitives.agree_each(self._private_keys[node], [mask_keys[neighbour] for neighbour in near])
+        for neighbour, agreed_on in zip(near, agreed, strict=True):
+            other = self._client(neighbour)  # a survivor, which applied the mask with its own sign
+            given, received = self._seeds(node, neighbour, secret)
+            common = self._agreement.pair_secret(
+                agreed_on,
+                self.round.context,
+                keys.Half(client, mask_keys[node], given),
+                keys.Half(other, mask_keys[neighbour], received),
+            )
+            key = keys.pair_mask_key(common, self.round.context, client, other, generator)
+            yield masks.Mask(key, -keys.pair_sign(other, client))
+
+    def _masked_with(self, node: int) -> list[int]:
+        """Return the survivors that share a mask with a node."""
+        near = self.evolution.graph.mask_neighbours(node)
+        return near[self.evolution.v3[near]].tolist()
+
+    def _broken_promise(self, secrets: dict[int, bytes]) -> CorruptSeeds | None:
+        """Find a node that dropped out and whose seeds or deposits are not what was promised.
+
+        The secret is the right one by now, and each end has accepted the seed that it was given. So nobody
+        else can have brought this about.
+        """
+        if not self._agreement.commitment_bytes:
+            return None
+        for node, secret in secrets.items():
+            if not self.evolution.v3[node] and not self._keeps_promises(node, secret):
+                return CorruptSeeds(self._client(node))
+        return None
+
+    def _keeps_promises(self, node: int, secret: bytes) -> bool:
+        """Tell whether the seeds that a node gave and was given are those that were committed to."""
+        client, promised = self._client(node), self.state.seeds.commitment
+        bound = partial(self._agreement.seed_commitment, context=self.round.context)
+        for neighbour in self._masked_with(node):
+            other = self._client(neighbour)
+            try:
+                given, received = self._seeds(node, neighbour, secret)
+            except primitives.SealBroken:
+                return False
+            if bound(given, client=client, other=other) != promised(node, neighbour):
+                return False
+            if bound(received, client=other, other=client) != promised(neighbour, node):
+                return False
+        return True
+
+    def _seeds(self, node: int, neighbour: int, secret: bytes) -> tuple[bytes, bytes]:
+        """Return the seed that a node gave a neighbour and the one that it was given; raises SealBroken."""
+        if not self._agreement.commitment_bytes:
+            return b"", b""
+        between = self.round.context, self._client(node), self._client(neighbour)
+        deposited = self.state.seeds.deposit(node, neighbour)
+        return (
+            self._agreement.pair_seed(secret, *between),
+            self._agreement.withdraw(secret, deposited, *between),
+        )
+
+    @property
+    def _agreement(self) -> X25519:
+        return AGREEMENTS[self.round.config.agreement]
+
+    @cached_property
+    def _private_keys(self) -> dict[int, primitives.PrivateKey]:
+        """Keeps the keys behind promised secrets, which were made to check these."""
+        return {}
+
+    @cached_property
+    def _survived(self) -> list[bool]:
+        return self.evolution.v3.tolist()
+
+    @cached_property
+    def _clients(self) -> list[int]:
+        return self.evolution.graph.ids.tolist()
+
+    def _client(self, node: int) -> int:
+        return self._clients[node]
