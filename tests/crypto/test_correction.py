@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from bench import columns
+from bench.crypto import columns
 from ccesa.crypto import correction, shamir
 from ccesa.crypto.correction import TooManyWrong
 from ccesa.crypto.field import FIELD

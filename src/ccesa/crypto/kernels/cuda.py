@@ -30,7 +30,8 @@ GENERATOR = "chacha20"
 #: The generator counts blocks in 32 bits.
 MOST_BYTES = GENERATORS[GENERATOR].block_bytes << 32
 SOURCE = Path(__file__).with_name("chacha20.cu")
-#: How the work is cut, as ``bench/cuda.py`` found it best on an H200; the source says what the names mean.
+#: How the work is cut, as ``bench/crypto/cuda.py`` found it best on an H200; the source says what the names
+#: mean.
 SHAPE = {"BLOCKS": 1, "UNROLL": 10, "THREADS": 128}
 
 
