@@ -6,6 +6,7 @@ both guards do is in ``dealing`` (steps 0 and 1) and ``masking``; which step fol
 """
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -37,6 +38,9 @@ from ccesa.protocol.masking import (
     release,
     still_there,
 )
+
+#: The round of a client that is a member of a federation.
+Round: TypeAlias = ClientRound[Membership]
 
 # States
 
@@ -85,7 +89,7 @@ def check_size(name: str, members: Flags, least: int) -> None:
         raise FaultyServer(f"{found} clients in {name}, the charter demands {least}")
 
 
-def read_part(round: ClientRound[Membership], name: str, packed: bytes, whole: str, members: Flags) -> Flags:
+def read_part(round: Round, name: str, packed: bytes, whole: str, members: Flags) -> Flags:
     """Read a set that may only shrink, and must contain this client."""
     found = m.unpack_set(name, packed, round.config.clients)
     added = found > members
@@ -96,9 +100,7 @@ def read_part(round: ClientRound[Membership], name: str, packed: bytes, whole: s
     return found
 
 
-def check_signature(
-    round: ClientRound[Membership], client: int, signature: bytes, text: bytes, what: str
-) -> None:
+def check_signature(round: Round, client: int, signature: bytes, text: bytes, what: str) -> None:
     """Refuse a text that the identity in this client's place on the list did not sign."""
     try:
         primitives.verify(round.own.charter.admission.key(client), signature, text)
@@ -110,7 +112,7 @@ def check_signature(
 
 
 def advertise(
-    round: ClientRound[Membership], state: Joined, request: m.AdvertiseRequest
+    round: Round, state: Joined, request: m.AdvertiseRequest
 ) -> tuple[Advertised, m.SignedAdvertiseReply]:
     """Make all key pairs, show their public halves and sign them."""
     check_number(round, request)
@@ -123,9 +125,7 @@ def advertise(
 # Step 1, share: derive the neighbourhood from the committed roster, deal shares to it
 
 
-def share(
-    round: ClientRound[Membership], state: Advertised, request: m.RosterRequest
-) -> tuple[Rostered, m.ShareReply]:
+def share(round: Round, state: Advertised, request: m.RosterRequest) -> tuple[Rostered, m.ShareReply]:
     """Derive the neighbourhood from the root; take keys only with signature and proof."""
     v1 = read_roster(round, request.v1)
     near = derive_neighbourhood(round, v1, request.root)
@@ -137,7 +137,7 @@ def share(
     return Rostered(**vars(shared), v1=v1, root=request.root), reply
 
 
-def read_roster(round: ClientRound[Membership], packed: bytes) -> Flags:
+def read_roster(round: Round, packed: bytes) -> Flags:
     """Read V1, which must contain this client and be as large as the charter demands."""
     v1 = m.unpack_set("V1", packed, round.config.clients)
     if not v1[round.client]:
@@ -146,7 +146,7 @@ def read_roster(round: ClientRound[Membership], packed: bytes) -> Flags:
     return v1
 
 
-def derive_neighbourhood(round: ClientRound[Membership], v1: Flags, root: bytes) -> Neighbourhood:
+def derive_neighbourhood(round: Round, v1: Flags, root: bytes) -> Neighbourhood:
     """Derive the neighbours from the committed roster alone. Masks run on every edge."""
     ids = np.flatnonzero(v1)
     node = int(np.searchsorted(ids, round.client))
@@ -155,10 +155,7 @@ def derive_neighbourhood(round: ClientRound[Membership], v1: Flags, root: bytes)
 
 
 def check_signed_keys(
-    round: ClientRound[Membership],
-    near: Neighbourhood,
-    public_keys: dict[int, bytes],
-    request: m.RosterRequest,
+    round: Round, near: Neighbourhood, public_keys: dict[int, bytes], request: m.RosterRequest
 ) -> None:
     """Require that the identity in each neighbour's place on the list signed that neighbour's keys."""
     for client, signature in zip(near.neighbours, m.each(request, "signatures", round.config), strict=True):
@@ -167,11 +164,7 @@ def check_signed_keys(
 
 
 def check_inclusion(
-    round: ClientRound[Membership],
-    v1: Flags,
-    near: Neighbourhood,
-    public_keys: dict[int, bytes],
-    request: m.RosterRequest,
+    round: Round, v1: Flags, near: Neighbourhood, public_keys: dict[int, bytes], request: m.RosterRequest
 ) -> None:
     """Require that the root commits to the client's own keys and those of its neighbours."""
     leaves = [signed_texts.leaf(round.context, one, public_keys[one]) for one in near.members.tolist()]
@@ -187,17 +180,13 @@ def check_inclusion(
 # Step accept: open what the neighbours sealed, and name those whose texts cannot be used
 
 
-def accept(
-    round: ClientRound[Membership], state: Rostered, request: m.AcceptRequest
-) -> tuple[AcceptedAmong, m.AcceptReply]:
+def accept(round: Round, state: Rostered, request: m.AcceptRequest) -> tuple[AcceptedAmong, m.AcceptReply]:
     """Take hold of the shares of everyone who has shared, by the server's account."""
     accepted = accept_among(round, state, still_there(round, request.dropped, state.near), request)
     return accepted, acknowledge(round, state, accepted)
 
 
-def accept_among(
-    round: ClientRound[Membership], state: Rostered, shared: Flags, request: m.Texts
-) -> AcceptedAmong:
+def accept_among(round: Round, state: Rostered, shared: Flags, request: m.Texts) -> AcceptedAmong:
     """Open what those sealed who have shared, and keep the roster."""
     opened = open_shares(round, state, shared, request)
     return AcceptedAmong(**vars(opened), v1=state.v1, root=state.root, members=state.near.members)
@@ -207,7 +196,7 @@ def accept_among(
 
 
 def mask(
-    round: ClientRound[Membership], state: AcceptedAmong, request: m.MaskAmongRequest
+    round: Round, state: AcceptedAmong, request: m.MaskAmongRequest
 ) -> tuple[SignedV2, m.SignedMaskReply]:
     """Mask with the neighbours in V2, all of whose shares must have been accepted."""
     v2 = read_part(round, "V2", request.v2, "V1", state.v1)
@@ -229,7 +218,7 @@ def mask(
 
 
 def mask_at_once(
-    round: ClientRound[Membership], state: Rostered, request: m.MaskAmongAtOnceRequest
+    round: Round, state: Rostered, request: m.MaskAmongAtOnceRequest
 ) -> tuple[SignedV2, m.SignedMaskReply] | tuple[Done, m.Complaint]:
     """Without *accept*: open the shares of those in V2 first, and complain if some cannot be used."""
     v2 = read_part(round, "V2", request.v2, "V1", state.v1)
@@ -242,9 +231,7 @@ def mask_at_once(
 # Step 2c, confirm, rules R2 and R4: sign one V3, if enough of the neighbourhood is in it
 
 
-def confirm(
-    round: ClientRound[Membership], state: SignedV2, request: m.ConfirmRequest
-) -> tuple[Confirmed, m.ConfirmReply]:
+def confirm(round: Round, state: SignedV2, request: m.ConfirmRequest) -> tuple[Confirmed, m.ConfirmReply]:
     """Sign V2, the task and V3 together."""
     v2 = m.unpack_set("V2", state.v2, round.config.clients)
     v3 = read_part(round, "V3", request.v3, "V2", v2)
@@ -259,9 +246,7 @@ def confirm(
 # Step 3, unmask, rule R3: release shares only with enough signatures on the very same V2 and V3
 
 
-def unmask(
-    round: ClientRound[Membership], state: Confirmed, request: m.SignedUnmaskRequest
-) -> tuple[Done, m.UnmaskReply]:
+def unmask(round: Round, state: Confirmed, request: m.SignedUnmaskRequest) -> tuple[Done, m.UnmaskReply]:
     """Release one share of each member; who survived was settled in step 2c."""
     survived = m.unpack_set("V3", state.v3, round.config.clients)[state.near.members]
     live = state.near.among(survived)
@@ -272,7 +257,7 @@ def unmask(
 
 
 def check_confirmed(
-    round: ClientRound[Membership], state: Confirmed, live: Neighbourhood, request: m.SignedUnmaskRequest
+    round: Round, state: Confirmed, live: Neighbourhood, request: m.SignedUnmaskRequest
 ) -> None:
     """Require that every surviving neighbour signed this V2 and task, and at least t of them this V3."""
     kinds = m.checked(request, round.config, live.degree).confirmed

@@ -8,7 +8,7 @@ Of these ``take_sealed``, ``take_acceptance``, ``take_shares`` and ``unmask`` ar
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from ccesa.agreement.charter import Charter
 from ccesa.crypto import merkle, primitives
@@ -40,6 +40,9 @@ from ccesa.protocol.server_states import (
 )
 from ccesa.protocol.summing import check_asked_for, check_reliable, settle
 
+#: The round of a server with a charter.
+Round: TypeAlias = ServerRound[Charter]
+
 # States
 
 
@@ -68,7 +71,7 @@ class Confirming(Settled):
     signatures: dict[int, bytes]
 
 
-def check_signed(round: ServerRound[Charter], client: int, signature: bytes, text: bytes) -> None:
+def check_signed(round: Round, client: int, signature: bytes, text: bytes) -> None:
     """Refuse a bad signature at once: its neighbours would abort over it."""
     try:
         primitives.verify(round.own.admission.key(client), signature, text)
@@ -80,7 +83,7 @@ def check_signed(round: ServerRound[Charter], client: int, signature: bytes, tex
 
 
 def take_keys(
-    round: ServerRound[Charter], state: Advertising, client: int, reply: m.SignedAdvertiseReply
+    round: Round, state: Advertising, client: int, reply: m.SignedAdvertiseReply
 ) -> m.SignedAdvertiseReply:
     """Keep the public keys of a client with its signature."""
     m.checked(reply, round.config)
@@ -91,7 +94,7 @@ def take_keys(
 
 
 def close_advertise(
-    round: ServerRound[Charter], state: Advertising, kept: dict[int, m.SignedAdvertiseReply]
+    round: Round, state: Advertising, kept: dict[int, m.SignedAdvertiseReply]
 ) -> tuple[Committed, Requests]:
     """Show each client V1 and the root, and its neighbours' signed keys with the proof of them."""
     check_roster(round, len(kept))
@@ -118,7 +121,7 @@ def close_advertise(
     return grow(Committed, drawn, root=root), round.requests(graph, fit(round.config, drawn), make)
 
 
-def check_roster(round: ServerRound[Charter], answered: int) -> None:
+def check_roster(round: Round, answered: int) -> None:
     """Refuse a roster that every client would refuse."""
     least = round.own.least_roster
     if answered < least:
@@ -128,9 +131,7 @@ def check_roster(round: ServerRound[Charter], answered: int) -> None:
 # Step 1, share: hand on sealed shares; without *accept* show everyone all of V2
 
 
-def close_share(
-    round: ServerRound[Charter], state: Committed, kept: dict[int, None]
-) -> tuple[Among, Requests]:
+def close_share(round: Round, state: Committed, kept: dict[int, None]) -> tuple[Among, Requests]:
     """Hand on what was sealed, and show each client who has shared."""
     delivered, texts = deliver(round, state, kept)
     graph, shared = state.graph, settle_v2(round, delivered, state.root, delivered.v2)
@@ -144,7 +145,7 @@ def close_share(
     return shared, round.requests(graph, shared.v2, make)
 
 
-def settle_v2(round: ServerRound[Charter], state: Delivered, root: bytes, v2: Flags) -> Among:
+def settle_v2(round: Round, state: Delivered, root: bytes, v2: Flags) -> Among:
     """Settle V2."""
     packed = m.pack_members(state.graph.ids[v2], round.config.clients)
     return grow(Among, state, root=root, v2=v2, packed_v2=packed)
@@ -159,7 +160,7 @@ def settle_v2(round: ServerRound[Charter], state: Delivered, root: bytes, v2: Fl
 
 
 def close_accept(
-    round: ServerRound[Charter], state: Among, kept: dict[int, frozenset[Accusation]]
+    round: Round, state: Among, kept: dict[int, frozenset[Accusation]]
 ) -> tuple[Among, Requests]:
     """Settle V2, and show it to everyone in it."""
     graph = state.graph
@@ -187,7 +188,7 @@ def leave_out(edges: set[tuple[int, int]], liars: int) -> set[int]:
 # Step 2, mask: add masked vectors up, show everyone all of V3
 
 
-def take_vector(round: ServerRound[Charter], state: Among, client: int, reply: m.SignedMaskReply) -> bytes:
+def take_vector(round: Round, state: Among, client: int, reply: m.SignedMaskReply) -> bytes:
     """Check what is added to the sum, and keep the signature that its neighbours will want to see."""
     check_asked_for(round, reply, signed_texts.among(round.context, client, state.packed_v2))
     what = (round.context, state.root, state.packed_v2, round.task)
@@ -196,9 +197,7 @@ def take_vector(round: ServerRound[Charter], state: Among, client: int, reply: m
     return reply.signature
 
 
-def close_mask(
-    round: ServerRound[Charter], state: Among, kept: dict[int, bytes]
-) -> tuple[Confirming, Requests]:
+def close_mask(round: Round, state: Among, kept: dict[int, bytes]) -> tuple[Confirming, Requests]:
     """Show each client V3."""
     settled = settle(round, state, kept)
     v3 = m.pack_members(kept, round.config.clients)
@@ -211,17 +210,13 @@ def close_mask(
 # Step 2c, confirm: collect signatures on V3, show each client those of its neighbours
 
 
-def take_confirmation(
-    round: ServerRound[Charter], state: Confirming, client: int, reply: m.ConfirmReply
-) -> bytes:
+def take_confirmation(round: Round, state: Confirming, client: int, reply: m.ConfirmReply) -> bytes:
     """Keep a signature on V3."""
     check_signed(round, client, m.checked(reply, round.config).signature, state.text)
     return reply.signature
 
 
-def close_confirm(
-    round: ServerRound[Charter], state: Confirming, kept: dict[int, bytes]
-) -> tuple[Settled, Requests]:
+def close_confirm(round: Round, state: Confirming, kept: dict[int, bytes]) -> tuple[Settled, Requests]:
     """Ask only those for shares who can be shown enough confirmations: others would refuse."""
     graph, v3 = state.graph, state.v3
     confirmed = graph.flags(kept)

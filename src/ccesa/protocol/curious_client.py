@@ -4,6 +4,8 @@ Each step takes the client's state and a request, and returns the next state and
 do is in ``dealing`` (steps 0 and 1) and ``masking`` (the others); which step follows which is in ``steps``.
 """
 
+from typing import TypeAlias
+
 import numpy as np
 
 from ccesa.agreement.floor import Floor, threshold_ratio
@@ -25,11 +27,14 @@ from ccesa.protocol.masking import (
     still_there,
 )
 
+#: The round of a client that has a floor.
+Round: TypeAlias = ClientRound[Floor]
+
 # Step 0, advertise: make keys, and show their public halves
 
 
 def advertise(
-    round: ClientRound[Floor], state: Joined, request: m.AdvertiseRequest
+    round: Round, state: Joined, request: m.AdvertiseRequest
 ) -> tuple[Advertised, m.AdvertiseReply]:
     """Make all key pairs and show their public halves."""
     check_number(round, request)
@@ -40,9 +45,7 @@ def advertise(
 # Step 1, share: take the neighbours from the server, deal shares to them
 
 
-def share(
-    round: ClientRound[Floor], state: Advertised, request: m.ShareRequest
-) -> tuple[Shared, m.ShareReply]:
+def share(round: Round, state: Advertised, request: m.ShareRequest) -> tuple[Shared, m.ShareReply]:
     """Check the neighbourhood, then split both secrets among it."""
     near = read_neighbourhood(round, request)
     public_keys = check_keys(round, state, near, m.each(request, "keys", round.config))
@@ -51,7 +54,7 @@ def share(
     return deal(round, state, near, public_keys, threshold)
 
 
-def read_neighbourhood(round: ClientRound[Floor], request: m.ShareRequest) -> Neighbourhood:
+def read_neighbourhood(round: Round, request: m.ShareRequest) -> Neighbourhood:
     """Read the neighbours that the server names, and with whom of them masks run."""
     neighbours = m.unpack_ids("neighbours", request.neighbours, round.config.clients)
     if round.client in neighbours:
@@ -65,7 +68,7 @@ def read_neighbourhood(round: ClientRound[Floor], request: m.ShareRequest) -> Ne
     return Neighbourhood.around(round.client, neighbours, flags.astype(bool))
 
 
-def check_floor(round: ClientRound[Floor], near: Neighbourhood, threshold: int) -> None:
+def check_floor(round: Round, near: Neighbourhood, threshold: int) -> None:
     """Hold the neighbourhood to the client's own floor, exactly: one that is too small for it is too small.
 
     Degrees that vary do so by a seed; there the mean was compared, with the configuration.
@@ -84,9 +87,7 @@ def check_floor(round: ClientRound[Floor], near: Neighbourhood, threshold: int) 
 # Step accept: open what the neighbours sealed, and name those whose texts cannot be used
 
 
-def accept(
-    round: ClientRound[Floor], state: Shared, request: m.AcceptRequest
-) -> tuple[Accepted, m.AcceptReply]:
+def accept(round: Round, state: Shared, request: m.AcceptRequest) -> tuple[Accepted, m.AcceptReply]:
     """Take hold of the shares of everyone who has shared."""
     accepted = open_shares(round, state, still_there(round, request.dropped, state.near), request)
     return accepted, acknowledge(round, state, accepted)
@@ -95,7 +96,7 @@ def accept(
 # Step 2, mask: mask the vector with those neighbours whose shares were accepted and who are left
 
 
-def mask(round: ClientRound[Floor], state: Accepted, request: m.MaskRequest) -> tuple[Holding, m.MaskReply]:
+def mask(round: Round, state: Accepted, request: m.MaskRequest) -> tuple[Holding, m.MaskReply]:
     """Mask with the neighbours that the server does not list as dropped."""
     held = hold_among(state, still_there(round, request.dropped, state.near))
     among = signed_texts.among(round.context, round.client, m.pack_ids(held.near.members))
@@ -104,7 +105,7 @@ def mask(round: ClientRound[Floor], state: Accepted, request: m.MaskRequest) -> 
 
 
 def mask_at_once(
-    round: ClientRound[Floor], state: Shared, request: m.MaskAtOnceRequest
+    round: Round, state: Shared, request: m.MaskAtOnceRequest
 ) -> tuple[Holding, m.MaskReply] | tuple[Done, m.Complaint]:
     """Without *accept*: open the shares first, and complain if some cannot be used."""
     accepted = open_shares(round, state, still_there(round, request.dropped, state.near), request)
@@ -116,7 +117,7 @@ def mask_at_once(
 # Step 3, unmask: release shares of the survivors' self masks and of the others' keys
 
 
-def unmask(round: ClientRound[Floor], state: Holding, request: m.UnmaskRequest) -> tuple[Done, m.UnmaskReply]:
+def unmask(round: Round, state: Holding, request: m.UnmaskRequest) -> tuple[Done, m.UnmaskReply]:
     """Release one share of each member: of which secret depends on who dropped."""
     survived = still_there(round, request.dropped, state.near)
     live = state.near.among(survived)

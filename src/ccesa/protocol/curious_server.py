@@ -5,7 +5,7 @@ requests of the next step. Of these ``take_sealed``, ``take_acceptance``, ``take
 the same under every guard (``drawing``, ``summing``).
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,18 +28,19 @@ from ccesa.protocol.server_states import (
 )
 from ccesa.protocol.summing import check_asked_for, settle
 
+#: The round of a server without a charter.
+Round: TypeAlias = ServerRound[None]
+
 # Step 0, advertise: collect public keys, draw the graph, name everyone its neighbours
 
 
-def take_keys(round: ServerRound[None], state: Advertising, client: int, reply: m.AdvertiseReply) -> bytes:
+def take_keys(round: Round, state: Advertising, client: int, reply: m.AdvertiseReply) -> bytes:
     """Keep the public keys of a client."""
     note_keys(round, state, m.checked(reply, round.config))
     return reply.keys
 
 
-def close_advertise(
-    round: ServerRound[None], state: Advertising, kept: dict[int, bytes]
-) -> tuple[Sharing, Requests]:
+def close_advertise(round: Round, state: Advertising, kept: dict[int, bytes]) -> tuple[Sharing, Requests]:
     """Name each client its neighbours, their keys, and with whom masks run."""
     bundles = {client: kept[client] for client in sorted(kept)}
     entries = [labels.client_bytes(client) + bundle for client, bundle in bundles.items()]
@@ -63,9 +64,7 @@ def close_advertise(
 # Step 1, share: hand on sealed shares, say who dropped
 
 
-def close_share(
-    round: ServerRound[None], state: Sharing, kept: dict[int, None]
-) -> tuple[Delivered, Requests]:
+def close_share(round: Round, state: Sharing, kept: dict[int, None]) -> tuple[Delivered, Requests]:
     """Name each client the neighbours that have not shared, and hand on what the others sealed for it."""
     delivered, texts = deliver(round, state, kept)
     dropped = ids_near(state.graph, ~delivered.v2)
@@ -87,7 +86,7 @@ def close_share(
 
 
 def close_accept(
-    round: ServerRound[None], state: Delivered, kept: dict[int, frozenset[Accusation]]
+    round: Round, state: Delivered, kept: dict[int, frozenset[Accusation]]
 ) -> tuple[Delivered, Requests]:
     """Settle V2, and name each client those that had shared and are not in it, for this client."""
     graph, shared = state.graph, state.v2
@@ -113,13 +112,13 @@ def spare_holders(graph: AssignmentGraph, cut_off: Flags, dropout: float) -> Nod
 # Step 2, mask: add masked vectors up, say who dropped since
 
 
-def take_vector(round: ServerRound[None], state: Delivered, client: int, reply: m.MaskReply) -> None:
+def take_vector(round: Round, state: Delivered, client: int, reply: m.MaskReply) -> None:
     """Check what is added to the sum."""
     known = state.ids_around(state.graph.nodes[client])
     check_asked_for(round, reply, signed_texts.among(round.context, client, known))
 
 
-def close_mask(round: ServerRound[None], state: Delivered, kept: dict[int, None]) -> tuple[Settled, Requests]:
+def close_mask(round: Round, state: Delivered, kept: dict[int, None]) -> tuple[Settled, Requests]:
     """Name each client those of its neighbours that dropped after sharing."""
     settled = settle(round, state, kept)
     dropped = ids_near(state.graph, state.v2 & ~settled.v3)

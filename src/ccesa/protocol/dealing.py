@@ -1,6 +1,7 @@
 """Steps 0 and 1 of a client, under every guard: it makes keys, and deals shares of both of its secrets."""
 
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,11 +16,14 @@ from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Advertised, ClientRound, Shared
 
+#: The round of a client under any guard.
+Round: TypeAlias = ClientRound[object]
+
 #: Agreements that a thread takes at a time, and how many are worth a thread: about half a millisecond.
 ROW, THREAD_AGREEMENTS = 6, 12
 
 
-def make_keys(round: ClientRound[object]) -> Advertised:
+def make_keys(round: Round) -> Advertised:
     """Make all key pairs, new ones in every round."""
     agreement = AGREEMENTS[round.config.agreement]
     mask_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
@@ -37,14 +41,14 @@ def make_keys(round: ClientRound[object]) -> Advertised:
     )
 
 
-def check_number(round: ClientRound[object], request: m.AdvertiseRequest) -> None:
+def check_number(round: Round, request: m.AdvertiseRequest) -> None:
     """Refuse a request that gives the round another number than its configuration."""
     if request.number != labels.client_bytes(round.config.number):
         raise FaultyServer("the request is for another number than that of the round")
 
 
 def check_keys(
-    round: ClientRound[object], state: Advertised, near: Neighbourhood, bundles: list[bytes]
+    round: Round, state: Advertised, near: Neighbourhood, bundles: list[bytes]
 ) -> dict[int, bytes]:
     """Return all public keys of each member; refuse one that occurs twice or that nobody can have."""
     agreement = AGREEMENTS[round.config.agreement]
@@ -80,11 +84,7 @@ def threshold_of(config: RoundConfig, degree: int) -> int:
 
 
 def deal(
-    round: ClientRound[object],
-    state: Advertised,
-    near: Neighbourhood,
-    public_keys: dict[int, bytes],
-    threshold: int,
+    round: Round, state: Advertised, near: Neighbourhood, public_keys: dict[int, bytes], threshold: int
 ) -> tuple[Shared, m.ShareReply]:
     """Split both secrets among the neighbourhood, seal one pair of shares for each neighbour."""
     self_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
@@ -112,7 +112,7 @@ def deal(
 
 
 def contents_for(
-    round: ClientRound[object], state: Advertised, near: Neighbourhood, shares: list[bytes]
+    round: Round, state: Advertised, near: Neighbourhood, shares: list[bytes]
 ) -> dict[int, Content]:
     """Put the shares for each neighbour and the pair seed for it together."""
     agreement, secret = AGREEMENTS[round.config.agreement], shamir.to_bytes(state.mask_secret)
@@ -123,7 +123,7 @@ def contents_for(
 
 
 def seal(
-    round: ClientRound[object],
+    round: Round,
     state: Advertised,
     near: Neighbourhood,
     public_keys: dict[int, bytes],

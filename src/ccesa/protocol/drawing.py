@@ -5,7 +5,7 @@ is called so by the other. What follows from it is the guard's affair.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -31,10 +31,13 @@ from ccesa.protocol.server_states import (
     grow,
 )
 
+#: The round of a server under any guard.
+Round: TypeAlias = ServerRound[object]
+
 # Step 0, advertise
 
 
-def note_keys(round: ServerRound[object], state: Advertising, reply: m.AnyAdvertiseReply) -> None:
+def note_keys(round: Round, state: Advertising, reply: m.AnyAdvertiseReply) -> None:
     """Refuse keys that nobody can have, and keys that anybody advertised before."""
     agreement = AGREEMENTS[round.config.agreement]
     public = agreement.public_keys(reply.keys)
@@ -44,7 +47,7 @@ def note_keys(round: ServerRound[object], state: Advertising, reply: m.AnyAdvert
     state.public_keys.update(public)
 
 
-def draw_graph(round: ServerRound[object], root: bytes, bundles: dict[int, bytes]) -> Sharing:
+def draw_graph(round: Round, root: bytes, bundles: dict[int, bytes]) -> Sharing:
     """Draw the graph over V1, from a seed that is fixed only now that all keys are in."""
     ids = np.array(list(bundles), np.int64)
     graph = draw(round.config.graph, signed_texts.seed(round.context, root), ids)
@@ -112,7 +115,7 @@ def prune(config: RoundConfig, drawn: Drawn, alive: Flags, spare: Nodes | int = 
 # Step 1, share
 
 
-def take_sealed(round: ServerRound[object], state: Sharing, client: int, reply: m.ShareReply) -> None:
+def take_sealed(round: Round, state: Sharing, client: int, reply: m.ShareReply) -> None:
     """Keep what a client dealt, if it has the right size; nobody but the neighbours can check more."""
     node = state.graph.nodes[client]
     edges = state.graph.edges(node)
@@ -128,7 +131,7 @@ def _write(rows: Rows, first: int, data: bytes) -> None:
 
 
 def deliver(
-    round: ServerRound[object], state: Sharing, kept: dict[int, None]
+    round: Round, state: Sharing, kept: dict[int, None]
 ) -> tuple[Delivered, Callable[[int], dict[str, Any]]]:
     """Settle who has shared, V2 unless somebody is accused; return what they sealed, by node."""
     graph, sealed, commitments = state.graph, state.sealed, state.commitments
@@ -158,7 +161,7 @@ def deliver(
 
 
 def take_acceptance(
-    round: ServerRound[object], state: Delivered, client: int, reply: m.AcceptReply
+    round: Round, state: Delivered, client: int, reply: m.AcceptReply
 ) -> frozenset[Accusation]:
     """Read whom a client accuses, and keep its deposits, one for each neighbour that has shared."""
     accusations, node = take_accusations(round, state, client, reply), state.graph.nodes[client]
@@ -168,9 +171,7 @@ def take_acceptance(
     return accusations
 
 
-def take_complaint(
-    round: ServerRound[object], state: Delivered, client: int, reply: m.Complaint
-) -> frozenset[Accusation]:
+def take_complaint(round: Round, state: Delivered, client: int, reply: m.Complaint) -> frozenset[Accusation]:
     """Read whom a client accuses that is out of the round, like one that has dropped."""
     if not reply.accused:
         raise MalformedMessage("a complaint about nobody")
@@ -178,7 +179,7 @@ def take_complaint(
 
 
 def take_accusations(
-    round: ServerRound[object], state: Delivered, client: int, reply: m.AcceptReply | m.Complaint
+    round: Round, state: Delivered, client: int, reply: m.AcceptReply | m.Complaint
 ) -> frozenset[Accusation]:
     """Read whom a client accuses: neighbours that have shared, and nobody else."""
     graph = state.graph

@@ -1,7 +1,7 @@
 """Steps *accept*, 2 and 3 of a client, under every guard: open shares, mask the vector, release shares."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ccesa.protocol.contributing import make_vector
 from ccesa.protocol.dealing import agree_each
 from ccesa.protocol.parties import checked_task
 from ccesa.wire import Draft
+
+#: The round of a client under any guard.
+Round: TypeAlias = ClientRound[object]
 
 # What a client checks before it goes on
 
@@ -34,7 +37,7 @@ def check_hidden(live: Neighbourhood) -> None:
         raise FaultyServer("no neighbour is left to mask with: this vector would be a sum of its own")
 
 
-def still_there(round: ClientRound[object], packed: bytes, near: Neighbourhood) -> Flags:
+def still_there(round: Round, packed: bytes, near: Neighbourhood) -> Flags:
     """Flag the members that the server does not list as dropped; it may list neighbours and no one else."""
     dropped = m.unpack_ids("dropped", packed, round.config.clients)
     places = np.searchsorted(near.members, dropped)
@@ -51,7 +54,7 @@ def still_there(round: ClientRound[object], packed: bytes, near: Neighbourhood) 
 # Step accept, or the first half of step 2 where there is none
 
 
-def open_shares(round: ClientRound[object], state: Shared, shared: Flags, request: m.Texts) -> Accepted:
+def open_shares(round: Round, state: Shared, shared: Flags, request: m.Texts) -> Accepted:
     """Open what those sealed who have shared; whose texts cannot be used is accused.
 
     A function of its own: should the caller's vector fail, no opened share is a local of the failing frames.
@@ -80,17 +83,13 @@ def open_shares(round: ClientRound[object], state: Shared, shared: Flags, reques
     )
 
 
-def ends_of(
-    round: ClientRound[object], state: Shared, other: int, with_masks: bool, commitment: bytes
-) -> keys.Ends:
+def ends_of(round: Round, state: Shared, other: int, with_masks: bool, commitment: bytes) -> keys.Ends:
     """Name who sealed for this client, with all that is bound to the text."""
     theirs, own = state.public_keys[other], state.public_keys[round.client]
     return keys.Ends(other, round.client, theirs, own, with_masks, commitment)
 
 
-def unseal(
-    round: ClientRound[object], state: Shared, decapsulated: bytes, ends: keys.Ends, text: bytes
-) -> Content:
+def unseal(round: Round, state: Shared, decapsulated: bytes, ends: keys.Ends, text: bytes) -> Content:
     """Open what a neighbour sealed; empty where it does not open, or is not a row of shares."""
     agreement, sealing = AGREEMENTS[round.config.agreement], state.sealings[ends.sender]
     try:
@@ -101,7 +100,7 @@ def unseal(
     return opened
 
 
-def acknowledge(round: ClientRound[object], state: Shared, accepted: Accepted) -> m.AcceptReply:
+def acknowledge(round: Round, state: Shared, accepted: Accepted) -> m.AcceptReply:
     """Name the neighbours whose texts could not be used, and deposit the seeds of all others."""
     agreement, accused = AGREEMENTS[round.config.agreement], accepted.accused
     deposits = [
@@ -113,7 +112,7 @@ def acknowledge(round: ClientRound[object], state: Shared, accepted: Accepted) -
     return m.AcceptReply(**round.head, accused=pack_accused(accused), deposits=b"".join(deposits))
 
 
-def complain(round: ClientRound[object], accepted: Accepted) -> m.Complaint:
+def complain(round: Round, accepted: Accepted) -> m.Complaint:
     """Name these neighbours in place of the masked vector."""
     return m.Complaint(**round.head, accused=pack_accused(accepted.accused))
 
@@ -139,12 +138,7 @@ def hold_among(state: Accepted, live: Flags) -> Holding:
 
 
 def mask_vector(
-    round: ClientRound[object],
-    state: Accepted,
-    held: Holding,
-    asked: bytes,
-    among: bytes,
-    kind: type[m.MaskedVector],
+    round: Round, state: Accepted, held: Holding, asked: bytes, among: bytes, kind: type[m.MaskedVector]
 ) -> tuple[Holding, dict[str, Any]]:
     """Mask the vector, in the place where a reply of this kind has it; return what the reply says, too.
 
@@ -161,11 +155,7 @@ def mask_vector(
 
 
 def masked_vector(
-    round: ClientRound[object],
-    state: Accepted,
-    live: Neighbourhood,
-    spent: tuple[bytes, bytes],
-    kind: type[m.MaskedVector],
+    round: Round, state: Accepted, live: Neighbourhood, spent: tuple[bytes, bytes], kind: type[m.MaskedVector]
 ) -> Draft:
     """Mask the vector with all its masks. It counts as sent from here on, for a task with a name."""
     config, partners = round.config, live.mask_neighbours
@@ -186,7 +176,7 @@ def masked_vector(
     return draft
 
 
-def masks_ahead(round: ClientRound[object], state: Accepted, kind: type[m.Message]) -> MasksAhead:
+def masks_ahead(round: Round, state: Accepted, kind: type[m.Message]) -> MasksAhead:
     """Sum the masks of a vector that is not there yet; those of neighbours that leave are taken off later."""
     partners = [other for other in state.near.mask_neighbours if other not in set(state.accused)]
     draft = m.draft(kind, round.config, round.head)
@@ -195,13 +185,13 @@ def masks_ahead(round: ClientRound[object], state: Accepted, kind: type[m.Messag
     return MasksAhead(frozenset(partners), [draft])
 
 
-def all_masks(round: ClientRound[object], state: Accepted, others: list[int]) -> list[masks.Mask]:
+def all_masks(round: Round, state: Accepted, others: list[int]) -> list[masks.Mask]:
     """Return the self mask, and the mask that each of these neighbours has in common with this client."""
     key = keys.self_mask_key(state.self_secret, round.context, round.client, round.config.generator)
     return [masks.Mask(key, 1), *pair_masks(round, state, others)]
 
 
-def pair_masks(round: ClientRound[object], state: Accepted, others: list[int]) -> list[masks.Mask]:
+def pair_masks(round: Round, state: Accepted, others: list[int]) -> list[masks.Mask]:
     """Return the mask that each of these neighbours has in common with this client."""
     agreement, context, client = AGREEMENTS[round.config.agreement], round.context, round.client
     own, *mask_keys = [agreement.public_keys(state.public_keys[one])[1] for one in (client, *others)]
@@ -220,7 +210,7 @@ def pair_masks(round: ClientRound[object], state: Accepted, others: list[int]) -
 # Step 3, unmask
 
 
-def release(round: ClientRound[object], state: Holding, live: Flags) -> m.UnmaskReply:
+def release(round: Round, state: Holding, live: Flags) -> m.UnmaskReply:
     """Release the b share of every survivor, the client itself included, and the s share of the rest.
 
     It closes the task.

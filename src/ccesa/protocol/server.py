@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ccesa import labels
+from ccesa import labels, words
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import primitives, shamir
@@ -47,7 +47,7 @@ from ccesa.protocol.server_states import (
     Unmasked,
 )
 from ccesa.protocol.steps import Step, steps_of
-from ccesa.protocol.summing import add_vector, checked_vector
+from ccesa.protocol.summing import checked_vector
 from ccesa.wire import Data
 from ccesa.words import Vector
 
@@ -382,7 +382,7 @@ class Server:
             with replaying():
                 self._take_over(answers)
                 if total:
-                    add_vector(self._round, self._state, total)
+                    words.add(self._state.total, total)
 
     def result(self) -> Aggregate:
         """Return the sum, once the round is over.
@@ -448,7 +448,7 @@ class Server:
         """Add the sum of another server, where there is one by now."""
         m.exactly("sum", total, 0 if self.total is None else self.total.nbytes)
         if self.total is not None:
-            add_vector(self._round, self._state, total)
+            words.add(self._state.total, total)
 
     def _receive(self, client: int, reply: Data, *, summed: bool = False) -> None:
         """Take a reply, or an answer from a log, whose vector is in a sum already."""
@@ -472,7 +472,7 @@ class Server:
         except (MalformedMessage, primitives.BadKey, shamir.OutsideField) as error:
             raise FaultyClient(client, str(error)) from error
         if vector is not None:
-            add_vector(self._round, self._state, vector)
+            words.add(self._state.total, vector)
         if kept and isinstance(message, m.Accusing):
             self._accusations |= kept
         if kind is not step.instead:

@@ -59,67 +59,37 @@ class Row(NamedTuple, Generic[Request, Reply, Insisting, State, Agreed, Open, Ke
 
 # fmt: off
 _CURIOUS = (
-    Row(
-        "advertise", m.AdvertiseRequest, m.AdvertiseReply,
-        Joined, curious_client.advertise, curious_server.take_keys, curious_server.close_advertise,
-    ),
-    Row(
-        "share", m.ShareRequest, m.ShareReply,
-        Advertised, curious_client.share, take_sealed, curious_server.close_share,
-    ),
-    Row(
-        "accept", m.AcceptRequest, m.AcceptReply,
-        Shared, curious_client.accept, take_acceptance, curious_server.close_accept,
-        accept=True,
-    ),
-    Row(
-        "mask", m.MaskRequest, m.MaskReply,
-        Accepted, curious_client.mask, curious_server.take_vector, curious_server.close_mask,
-        accept=True,
-    ),
-    Row(
-        "mask", m.MaskAtOnceRequest, m.MaskReply,
-        Shared, curious_client.mask_at_once, curious_server.take_vector, curious_server.close_mask,
-        accept=False, instead=m.Complaint,
-    ),
-    Row(
-        "unmask", m.UnmaskRequest, m.UnmaskReply,
-        Holding, curious_client.unmask, take_shares, unmask,
-    ),
+    Row("advertise", m.AdvertiseRequest, m.AdvertiseReply, Joined,
+        curious_client.advertise, curious_server.take_keys, curious_server.close_advertise),
+    Row("share", m.ShareRequest, m.ShareReply, Advertised,
+        curious_client.share, take_sealed, curious_server.close_share),
+    Row("accept", m.AcceptRequest, m.AcceptReply, Shared,
+        curious_client.accept, take_acceptance, curious_server.close_accept, accept=True),
+    Row("mask", m.MaskRequest, m.MaskReply, Accepted,
+        curious_client.mask, curious_server.take_vector, curious_server.close_mask, accept=True),
+    Row("mask", m.MaskAtOnceRequest, m.MaskReply, Shared,
+        curious_client.mask_at_once, curious_server.take_vector, curious_server.close_mask,
+        accept=False, instead=m.Complaint),
+    Row("unmask", m.UnmaskRequest, m.UnmaskReply, Holding,
+        curious_client.unmask, take_shares, unmask),
 )
 
 _ACTIVE = (
-    Row(
-        "advertise", m.AdvertiseRequest, m.SignedAdvertiseReply,
-        Joined, active_client.advertise, active_server.take_keys, active_server.close_advertise,
-    ),
-    Row(
-        "share", m.RosterRequest, m.ShareReply,
-        Advertised, active_client.share, take_sealed, active_server.close_share,
-    ),
-    Row(
-        "accept", m.AcceptRequest, m.AcceptReply,
-        Rostered, active_client.accept, take_acceptance, active_server.close_accept,
-        accept=True,
-    ),
-    Row(
-        "mask", m.MaskAmongRequest, m.SignedMaskReply,
-        AcceptedAmong, active_client.mask, active_server.take_vector, active_server.close_mask,
-        accept=True,
-    ),
-    Row(
-        "mask", m.MaskAmongAtOnceRequest, m.SignedMaskReply,
-        Rostered, active_client.mask_at_once, active_server.take_vector, active_server.close_mask,
-        accept=False, instead=m.Complaint,
-    ),
-    Row(
-        "confirm", m.ConfirmRequest, m.ConfirmReply,
-        SignedV2, active_client.confirm, active_server.take_confirmation, active_server.close_confirm,
-    ),
-    Row(
-        "unmask", m.SignedUnmaskRequest, m.UnmaskReply,
-        Confirmed, active_client.unmask, take_shares, unmask,
-    ),
+    Row("advertise", m.AdvertiseRequest, m.SignedAdvertiseReply, Joined,
+        active_client.advertise, active_server.take_keys, active_server.close_advertise),
+    Row("share", m.RosterRequest, m.ShareReply, Advertised,
+        active_client.share, take_sealed, active_server.close_share),
+    Row("accept", m.AcceptRequest, m.AcceptReply, Rostered,
+        active_client.accept, take_acceptance, active_server.close_accept, accept=True),
+    Row("mask", m.MaskAmongRequest, m.SignedMaskReply, AcceptedAmong,
+        active_client.mask, active_server.take_vector, active_server.close_mask, accept=True),
+    Row("mask", m.MaskAmongAtOnceRequest, m.SignedMaskReply, Rostered,
+        active_client.mask_at_once, active_server.take_vector, active_server.close_mask,
+        accept=False, instead=m.Complaint),
+    Row("confirm", m.ConfirmRequest, m.ConfirmReply, SignedV2,
+        active_client.confirm, active_server.take_confirmation, active_server.close_confirm),
+    Row("unmask", m.SignedUnmaskRequest, m.UnmaskReply, Confirmed,
+        active_client.unmask, take_shares, unmask),
 )
 # fmt: on
 

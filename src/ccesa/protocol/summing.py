@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import TypeAlias
 
 import numpy as np
 
-from ccesa import words
 from ccesa.crypto import keys, masks, primitives
 from ccesa.crypto.key_agreement import AGREEMENTS, X25519
 from ccesa.errors import CorruptSeeds, Disconnected, MalformedMessage, Unreliable
@@ -17,11 +17,13 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.drawing import releasing
 from ccesa.protocol.rebuilding import Rebuilding, Rebuilt, ReleasedShares
 from ccesa.protocol.server_states import Delivered, Requests, ServerRound, Settled, Unmasked, grow
-from ccesa.wire import Data
 from ccesa.workers import add_masks_by
 
+#: The round of a server under any guard.
+Round: TypeAlias = ServerRound[object]
 
-def checked_vector(round: ServerRound[object], client: int, reply: m.Message) -> memoryview | None:
+
+def checked_vector(round: Round, client: int, reply: m.Message) -> memoryview | None:
     """Return the masked vector of a reply that has one; refuse one that was changed on its way.
 
     It is a view of the message: who takes it adds it before the message is gone.
@@ -34,7 +36,7 @@ def checked_vector(round: ServerRound[object], client: int, reply: m.Message) ->
     return reply.vector
 
 
-def check_asked_for(round: ServerRound[object], reply: m.MaskedVector, among: bytes) -> None:
+def check_asked_for(round: Round, reply: m.MaskedVector, among: bytes) -> None:
     """Refuse a vector that was masked among others, or for another task, than this server asked for."""
     if reply.task != round.task:
         raise MalformedMessage("a vector for another task than the one that was asked for")
@@ -42,12 +44,7 @@ def check_asked_for(round: ServerRound[object], reply: m.MaskedVector, among: by
         raise MalformedMessage("a vector that was masked among another V2 than the one that was sent")
 
 
-def add_vector(round: ServerRound[object], state: Delivered, vector: Data) -> None:
-    """Add a masked vector, or a sum of some, to the running sum, straight from its message."""
-    words.add(state.total, vector)
-
-
-def settle(round: ServerRound[object], state: Delivered, kept: Iterable[int]) -> Settled:
+def settle(round: Round, state: Delivered, kept: Iterable[int]) -> Settled:
     """Settle V3. Whatever would leak or could not succeed fails here, before any share is asked for."""
     v3 = state.graph.flags(kept)
     check_connected(state.graph, v3)
@@ -70,14 +67,14 @@ def check_reliable(state: Delivered, v3: Flags, holders: Flags) -> None:
         raise Unreliable(state.graph.ids[lost])
 
 
-def take_shares(round: ServerRound[object], state: Settled, client: int, reply: m.UnmaskReply) -> None:
+def take_shares(round: Round, state: Settled, client: int, reply: m.UnmaskReply) -> None:
     """Keep the shares that a client released: of its own secret, and of each of its neighbours' in V2."""
     node = state.graph.nodes[client]
     neighbours = state.released.due(node) - 1  # one share is of its own secret
     state.released.keep(node, m.checked(reply, round.config, neighbours).shares)
 
 
-def unmask(round: ServerRound[object], state: Settled, kept: Iterable[int]) -> tuple[Unmasked, Requests]:
+def unmask(round: Round, state: Settled, kept: Iterable[int]) -> tuple[Unmasked, Requests]:
     """Rebuild the secrets and take the masks off the sum: no request is left."""
     v4 = state.graph.flags(kept)
     check_reliable(state, state.v3, v4)
@@ -90,7 +87,7 @@ def unmask(round: ServerRound[object], state: Settled, kept: Iterable[int]) -> t
 class Unmasking:
     """Opens the sum over V3 with what is public by now."""
 
-    round: ServerRound[object]
+    round: Round
     state: Settled
     evolution: Evolution
 
@@ -105,10 +102,9 @@ class Unmasking:
         if failure is not None:
             failure.evidence = Evidence(wrong_shares=rebuilt.wrong_shares)
             raise failure
-        found = [*self._self_masks(rebuilt.secrets), *self._pair_masks(rebuilt.secrets)]
-        add_masks_by(
-            self.round.executor, self.state.total, found, self.round.config.generator, self.round.threads
-        )
+        found = [mask for node, secret in rebuilt.secrets.items() for mask in self._masks_of(node, secret)]
+        generator, threads = self.round.config.generator, self.round.threads
+        add_masks_by(self.round.executor, self.state.total, found, generator, threads)
         return rebuilt.wrong_shares
 
     def _rebuilt(self) -> Rebuilt:
@@ -133,25 +129,12 @@ class Unmasking:
             self._private_keys[node] = private
         return promised
 
-    def _self_masks(self, secrets: dict[int, bytes]) -> list[masks.Mask]:
-        """Return what takes the self masks of all survivors off the total."""
-        context, generator, clients = self.round.context, self.round.config.generator, self._clients
-        survived = self._survived
-        return [
-            masks.Mask(keys.self_mask_key(secret, context, clients[node], generator), -1)
-            for node, secret in secrets.items()
-            if survived[node]
-        ]
-
-    def _pair_masks(self, secrets: dict[int, bytes]) -> Iterator[masks.Mask]:
-        """Yield what takes the masks of all nodes that dropped out off the total."""
-        for node, secret in secrets.items():
-            if not self._survived[node]:
-                yield from self._masks_of(node, secret)
-
     def _masks_of(self, node: int, secret: bytes) -> Iterator[masks.Mask]:
-        """Yield what takes the masks off that a node which dropped out has in common with survivors."""
+        """Yield what takes a survivor's self mask off the total, or those of a dropout with survivors."""
         client, generator = self._client(node), self.round.config.generator
+        if self._survived[node]:
+            yield masks.Mask(keys.self_mask_key(secret, self.round.context, client, generator), -1)
+            return
         mask_keys, near = self.state.mask_keys, self._masked_with(node)
         agreed = primitives.agree_each(self._private_keys[node], [mask_keys[neighbour] for neighbour in near])
         for neighbour, agreed_on in zip(near, agreed, strict=True):
