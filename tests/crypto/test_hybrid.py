@@ -360,9 +360,9 @@ class Only(Hybrid):
 def cheating(play: Play, cheat: type[Hybrid], victims: set[int]) -> Play:
     """Replace one client by one that does all it does by another agreement of the same name."""
     known = {POST_QUANTUM: Only(cheat(), victims)}
-    dealt = {name: relaxed(getattr(dealing, name), AGREEMENTS=known) for name in ("seal", "contents_for")}
+    sealed = relaxed(dealing.seal, AGREEMENTS=known)
     steps = weaken(
-        share=in_step(answer=without(deal=relaxed(dealing.deal, **dealt))),
+        share=in_step(answer=without(deal=relaxed(dealing.deal, AGREEMENTS=known, seal=sealed))),
         accept=in_step(
             answer=without(
                 acknowledge=relaxed(masking.acknowledge, AGREEMENTS=known),

@@ -92,15 +92,19 @@ def deal(
     rows = shamir.to_bytes(shamir.split(both, threshold, near.members.size, round.random))
     shares = m.items("shares", rows, near.members.size, 2 * shamir.SHARE_BYTES)
     own_share = shares.pop(near.place)
-    secret = shamir.to_bytes(self_secret)
+    secret, mask_secret = shamir.to_bytes(self_secret), shamir.to_bytes(state.mask_secret)
     commitment = keys.commitment(secret, round.context, round.client)
-    contents = contents_for(round, state, near, shares)
+    pair_seed = AGREEMENTS[round.config.agreement].pair_seed
+    contents = {
+        other: Content(row, pair_seed(mask_secret, round.context, round.client, other))
+        for other, row in zip(near.neighbours, shares, strict=True)
+    }
     sealings, sealed = seal(round, state, near, public_keys, contents, commitment)
     shared = Shared(
         near=near,
         threshold=threshold,
         public_keys=public_keys,
-        mask_secret=shamir.to_bytes(state.mask_secret),
+        mask_secret=mask_secret,
         mask_private=state.mask_private,
         self_secret=secret,
         sealings=sealings,
@@ -109,17 +113,6 @@ def deal(
         own_share=own_share,
     )
     return shared, m.ShareReply(**round.head, commitment=commitment, sealed=sealed)
-
-
-def contents_for(
-    round: Round, state: Advertised, near: Neighbourhood, shares: list[bytes]
-) -> dict[int, Content]:
-    """Put the shares for each neighbour and the pair seed for it together."""
-    agreement, secret = AGREEMENTS[round.config.agreement], shamir.to_bytes(state.mask_secret)
-    return {
-        other: Content(row, agreement.pair_seed(secret, round.context, round.client, other))
-        for other, row in zip(near.neighbours, shares, strict=True)
-    }
 
 
 def seal(
@@ -155,7 +148,7 @@ def seal(
 
 
 def agree_each(private: primitives.PrivateKey, public: list[bytes], threads: int) -> list[bytes]:
-    """Agree with all of them, side by side where the library frees the interpreter's lock."""
+    """Agree with each, side by side where the library frees the interpreter's lock."""
     worth = len(public) // THREAD_AGREEMENTS if primitives.agrees_without_lock() else 1
     threads = helpful(threads, worth)
     step = ROW if threads > 1 else len(public) or 1

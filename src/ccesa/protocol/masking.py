@@ -64,12 +64,12 @@ def open_shares(round: Round, state: Shared, shared: Flags, request: m.Texts) ->
     check_hidden(live)
     m.checked(request, round.config, live.degree)
     texts, promised = (m.each(request, name, round.config) for name in ("sealed", "commitments"))
-    agreement, partners = AGREEMENTS[round.config.agreement], set(live.mask_neighbours)
-    secrets = agreement.decapsulate_each(state.kem_seed, texts)
-    found = {
-        other: unseal(round, state, secret, ends_of(round, state, other, other in partners, one), text)
-        for other, one, secret, text in zip(live.neighbours, promised, secrets, texts, strict=True)
-    }
+    partners, public, client = set(live.mask_neighbours), state.public_keys, round.client
+    secrets = AGREEMENTS[round.config.agreement].decapsulate_each(state.kem_seed, texts)
+    found = {}
+    for other, one, secret, text in zip(live.neighbours, promised, secrets, texts, strict=True):
+        ends = keys.Ends(other, client, public[other], public[client], other in partners, one)
+        found[other] = unseal(round, state, secret, ends, text)
     seeds = {other: (state.given[other], opened.seed) for other, opened in found.items()}
     found[round.client] = Content(state.own_share, b"")
     return Accepted(
@@ -81,12 +81,6 @@ def open_shares(round: Round, state: Shared, shared: Flags, request: m.Texts) ->
         shares=[found[member].shares for member in live.members.tolist()],
         seeds=seeds,
     )
-
-
-def ends_of(round: Round, state: Shared, other: int, with_masks: bool, commitment: bytes) -> keys.Ends:
-    """Name who sealed for this client, with all that is bound to the text."""
-    theirs, own = state.public_keys[other], state.public_keys[round.client]
-    return keys.Ends(other, round.client, theirs, own, with_masks, commitment)
 
 
 def unseal(round: Round, state: Shared, decapsulated: bytes, ends: keys.Ends, text: bytes) -> Content:
@@ -109,17 +103,13 @@ def acknowledge(round: Round, state: Shared, accepted: Accepted) -> m.AcceptRepl
         else agreement.deposit(state.mask_secret, received, round.context, round.client, other)
         for other, (_, received) in accepted.seeds.items()
     ]
-    return m.AcceptReply(**round.head, accused=pack_accused(accused), deposits=b"".join(deposits))
+    packed = m.pack_ids(np.array(accused, np.int64))
+    return m.AcceptReply(**round.head, accused=packed, deposits=b"".join(deposits))
 
 
 def complain(round: Round, accepted: Accepted) -> m.Complaint:
     """Name these neighbours in place of the masked vector."""
-    return m.Complaint(**round.head, accused=pack_accused(accepted.accused))
-
-
-def pack_accused(accused: list[int]) -> bytes:
-    """Pack these ids."""
-    return m.pack_ids(np.array(accused, np.int64))
+    return m.Complaint(**round.head, accused=m.pack_ids(np.array(accepted.accused)))
 
 
 # Step 2, mask
@@ -163,12 +153,11 @@ def masked_vector(
     round.spend.send(*spent)
     if round.ahead is not None and round.ahead.drafts:
         gone = pair_masks(round, state, sorted(round.ahead.neighbours.difference(partners)))
+        off = [masks.Mask(key, -sign) for key, sign in gone]
         draft = round.ahead.drafts.pop()
         target = words.from_bytes(draft.content, config.bits)
         np.add(vector, target, out=target)
-        masks.add_masks(
-            target, [masks.Mask(key, -sign) for key, sign in gone], config.generator, round.threads
-        )
+        masks.add_masks(target, off, config.generator, round.threads)
         return draft
     draft = m.draft(kind, config, round.head)
     target, every = words.from_bytes(draft.content, config.bits), all_masks(round, state, partners)
@@ -195,10 +184,8 @@ def pair_masks(round: Round, state: Accepted, others: list[int]) -> list[masks.M
     """Return the mask that each of these neighbours has in common with this client."""
     agreement, context, client = AGREEMENTS[round.config.agreement], round.context, round.client
     own, *mask_keys = [agreement.public_keys(state.public_keys[one])[1] for one in (client, *others)]
-    found = []
-    for other, mask_key, agreed in zip(
-        others, mask_keys, agree_each(state.mask_private, mask_keys, round.threads), strict=True
-    ):
+    every, found = agree_each(state.mask_private, mask_keys, round.threads), []
+    for other, mask_key, agreed in zip(others, mask_keys, every, strict=True):
         given, received = state.seeds[other]
         here, there = keys.Half(client, own, given), keys.Half(other, mask_key, received)
         secret = agreement.pair_secret(agreed, context, here, there)
@@ -216,8 +203,6 @@ def release(round: Round, state: Holding, live: Flags) -> m.UnmaskReply:
     It closes the task.
     """
     round.spend.release(state.counted)
-    half = shamir.SHARE_BYTES
-    released = [
-        shares[:half] if alive else shares[half:] for shares, alive in zip(state.shares, live, strict=True)
-    ]
-    return m.UnmaskReply(**round.head, shares=b"".join(released))
+    half, held = shamir.SHARE_BYTES, zip(state.shares, live, strict=True)
+    released = b"".join(shares[:half] if alive else shares[half:] for shares, alive in held)
+    return m.UnmaskReply(**round.head, shares=released)

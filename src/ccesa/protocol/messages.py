@@ -40,21 +40,15 @@ class Size(NamedTuple):
     """A field has some bytes anyway, and some for each thing that it is about."""
 
     constant: int = 0
-    #: For each neighbour, or each live one, as the step has it.
-    per_neighbour: int = 0
-    #: For each neighbour that is named as dropped or accused; nobody knows how many before.
-    per_named: int = 0
+    per_neighbour: int = 0  # or for each live one, as the step has it
+    per_named: int = 0  # for each neighbour that is named; the reader does not know how many are
     per_vector_byte: int = 0
-    #: Sets of clients, one bit for each that is enrolled.
-    sets: int = 0
-    #: Proofs of inclusion, as long as it takes.
-    proofs: int = 0
-    #: All public keys of one client, as large as the agreement has them; of this one, and of each neighbour.
+    sets: int = 0  # of clients, one bit for each that is enrolled
+    proofs: int = 0  # of inclusion, as long as it takes
+    # Public keys of one client, sealed texts and deposits of seeds are as large as the agreement has them.
     bundles: int = 0
     bundles_per_neighbour: int = 0
-    #: What is sealed for one neighbour, as large as the agreement has it.
     texts_per_neighbour: int = 0
-    #: What is left of a neighbour's seed for whoever rebuilds this client's secret.
     deposits_per_neighbour: int = 0
 
     @property
@@ -72,7 +66,7 @@ class Size(NamedTuple):
         named: float = 0,
         proof: float = 0,
     ) -> float:
-        """Return the bytes, once it is known how many there are of each; ``proof`` has so many bytes."""
+        """Return the bytes, once it is known how many there are of each; ``proof`` is the size of one."""
         kind = AGREEMENTS[agreement]
         return (
             self.constant
@@ -327,16 +321,9 @@ def sizes(kind: type[Message]) -> dict[str, Size]:
 
 
 @lru_cache(maxsize=4096)  # a server asks for every reply anew
-def _exact_sizes(
-    kind: type[Message], agreement: str, clients: int, vector_bytes: int, neighbours: int
-) -> tuple[tuple[str, int], ...]:
+def _exact_sizes(kind: type[Message], **known: Any) -> tuple[tuple[str, int], ...]:
     """Return the size of each field whose size the reader knows beforehand."""
-    known: dict[str, Any] = {"agreement": agreement, "clients": clients, "vector_bytes": vector_bytes}
-    return tuple(
-        (name, int(size.of(**known, neighbours=neighbours)))
-        for name, size in sizes(kind).items()
-        if size.is_exact
-    )
+    return tuple((name, int(size.of(**known))) for name, size in sizes(kind).items() if size.is_exact)
 
 
 @cache
@@ -366,10 +353,13 @@ def checked(message: M, config: RoundConfig, neighbours: int = 0) -> M:
 
     ``neighbours`` is how many it is about. Whoever reads named clients or a proof checks how many there are.
     """
-    known = _exact_sizes(
-        type(message), config.agreement, config.clients, config.length * config.bits // 8, neighbours
-    )
-    for name, size in known:
+    for name, size in _exact_sizes(
+        type(message),
+        agreement=config.agreement,
+        clients=config.clients,
+        vector_bytes=config.length * config.bits // 8,
+        neighbours=neighbours,
+    ):
         exactly(name, getattr(message, name), size)
     return message
 

@@ -140,12 +140,11 @@ class Unmasking:
         for neighbour, agreed_on in zip(near, agreed, strict=True):
             other = self._client(neighbour)  # a survivor, which applied the mask with its own sign
             given, received = self._seeds(node, neighbour, secret)
-            common = self._agreement.pair_secret(
-                agreed_on,
-                self.round.context,
+            here, there = (
                 keys.Half(client, mask_keys[node], given),
                 keys.Half(other, mask_keys[neighbour], received),
             )
+            common = self._agreement.pair_secret(agreed_on, self.round.context, here, there)
             key = keys.pair_mask_key(common, self.round.context, client, other, generator)
             yield masks.Mask(key, -keys.pair_sign(other, client))
 
@@ -160,12 +159,11 @@ class Unmasking:
         The secret is the right one by now, and each end has accepted the seed that it was given. So nobody
         else can have brought this about.
         """
+        dropped = (node for node in secrets if not self._survived[node])
         if not self._agreement.commitment_bytes:
             return None
-        for node, secret in secrets.items():
-            if not self.evolution.v3[node] and not self._keeps_promises(node, secret):
-                return CorruptSeeds(self._client(node))
-        return None
+        liar = next((node for node in dropped if not self._keeps_promises(node, secrets[node])), None)
+        return None if liar is None else CorruptSeeds(self._client(liar))
 
     def _keeps_promises(self, node: int, secret: bytes) -> bool:
         """Tell whether the seeds that a node gave and was given are those that were committed to."""
@@ -188,11 +186,9 @@ class Unmasking:
         if not self._agreement.commitment_bytes:
             return b"", b""
         between = self.round.context, self._client(node), self._client(neighbour)
-        deposited = self.state.seeds.deposit(node, neighbour)
-        return (
-            self._agreement.pair_seed(secret, *between),
-            self._agreement.withdraw(secret, deposited, *between),
-        )
+        deposit = self.state.seeds.deposit(node, neighbour)
+        pair_seed, withdraw = self._agreement.pair_seed, self._agreement.withdraw
+        return pair_seed(secret, *between), withdraw(secret, deposit, *between)
 
     @property
     def _agreement(self) -> X25519:
