@@ -40,8 +40,8 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import Confirmed
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Holding
-from ccesa.protocol.rebuilding import ReleasedShares
 from ccesa.protocol.round import in_memory, run_round
+from ccesa.protocol.server_states import ReleasedShares
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate.enrolment import new_client, new_server
 from rounds import accused_in, charter, federation_of, inputs, read

@@ -170,15 +170,14 @@ class Client:
         Raises:
             FaultyServer: An honest server would not send this; all secrets are dropped.
             FaultyNeighbour: This client has complained of neighbours, and answers nothing else.
-            TaskSpent: It has contributed to the task as often as it may, in another series, in a later round,
-                or released its shares for it; nothing has changed.
+            TaskSpent: It may not contribute to the task again; nothing has changed.
             BudgetSpent: Its ledger has no room for one more vector; nothing has changed.
             ConfigError: It counts contributions, and works on no task, or its ledger cannot be used.
             VectorError: The function made a vector of another length or type, and there is no account;
                 nothing has changed.
-            OrderError: The client is out of the round, calls overlap, or a masked vector is asked for again,
-                which is not kept: the transport repeats it. In a fork, or where another process has sent the
-                vector of this round, all secrets are dropped.
+            OrderError: The client is out of the round, calls overlap, or a masked vector is asked for again:
+                the transport repeats it. In a fork, or where another process has sent the vector of this
+                round, all secrets are dropped.
             UsageError: The request is not bytes.
         """
         view = m.measured(request, "request")
@@ -190,17 +189,16 @@ class Client:
                 raise self.fault
             if self.done and self._last_reply is None:
                 raise OrderError(f"client {self.client} has aborted or was suspended; it answers nothing")
-            fault: FaultyServer | OrderError | None = None
             try:
                 state, reply = self._answer(view)
-            except (FaultyServer, MalformedMessage) as error:
-                fault = FaultyServer(str(error))
-            except OrderError as error:  # another process has these keys
-                fault = OrderError(str(error))
-            if fault is not None:  # raised anew: the old traceback holds on to secrets
-                self._abort()
-                raise fault
-            return self._advance(state, fingerprint, reply)
+            except (FaultyServer, MalformedMessage, OrderError) as error:
+                # With an OrderError another process has these keys.
+                kind = OrderError if isinstance(error, OrderError) else FaultyServer
+                fault = kind(str(error))
+            else:
+                return self._advance(state, fingerprint, reply)
+            self._abort()
+            raise fault  # anew: the old traceback holds on to secrets
 
     def prepare(self) -> None:
         """Sum the masks while the vector is still being made; step 2 is one addition then.
@@ -229,11 +227,10 @@ class Client:
         """Return what is needed to go on in another process of this node, secrets included.
 
         The bytes belong into the memory of the node, never into a message, a log or a backup. This object is
-        done then, without having aborted anything.
+        done then.
 
         Raises:
-            OrderError: Another call is at work, or one was interrupted; or this is a fork, and all secrets
-                are dropped.
+            OrderError: Another call is at work, or one was interrupted; in a fork all secrets are dropped.
         """
         with self._exclusive:
             self._check_process()

@@ -58,7 +58,6 @@ class Size(NamedTuple):
 
     def of(
         self,
-        *,
         agreement: str,
         clients: int,
         vector_bytes: float,
@@ -321,9 +320,9 @@ def sizes(kind: type[Message]) -> dict[str, Size]:
 
 
 @lru_cache(maxsize=4096)  # a server asks for every reply anew
-def _exact_sizes(kind: type[Message], **known: Any) -> tuple[tuple[str, int], ...]:
+def _exact_sizes(kind: type[Message], *known: Any) -> tuple[tuple[str, int], ...]:
     """Return the size of each field whose size the reader knows beforehand."""
-    return tuple((name, int(size.of(**known))) for name, size in sizes(kind).items() if size.is_exact)
+    return tuple((name, int(size.of(*known))) for name, size in sizes(kind).items() if size.is_exact)
 
 
 @cache
@@ -337,14 +336,8 @@ def limit(kind: type[Message], config: RoundConfig) -> int:
     degree, clients = config.graph.max_degree(config.clients), config.clients
     # A path for each neighbour and the client itself, and never more than the whole tree.
     proof = HASH_BYTES * min((degree + 1) * clients.bit_length(), 2 * clients)
-    most = body(kind).of(
-        agreement=config.agreement,
-        clients=clients,
-        vector_bytes=config.vector_bytes,
-        neighbours=degree,
-        named=degree,
-        proof=proof,
-    )
+    known: dict[str, Any] = {"agreement": config.agreement, "vector_bytes": config.vector_bytes}
+    most = body(kind).of(**known, clients=clients, neighbours=degree, named=degree, proof=proof)
     return OVERHEAD_BYTES + int(most)
 
 
@@ -353,13 +346,8 @@ def checked(message: M, config: RoundConfig, neighbours: int = 0) -> M:
 
     ``neighbours`` is how many it is about. Whoever reads named clients or a proof checks how many there are.
     """
-    for name, size in _exact_sizes(
-        type(message),
-        agreement=config.agreement,
-        clients=config.clients,
-        vector_bytes=config.length * config.bits // 8,
-        neighbours=neighbours,
-    ):
+    nbytes = config.length * config.bits // 8
+    for name, size in _exact_sizes(type(message), config.agreement, config.clients, nbytes, neighbours):
         exactly(name, getattr(message, name), size)
     return message
 

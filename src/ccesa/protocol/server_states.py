@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ from ccesa.crypto.key_agreement import X25519
 from ccesa.evidence import WrongShare
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
 from ccesa.graphs.evolution import Evolution
+from ccesa.graphs.holders import Holders
 from ccesa.protocol import messages as m
-from ccesa.protocol.rebuilding import ReleasedShares
 from ccesa.words import Vector
 
 #: Byte strings of one size, one for each node or for each edge.
@@ -137,7 +137,7 @@ class Settled(Delivered):
     """After step 2 the sum over V3 is complete, under its masks."""
 
     v3: Flags
-    released: ReleasedShares = field(repr=False)
+    released: "ReleasedShares" = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -152,6 +152,9 @@ def grow(kind: type[Later], state: Drawn, **more: object) -> Later:
     """Return a later state: what it has in common with an earlier one, and more."""
     common = {one.name: getattr(state, one.name) for one in fields(kind) if hasattr(state, one.name)}
     return kind(**common | more)
+
+
+# What a server keeps of every edge
 
 
 class PairSeeds:
@@ -181,6 +184,45 @@ class PairSeeds:
         if not self._deposits.shape[1]:  # an edge takes time to find
             return b""
         return self._deposits[self._graph.edge(node, neighbour)].tobytes()
+
+
+class Shares(NamedTuple):
+    """Shares of some dealers stand one dealer after the other; ``rows`` says whose each is."""
+
+    rows: Nodes
+    holders: Nodes
+    xs: Nodes
+    elements: shamir.Elements
+
+
+class ReleasedShares:
+    """Every client releases a share of its own secret, and of each of its neighbours' in V2."""
+
+    def __init__(self, graph: AssignmentGraph, v2: Flags) -> None:
+        self._holders = Holders.of(graph)
+        rows = np.concatenate([[0], np.cumsum(v2[self._holders.nodes])])
+        #: By holder, then dealer in V2: each client's lie together, as they come. This is where.
+        self._bounds: list[int] = rows[self._holders.starts].tolist()
+        #: By place in a holder's closed neighbourhood: the row of what it holds of the dealer there.
+        self._rows = rows[:-1]
+        self._elements = np.zeros((self._bounds[-1], shamir.SECRET_ELEMENTS), np.uint16)
+
+    def due(self, holder: int) -> int:
+        """Count the shares that one client has to release."""
+        return self._bounds[holder + 1] - self._bounds[holder]
+
+    def keep(self, holder: int, shares: bytes) -> None:
+        """Keep the shares that one client released, by ascending dealer; raises OutsideField."""
+        # By its full shape: numpy would hand a single share on to all dealers.
+        rows = shamir.from_bytes(shares).reshape(self.due(holder), shamir.SECRET_ELEMENTS)
+        self._elements[self._bounds[holder] : self._bounds[holder + 1]] = rows
+
+    def of(self, dealers: Nodes, v4: Flags, most: int | None = None) -> Shares:
+        """Return the shares of these dealers in V2 that came; of each dealer only the first ``most``."""
+        rows, places = self._holders.live(dealers, v4, most)
+        holders, xs = self._holders.nodes[places], self._holders.xs[places]
+        elements = self._elements.take(self._rows[self._holders.reverse[places]], axis=0)
+        return Shares(rows, holders, xs, elements)
 
 
 # What requests say about the neighbours of each node is packed for all of them at once, and cut
