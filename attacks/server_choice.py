@@ -34,7 +34,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.active_server import Committed
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.client_states import Membership, VectorSource
-from ccesa.protocol.server import ActiveServer
+from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Advertising, ServerRound
 from ccesa.protocol.steps import Requests
 from ccesa.simulate.enrolment import chartered, enrol
@@ -157,7 +157,7 @@ class Field:
         return int(np.maximum(self.thresholds[asked] - confirmed, 0).sum())
 
 
-class RosterServer(ActiveServer):
+class RosterServer(Server):
     """Has heard everyone, and tries whom to name in the roster until a client can be opened."""
 
     most: ClassVar[int] = 20_000

@@ -21,7 +21,7 @@ from ccesa.protocol import active_client, signed_texts
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.client_states import ClientRound, Membership
-from ccesa.protocol.server import ActiveServer
+from ccesa.protocol.server import Server
 from ccesa.simulate.enrolment import chartered, enrol
 from ccesa.words import Vector
 
@@ -29,9 +29,7 @@ CLIENTS, VICTIM = 9, 3
 MODEL, DEAD = (labels.digest(what) for what in (b"the model", b"a model that cannot learn"))
 
 
-def _at_work(
-    kind: type[ActiveClient], server: type[ActiveServer], tell: Tell, given: Mapping[int, bytes]
-) -> Stage:
+def _at_work(kind: type[ActiveClient], server: type[Server], tell: Tell, given: Mapping[int, bytes]) -> Stage:
     """A round of clients that were given models; whoever has the dead one can learn nothing from its data."""
     identities = enrol(CLIENTS)
     charter = chartered(identities)
@@ -85,7 +83,7 @@ class BlindToTask(Weakened, ActiveClient):
 def different_models(defended: bool, tell: Tell) -> Outcome:
     """The victim gets the real model, everyone else a dead one, and all are asked for the dead one's task."""
     given = {i: MODEL if i == VICTIM else DEAD for i in range(CLIENTS)}
-    stage = _at_work(ActiveClient if defended else BlindToTask, ActiveServer, tell, given)
+    stage = _at_work(ActiveClient if defended else BlindToTask, Server, tell, given)
     tell("server asks everyone for a vector for the same task")
     return _end(stage.to_the_end())
 
@@ -119,7 +117,7 @@ class TasklessSignatures(Weakened, ActiveClient):
     )
 
 
-class TwoFacedServer(Weakened, ActiveServer):
+class TwoFacedServer(Weakened, Server):
     """Takes vectors for every task, and checks no signature."""
 
     weaker = weaken(

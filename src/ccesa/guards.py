@@ -1,7 +1,7 @@
 """A guard says against which server a round holds. One record per guard says all that differs.
 
 Its steps lie in the two files of ``protocol`` that have its name; ``protocol.steps`` has its table.
-With a charter its parties are ``ActiveClient`` and ``ActiveServer``, without one ``Client`` and ``Server``.
+Its clients are ``ActiveClient`` with a charter, and ``Client`` without one.
 """
 
 from dataclasses import dataclass

@@ -19,6 +19,7 @@ from ccesa.parts import MAX_CLIENTS
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
+from ccesa.protocol.steps import steps_of
 from ccesa.protocol.steps import steps_under as steps_under
 from ccesa.simulate import Federation, chartered
 from ccesa.simulate.enrolment import new_client, new_server
@@ -103,6 +104,18 @@ class Play(HostileRound):
     def hand_over(self, client: int, reply: bytes) -> None:
         self.said[self.server.step.name][client] = reply
         super().hand_over(client, reply)
+
+    def beside(self, **options) -> Server:
+        """Another server of this round, which has followed it into the open step."""
+        other = new_server(self.config, federation_of(self.config), task=self.task, **options)
+        other.open()
+        for step in steps_of(self.config):
+            if step.name == self.server.step.name:
+                break
+            for client, reply in self.said[step.name].items():
+                other.receive(client, reply)
+            other.close()
+        return other
 
     def make_client(self, i: int, **options) -> Client:
         options = {"task": self.task, **options}

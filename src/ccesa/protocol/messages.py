@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from ccesa import wire
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys
-from ccesa.crypto.key_agreement import AGREEMENTS
-from ccesa.crypto.keys import COMMITMENT_BYTES, DIGEST_BYTES
+from ccesa.crypto.keys import AGREEMENTS, COMMITMENT_BYTES, DIGEST_BYTES
 from ccesa.crypto.merkle import HASH_BYTES
 from ccesa.crypto.primitives import SIGNATURE_BYTES, TAG_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES

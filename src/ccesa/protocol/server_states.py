@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import shamir
-from ccesa.crypto.key_agreement import X25519
+from ccesa.crypto.keys import X25519
 from ccesa.evidence import WrongShare
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
 from ccesa.graphs.evolution import Evolution

@@ -32,7 +32,7 @@ Open = TypeVar("Open")
 Kept = TypeVar("Kept")
 
 
-class Row(NamedTuple, Generic[Request, Reply, Insisting, State, Agreed, Open, Kept]):
+class TypedStep(NamedTuple, Generic[Request, Reply, Insisting, State, Agreed, Open, Kept]):
     """A step is one row of a guard's table. Functions take and return frozen states."""
 
     name: str
@@ -59,43 +59,43 @@ class Row(NamedTuple, Generic[Request, Reply, Insisting, State, Agreed, Open, Ke
 
 # fmt: off
 _CURIOUS = (
-    Row("advertise", m.AdvertiseRequest, m.AdvertiseReply, Joined,
+    TypedStep("advertise", m.AdvertiseRequest, m.AdvertiseReply, Joined,
         curious_client.advertise, curious_server.take_keys, curious_server.close_advertise),
-    Row("share", m.ShareRequest, m.ShareReply, Advertised,
+    TypedStep("share", m.ShareRequest, m.ShareReply, Advertised,
         curious_client.share, take_sealed, curious_server.close_share),
-    Row("accept", m.AcceptRequest, m.AcceptReply, Shared,
+    TypedStep("accept", m.AcceptRequest, m.AcceptReply, Shared,
         curious_client.accept, take_acceptance, curious_server.close_accept, accept=True),
-    Row("mask", m.MaskRequest, m.MaskReply, Accepted,
+    TypedStep("mask", m.MaskRequest, m.MaskReply, Accepted,
         curious_client.mask, curious_server.take_vector, curious_server.close_mask, accept=True),
-    Row("mask", m.MaskAtOnceRequest, m.MaskReply, Shared,
+    TypedStep("mask", m.MaskAtOnceRequest, m.MaskReply, Shared,
         curious_client.mask_at_once, curious_server.take_vector, curious_server.close_mask,
         accept=False, instead=m.Complaint),
-    Row("unmask", m.UnmaskRequest, m.UnmaskReply, Holding,
+    TypedStep("unmask", m.UnmaskRequest, m.UnmaskReply, Holding,
         curious_client.unmask, take_shares, unmask),
 )
 
 _ACTIVE = (
-    Row("advertise", m.AdvertiseRequest, m.SignedAdvertiseReply, Joined,
+    TypedStep("advertise", m.AdvertiseRequest, m.SignedAdvertiseReply, Joined,
         active_client.advertise, active_server.take_keys, active_server.close_advertise),
-    Row("share", m.RosterRequest, m.ShareReply, Advertised,
+    TypedStep("share", m.RosterRequest, m.ShareReply, Advertised,
         active_client.share, take_sealed, active_server.close_share),
-    Row("accept", m.AcceptRequest, m.AcceptReply, Rostered,
+    TypedStep("accept", m.AcceptRequest, m.AcceptReply, Rostered,
         active_client.accept, take_acceptance, active_server.close_accept, accept=True),
-    Row("mask", m.MaskAmongRequest, m.SignedMaskReply, AcceptedAmong,
+    TypedStep("mask", m.MaskAmongRequest, m.SignedMaskReply, AcceptedAmong,
         active_client.mask, active_server.take_vector, active_server.close_mask, accept=True),
-    Row("mask", m.MaskAmongAtOnceRequest, m.SignedMaskReply, Rostered,
+    TypedStep("mask", m.MaskAmongAtOnceRequest, m.SignedMaskReply, Rostered,
         active_client.mask_at_once, active_server.take_vector, active_server.close_mask,
         accept=False, instead=m.Complaint),
-    Row("confirm", m.ConfirmRequest, m.ConfirmReply, SignedV2,
+    TypedStep("confirm", m.ConfirmRequest, m.ConfirmReply, SignedV2,
         active_client.confirm, active_server.take_confirmation, active_server.close_confirm),
-    Row("unmask", m.SignedUnmaskRequest, m.UnmaskReply, Confirmed,
+    TypedStep("unmask", m.SignedUnmaskRequest, m.UnmaskReply, Confirmed,
         active_client.unmask, take_shares, unmask),
 )
 # fmt: on
 
 #: A row of any types. Above, each row is checked by its own types; that the functions of one get what those
 #: of the row before it return is for the tests to show.
-Step: TypeAlias = Row[Any, Any, Any, Any, Any, Any, Any]
+Step: TypeAlias = TypedStep[Any, Any, Any, Any, Any, Any, Any]
 
 #: By guard.
 TABLES: dict[str, tuple[Step, ...]] = {"curious": _CURIOUS, "active": _ACTIVE}

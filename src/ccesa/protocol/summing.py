@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ccesa.crypto import correction, keys, masks, primitives, shamir
-from ccesa.crypto.key_agreement import AGREEMENTS, X25519
+from ccesa.crypto import keys, masks, primitives, shamir
+from ccesa.crypto.keys import AGREEMENTS, X25519
 from ccesa.errors import CorruptSeeds, CorruptShares, Disconnected, MalformedMessage, Unreliable
 from ccesa.evidence import Evidence, WrongShare
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
@@ -163,7 +163,7 @@ class Rebuilding:
         found: set[int] = set()
         for kind, nodes in self._groups(some, np.frexp(self._spare.astype(np.float64))[1]):
             shares = self.released.of(nodes, self.evolution.v4)
-            fits = correction.fit_each(shares.rows, shares.xs, shares.elements, 1 << (kind - 1), self.random)
+            fits = shamir.fit_each(shares.rows, shares.xs, shares.elements, 1 << (kind - 1), self.random)
             found.update(nodes[~fits].tolist())
         return found
 
@@ -173,8 +173,8 @@ class Rebuilding:
         threshold = int(self.evolution.thresholds[node])
         for _ in range(TRIES):
             try:
-                wrong = correction.wrong_places(shares.xs, shares.elements, threshold, self.random)
-            except correction.TooManyWrong as error:
+                wrong = shamir.wrong_places(shares.xs, shares.elements, threshold, self.random)
+            except shamir.TooManyWrong as error:
                 raise CorruptShares(dealer, str(error)) from error
             secret = self._join(node, shares, wrong)
             if secret is not None:
