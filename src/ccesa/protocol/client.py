@@ -198,9 +198,6 @@ class Client:
         """Sum the masks while the vector is still being made; step 2 is one addition then.
 
         It does nothing before *accept* was answered, nor after step 2.
-
-        Raises:
-            OrderError: Another call is at work, or one was interrupted.
         """
         with self._exclusive:
             self._check_process()
@@ -209,11 +206,7 @@ class Client:
                 self._round = replace(self._round, ahead=masks_ahead(self._round, self._state, kind))
 
     def leave(self) -> None:
-        """Drop all secrets and take no further part; also after a call that was interrupted.
-
-        Raises:
-            OrderError: Another call is at work.
-        """
+        """Drop all secrets and take no further part; also after a call that was interrupted."""
         with self._exclusive.to_end():
             self._abort()
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ccesa import labels
+from ccesa.agreement.agreement import Trust
 from ccesa.evidence import Accusation
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
 from ccesa.protocol import messages as m
@@ -28,8 +29,8 @@ from ccesa.protocol.server_states import (
 )
 from ccesa.protocol.summing import check_asked_for, settle
 
-#: The round of a server without a charter.
-Round: TypeAlias = ServerRound[None]
+#: The round of a server that clients trust to follow the protocol.
+Round: TypeAlias = ServerRound[Trust]
 
 # Step 0, advertise: collect public keys, draw the graph, name everyone its neighbours
 

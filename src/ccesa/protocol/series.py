@@ -26,7 +26,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.log import BeginRow, OpenRow, ReplyRow, RoundLog, Row, SumRow, new_mark, replaying
 from ccesa.protocol.parties import OneCallAtATime, checked_task
 from ccesa.protocol.schedule import Schedule, check_series, made, numbered
-from ccesa.protocol.server import Aggregate, Server, check_id
+from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.server_states import MadeOnDemand, Requests
 from ccesa.wire import Data
 from ccesa.words import Vector
@@ -65,8 +65,8 @@ class Ended:
 class Series:
     """The server of a series: ``open`` an exchange, ``receive`` replies, ``close`` it, until ``finished``.
 
-    Calls must not overlap; one that does is refused, and so is everything but ``stop`` after one that was
-    interrupted.
+    Calls must not overlap: one that does gets an ``OrderError``. After one that was interrupted there is only
+    ``stop``.
 
     Args:
         config: The first round; those after it differ by their numbers. *accept* is on.
@@ -166,13 +166,7 @@ class Series:
             requests = self._open(task, starting)
             self._write(
                 OpenRow(
-                    place=self._exchange,
-                    mark=new_mark(),
-                    task=task,
-                    asked=self._all_asked(),
-                    members=sorted(self.members),
-                    left=left,
-                    start=start,
+                    self._exchange, new_mark(), task, self._all_asked(), sorted(self.members), left, start
                 )
             )
             return requests
@@ -221,7 +215,7 @@ class Series:
             ConfigError: The id is not a whole number.
             UsageError: The reply is not bytes.
         """
-        client, view = check_id(client), m.measured(reply, "reply")
+        client, view = whole_number("client id", client), m.measured(reply, "reply")
         with self._exclusive:
             if not self._is_open:
                 raise OrderError("no exchange is open")
@@ -297,11 +291,7 @@ class Series:
             return self._close()
 
     def wind_up(self) -> None:
-        """Start no more rounds; those in flight go on to their ends. The next opening logs it.
-
-        Raises:
-            OrderError: Another call is at work, or one was interrupted.
-        """
+        """Start no more rounds; those in flight go on to their ends. The next opening logs it."""
         with self._exclusive:
             self._left = 0
 
@@ -310,9 +300,6 @@ class Series:
 
         Returns:
             An empty envelope for each client that may still hold keys, by id; none the second time.
-
-        Raises:
-            OrderError: Another call is at work.
         """
         with self._exclusive.to_end():
             self._servers, self._due, self._ended, self._left, self._is_open = {}, {}, [], 0, False
@@ -350,14 +337,8 @@ class Series:
         """Begin the log, or drop from it what is of rounds that are over, whose sums were handed over."""
         first = min(self._servers, default=self._number)
         place = (first - self.config.number) * self._schedule.stride if self._servers else self._exchange + 1
-        begin = BeginRow(
-            kind="series",
-            context=self.config.context,
-            number=first,
-            place=place,
-            left=self._left + self._number - first,
-            asked=sorted(self._asked),
-        )
+        left, asked = self._left + self._number - first, sorted(self._asked)
+        begin = BeginRow("series", self.config.context, first, place, left, asked=asked)
         if self._exchange < 0:
             log.begin(begin)
         elif not self._ended:

@@ -104,9 +104,6 @@ class SeriesClient:
         """Sum the masks of every round that is ready for it, so that masking the vector is one addition.
 
         They live in memory and are never suspended: with the masked vector they are the vector.
-
-        Raises:
-            OrderError: Calls overlap.
         """
         with self._exclusive:
             self._check_process()
@@ -114,11 +111,7 @@ class SeriesClient:
                 client.prepare()
 
     def stop(self) -> None:
-        """Leave the series, also after a call that was interrupted; all secrets are dropped.
-
-        Raises:
-            OrderError: Another call is at work.
-        """
+        """Leave the series, also after a call that was interrupted; all secrets are dropped."""
         with self._exclusive.to_end():
             self._end()
 
@@ -126,9 +119,6 @@ class SeriesClient:
         """Return what is needed to go on in another process of this node, secrets included.
 
         What ``Client.suspend`` says about its bytes holds for these.
-
-        Raises:
-            OrderError: Calls overlap.
         """
         with self._exclusive:
             self._check_process()

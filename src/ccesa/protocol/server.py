@@ -86,9 +86,8 @@ class Server:
     """The server of one round: ``open`` it, ``receive`` replies, ``close`` steps until no requests are left.
 
     With a ``log`` it survives the loss of its process: another server that is made in the same way and given
-    the log goes on with ``replay``.
-
-    Calls must not overlap; one that does is refused, and so is everything after one that was interrupted.
+    the log goes on with ``replay``. Calls must not overlap: one that does gets an ``OrderError``, and so does
+    everything after one that was interrupted.
 
     Args:
         config: The round; every client has to know it beforehand.
@@ -215,7 +214,7 @@ class Server:
         """
         with self._exclusive, self._failing():
             self._check_new()
-            asked = self._checked(self._expected if clients is None else frozenset(map(check_id, clients)))
+            asked = self._enrolled(self._expected if clients is None else clients)
             if self._log is not None:
                 self._log.begin(BeginRow(kind="round", context=self.context))
             return self._open(asked)
@@ -280,7 +279,7 @@ class Server:
             ConfigError: The id is not a whole number.
             UsageError: The reply is not bytes.
         """
-        client, view = check_id(client), m.measured(reply, "reply")
+        client, view = whole_number("client id", client), m.measured(reply, "reply")
         faults: list[FaultyClient] = []
         with self._exclusive:
             before = len(self._answered)
@@ -390,7 +389,8 @@ class Server:
         if self._place >= 0 or self.finished:
             raise OrderError("the round has been opened already")
 
-    def _checked(self, asked: frozenset[int]) -> frozenset[int]:
+    def _enrolled(self, clients: Iterable[int]) -> frozenset[int]:
+        asked = frozenset(whole_number("client id", one) for one in clients)
         if not asked <= self._expected:
             raise ConfigError(f"client id {min(asked - self._expected)} was never enrolled")
         return asked
@@ -440,7 +440,7 @@ class Server:
         """Open the step that another server opened, for the same clients or not at all."""
         asked = row.asked[self.config.number]
         self._round = replace(self._round, task=checked_task(row.task))
-        requests = self._open(self._checked(frozenset(asked))) if self._place < 0 else self._close()
+        requests = self._open(self._enrolled(asked)) if self._place < 0 else self._close()
         if (self._place, list(requests)) != (row.place, asked):
             raise RoundFailed(f"opened for other clients at place {row.place}")
         return requests
@@ -462,9 +462,7 @@ class Server:
         try:
             message = m.expect(m.decode(reply, self._limits[kind]), kind)
             self._check_addressed(client, message)
-            vector = (
-                None if summed or not m.has_vector(kind) else checked_vector(self._round, client, message)
-            )
+            vector = None if summed else checked_vector(self._round, client, message)
             answer = wire.emptied(message) if m.has_vector(kind) else bytes(reply)
             if self._is_repeated(client, answer):
                 return
@@ -518,23 +516,16 @@ class Server:
         if not last:
             self._check_left(len(requests), f"of {answered} have enough neighbours left, in one part")
         if isinstance(self._state, Unmasked):
-            self.aggregate = self._aggregate(self._state)
+            evolution, accusations = self._state.evolution, frozenset(self._accusations)
+            self.aggregate = Aggregate(
+                vector=self._state.total,
+                survivors=evolution.ids(evolution.v3),
+                evidence=Evidence(wrong_shares=self._state.wrong_shares, accusations=accusations),
+                evolution=evolution,
+            )
         return self._begin(requests)
 
     def _check_left(self, left: int, how: str) -> None:
         least = self.config.min_survivors
         if left < least:
             raise TooFewClients(f"step {self.step.name}: {left} {how}, the round needs {least}")
-
-    def _aggregate(self, state: Unmasked) -> Aggregate:
-        return Aggregate(
-            vector=state.total,
-            survivors=state.evolution.ids(state.evolution.v3),
-            evidence=Evidence(wrong_shares=state.wrong_shares, accusations=frozenset(self._accusations)),
-            evolution=state.evolution,
-        )
-
-
-def check_id(client: object) -> int:
-    """Return a client id as an int, also if it is one of numpy's."""
-    return whole_number("client id", client)

@@ -65,7 +65,7 @@ class ServerRound(Generic[Own]):
 
     config: RoundConfig
     context: bytes
-    #: What the server itself holds to: the charter, where there is one.
+    #: What the server itself holds to: what was agreed on.
     own: Own
     random: shamir.Randomness = field(repr=False)
     threads: int

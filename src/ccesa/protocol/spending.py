@@ -28,10 +28,6 @@ from ccesa.protocol.parties import OwnProcess
 _LOCK = Lock()
 
 
-def _by_itself(task: bytes) -> bytes:
-    return task
-
-
 @dataclass(frozen=True, kw_only=True)
 class Spending:
     """Lets vectors and shares of one round leave, or not. Without a memory nothing is remembered."""
@@ -41,8 +37,8 @@ class Spending:
     attempts: int = ATTEMPTS
     releases: int = RELEASES
     account: Account | None = None
-    #: Tells the name by which the memory knows a task.
-    counted: Callable[[bytes], bytes] = _by_itself
+    #: Tells the name by which the memory knows a task; None where that is the task itself.
+    counted: Callable[[bytes], bytes] | None = None
     process: OwnProcess = field(default_factory=OwnProcess)
 
     def __post_init__(self) -> None:
@@ -65,7 +61,7 @@ class Spending:
         if self.memory is None:
             return b""
         self.check_named(task)
-        return self.counted(task)
+        return task if self.counted is None else self.counted(task)
 
     def check(self, name: bytes) -> None:
         """Refuse a task for which no vector may leave in this round."""
@@ -192,7 +188,7 @@ def spending_of(
         attempts=whole_number("attempts", agreement.attempts),
         releases=whole_number("releases", agreement.releases),
         account=account,
-        counted=counted or _by_itself,
+        counted=counted,
     )
 
 
