@@ -14,7 +14,7 @@ from ccesa.protocol import curious_client
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import ClientRound, Done, Holding
-from ccesa.protocol.masking import hold_among, open_shares
+from ccesa.protocol.masking import check_left, hold_among, open_shares
 
 VICTIM = 3
 
@@ -128,8 +128,9 @@ def second_request(defended: bool, tell: Tell) -> Outcome:
 # S17
 
 
-_open_few = relaxed(open_shares, check_enough=skip)
-_mask_among_few = relaxed(curious_client.mask, hold_among=relaxed(hold_among, check_enough=skip))
+_any_left = relaxed(check_left, check_enough=skip)
+_open_few = relaxed(open_shares, check_left=_any_left)
+_mask_among_few = relaxed(curious_client.mask, hold_among=relaxed(hold_among, check_left=_any_left))
 
 
 class MasksWithAnyone(Weakened, Client):

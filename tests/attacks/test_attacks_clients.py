@@ -31,7 +31,7 @@ WORDS = {
     "C9": (garbage, "7 others go on, the sum is right, .* point to \\[4, 6\\]", "costs everyone the round"),
     "C10": (
         forged_line,
-        f"one line: client {LIAR}: expected .*advertise-reply, got no reply of this guard",
+        f"one line: client {LIAR}: expected .*advertise-reply, got another message",
         f"a line that client {LIAR} wrote",
     ),
     "C14": (stale_task, f"client {LIAR}: a vector for another task .*8 others", "made for another model"),

@@ -26,7 +26,7 @@ STOPPED = {
     "S2": r"(\d+) of \1 neighbours .* the server holds 1 of \d+ shares of b_",
     "S3": "all four aborted",
     "S4": "lists this client itself as dropped",
-    "S5": "another request after the last one",
+    "S5": "the round is over for this client",
     "S6": "0 shares of b_3",
     "S7": "the roster that the server committed to",
     "S8": "the roster that the server committed to",

@@ -252,7 +252,7 @@ def test_c7_an_answer_to_a_step_that_has_not_opened(step):
 
 def test_c7_a_request_in_place_of_a_reply():
     play = Play(configure(8))
-    refuses(play, 0, play.requests[0], "expected advertise-reply, got no reply of this guard")
+    refuses(play, 0, play.requests[0], "expected advertise-reply, got another message")
 
 
 def test_c7_a_reply_of_another_round():

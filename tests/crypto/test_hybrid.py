@@ -191,8 +191,8 @@ def test_c4_c5_bad_keys_are_refused_and_the_others_go_on(guard, name):
 #: What a lying server makes of the bundles that it shows a client, and what the client says.
 BAD_SHOWN = {
     "malformed": (lambda own, one, two: one[:64] + b"\xff" * 1184 + two, "not a valid ML-KEM-768 public key"),
-    "twice": (lambda own, one, two: one + two[:64] + one[64:], "the same public key twice"),
-    "its own": (lambda own, one, two: one + two[:64] + own[64:], "the same public key twice"),
+    "twice": (lambda own, one, two: one + two[:64] + one[64:], "a public key occurs twice"),
+    "its own": (lambda own, one, two: one + two[:64] + own[64:], "a public key occurs twice"),
     "cut": (lambda own, one, two: one + two[:-1], "expected"),
 }
 

@@ -351,7 +351,7 @@ def test_an_exchange_that_cannot_be_opened_changes_nothing(guard):
     """A bad task, an unknown member, no server for the next round: correct it, and go on."""
     play = SeriesPlay(guard, rounds=4)
     play.exchanges(3)
-    with pytest.raises(ConfigError, match="a task is a digest"):
+    with pytest.raises(ConfigError, match="a task must be a digest"):
         play.series.open(b"short")
     if guard == "active":  # here the same exchange starts a round
         play.series.members.add(99)

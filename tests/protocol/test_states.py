@@ -81,7 +81,7 @@ def test_client_takes_only_the_request_of_its_step(way, state, wrong):
         return
     # And so is this one, after which the vector is not kept.
     if "accept" in NAMES[way] and wrong == "mask" and NAMES[way].index(state) == NAMES[way].index("mask") + 1:
-        with pytest.raises(OrderError, match="handed over already"):
+        with pytest.raises(OrderError, match="was already returned"):
             play.clients[0].receive(REQUESTS[way][wrong])
         return
     with pytest.raises(FaultyServer):
@@ -125,7 +125,7 @@ def test_client_after_each_step_repeats_itself_and_only_itself(way, state):
     play = fresh(way).until(state)
     first = play.clients[0].receive(play.requests[0])
     if state == "mask":  # as large as the model: the transport keeps it
-        with pytest.raises(OrderError, match="handed over already"):
+        with pytest.raises(OrderError, match="was already returned"):
             play.clients[0].receive(play.requests[0])
     else:
         assert play.clients[0].receive(play.requests[0]) == first

@@ -221,7 +221,7 @@ def test_a_mistake_of_the_transport_costs_nothing(client, reply):
     with pytest.raises(UsageError):
         play.server.receive(client, reply)
     if not isinstance(reply, bytes):
-        with pytest.raises(UsageError, match="a request is bytes, not"):
+        with pytest.raises(UsageError, match="a request must be bytes, not"):
             play.clients[0].receive(reply)
     aggregate = play.finish()
     assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))

@@ -26,11 +26,10 @@ from ccesa.protocol.client_states import (
     Membership,
     Shared,
 )
-from ccesa.protocol.dealing import check_keys, check_number, deal, make_keys, threshold_of
+from ccesa.protocol.dealing import check_keys, deal, make_keys, threshold_of
 from ccesa.protocol.masking import (
     acknowledge,
     check_enough,
-    check_hidden,
     complain,
     hold_among,
     mask_vector,
@@ -115,8 +114,7 @@ def advertise(
     round: Round, state: Joined, request: m.AdvertiseRequest
 ) -> tuple[Advertised, m.SignedAdvertiseReply]:
     """Make all key pairs, show their public halves and sign them."""
-    check_number(round, request)
-    advertised = make_keys(round)
+    advertised = make_keys(round, request)
     keys = advertised.public_keys
     signature = round.own.identity.sign(signed_texts.bundle_text(round.context, round.client, keys))
     return advertised, m.SignedAdvertiseReply(**round.head, keys=keys, signature=signature)
@@ -249,10 +247,7 @@ def confirm(round: Round, state: SignedV2, request: m.ConfirmRequest) -> tuple[C
 def unmask(round: Round, state: Confirmed, request: m.SignedUnmaskRequest) -> tuple[Done, m.UnmaskReply]:
     """Release one share of each member; who survived was settled in step 2c."""
     survived = m.unpack_set("V3", state.v3, round.config.clients)[state.near.members]
-    live = state.near.among(survived)
-    check_confirmed(round, state, live, request)
-    check_enough(live, state.threshold)
-    check_hidden(live)
+    check_confirmed(round, state, state.near.among(survived), request)
     return Done(), release(round, state, survived)
 
 

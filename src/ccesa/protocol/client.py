@@ -40,26 +40,28 @@ from ccesa.wire import Data
 
 
 class Client:
-    """One client in one round. Calls must not overlap; one that does is refused, and all after an interrupt.
+    """One client in one round.
+
+    Calls must not overlap: one that does gets an ``OrderError``. So do all calls after an interrupted one.
 
     Args:
         config: The round, as it was announced.
         client: This client's id, from 0 to ``config.clients`` - 1.
         vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2.
-            With an account only a function will do, and whatever it raises or returns, a vector leaves: see
+            With an account it must be a function. Whatever that raises or returns, a vector leaves: see
             ``failure``.
-        task: 32 bytes: a digest of what this client works on, by its own account, or a function that makes it
-            in step 2. A request for a vector for another task is refused.
-        floor: What this client insists on; without one, no round of two and no vector without a mask.
+        task: 32 bytes: a digest of what this client works on, or a function that makes it in step 2. The
+            client refuses a request for a vector for another task.
+        floor: What this client insists on. The default refuses rounds of two and vectors without a mask.
         used_rounds: Remembers rounds across processes; a second use of one is refused.
         tasks: Remembers for which tasks vectors have left and shares were released, and outlives rounds: a
             ``FolderMemory``, or a ``ProcessMemory``. None remembers nothing.
         attempts: The most vectors that leave for one task.
         releases: The most rounds in which shares are released for one task.
-        counted: Tells the name by which ``tasks`` knows a task, where that is not the task itself.
-        account: Of the ledger of this client's data, to which every vector is charged before it leaves.
+        counted: Returns the name by which ``tasks`` knows a task, where that is not the task itself.
+        account: Of the ledger of this client's data. Every vector is charged to it before it leaves.
         threads: The most threads that make masks; 0 stands for as many as help.
-        random: Gives so many random bytes; anything but the system's is for tests.
+        random: Returns n random bytes. Give another source than the system's only in tests.
         now: Seconds since 1970, by default the system's.
         member: Takes the place of ``floor`` under a guard with a charter; ``ActiveClient`` gives it.
 
@@ -147,8 +149,7 @@ class Client:
     def failure(self) -> VectorError | None:
         """Why this client has sent noise around zeros: what its function raised, or returned.
 
-        Only where vectors are charged to an account. The server sees a vector like all others: do not let it
-        hear of this.
+        Only where vectors are charged to an account. The server sees a vector like any other. Do not tell it.
         """
         return self._round.failures[0] if self._round.failures else None
 
@@ -250,7 +251,9 @@ class Client:
                 raise OrderError("this client has answered already; make a new one to resume another")
             saved = suspended.decode(data, suspended.SavedClient)
             if (saved.context, saved.client) != (self._round.context, self.client):
-                raise ConfigError("a suspended client of another round, or another client of it")
+                raise ConfigError(
+                    "these bytes are a suspended client of another round, or another client of this one"
+                )
             names = [step.name for step in self._steps]
             if saved.step not in names:
                 raise ConfigError(
@@ -278,7 +281,7 @@ class Client:
     def _answer(self, request: Data) -> tuple[Any, m.Message]:
         self._round.spend.process.check()
         if self.done:
-            raise FaultyServer("another request after the last one that this client answers")
+            raise FaultyServer("the round is over for this client; it answers no further request")
         round, step = self._round, self._steps[self._place]
         if isinstance(self._state, Joined):  # no key exists yet
             round.spend.check_account()
@@ -303,7 +306,7 @@ class Client:
 
     def _repeat(self) -> bytes:
         if self._last_reply is None:
-            raise OrderError("the masked vector was handed over already; send those bytes again")
+            raise OrderError("the masked vector was already returned and is not kept; send those bytes again")
         return self._last_reply
 
     def _forget_vector(self) -> None:
@@ -329,12 +332,12 @@ class ActiveClient(Client):
         tasks: Remembers for which tasks vectors have left and shares were released, within the charter's
             ``attempts`` and ``releases``; a ``FolderMemory``, which outlives rounds and processes. None
             remembers nothing.
-        counted: Tells the name by which ``tasks`` knows a task, where that is not the task itself.
+        counted: Returns the name by which ``tasks`` knows a task, where that is not the task itself.
         account: ``ledger.account(charter.privacy, charter.digest)``, where the charter has noise: every
             vector is charged to it before it leaves.
         used_rounds: Remembers rounds across processes; a second use of one is refused.
         threads: The most threads that make masks; 0 stands for as many as help.
-        random: Gives so many random bytes; anything but the system's is for tests.
+        random: Returns n random bytes. Give another source than the system's only in tests.
         now: Seconds since 1970, by default the system's.
 
     Raises:
@@ -378,4 +381,4 @@ class ActiveClient(Client):
 
 
 def _forgotten() -> NoReturn:
-    raise OrderError("the vector was sent, or the round is over; it is not kept")
+    raise OrderError("the vector is not kept: it was sent, or the round is over")

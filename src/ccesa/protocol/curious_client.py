@@ -14,11 +14,9 @@ from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client_states import Accepted, Advertised, ClientRound, Done, Holding, Joined, Shared
-from ccesa.protocol.dealing import check_keys, check_number, deal, make_keys, threshold_of
+from ccesa.protocol.dealing import check_keys, deal, make_keys, threshold_of
 from ccesa.protocol.masking import (
     acknowledge,
-    check_enough,
-    check_hidden,
     complain,
     hold_among,
     mask_vector,
@@ -37,8 +35,7 @@ def advertise(
     round: Round, state: Joined, request: m.AdvertiseRequest
 ) -> tuple[Advertised, m.AdvertiseReply]:
     """Make all key pairs and show their public halves."""
-    check_number(round, request)
-    advertised = make_keys(round)
+    advertised = make_keys(round, request)
     return advertised, m.AdvertiseReply(**round.head, keys=advertised.public_keys)
 
 
@@ -119,8 +116,4 @@ def mask_at_once(
 
 def unmask(round: Round, state: Holding, request: m.UnmaskRequest) -> tuple[Done, m.UnmaskReply]:
     """Release one share of each member: of which secret depends on who dropped."""
-    survived = still_there(round, request.dropped, state.near)
-    live = state.near.among(survived)
-    check_enough(live, state.threshold)
-    check_hidden(live)
-    return Done(), release(round, state, survived)
+    return Done(), release(round, state, still_there(round, request.dropped, state.near))

@@ -23,8 +23,10 @@ Round: TypeAlias = ClientRound[object]
 ROW, THREAD_AGREEMENTS = 6, 12
 
 
-def make_keys(round: Round) -> Advertised:
-    """Make all key pairs, new ones in every round."""
+def make_keys(round: Round, request: m.AdvertiseRequest) -> Advertised:
+    """Make all key pairs, new ones in every round; refuse a request that gives the round another number."""
+    if request.number != labels.client_bytes(round.config.number):
+        raise FaultyServer("the request has another number than the round")
     agreement = AGREEMENTS[round.config.agreement]
     mask_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
     mask_private = keys.mask_private_key(shamir.to_bytes(mask_secret), round.context, round.client)
@@ -41,12 +43,6 @@ def make_keys(round: Round) -> Advertised:
     )
 
 
-def check_number(round: Round, request: m.AdvertiseRequest) -> None:
-    """Refuse a request that gives the round another number than its configuration."""
-    if request.number != labels.client_bytes(round.config.number):
-        raise FaultyServer("the request is for another number than that of the round")
-
-
 def check_keys(
     round: Round, state: Advertised, near: Neighbourhood, bundles: list[bytes]
 ) -> dict[int, bytes]:
@@ -56,7 +52,7 @@ def check_keys(
     split = [agreement.public_keys(bundle) for bundle in public_keys.values()]
     public = [key for one in split for key in one]
     if len(set(public)) != len(public):
-        raise FaultyServer("the same public key twice in one neighbourhood")
+        raise FaultyServer("a public key occurs twice in one neighbourhood")
     try:
         for one in split:
             agreement.check_keys(*one)

@@ -173,7 +173,7 @@ def take_acceptance(
 def take_complaint(round: Round, state: Delivered, client: int, reply: m.Complaint) -> frozenset[Accusation]:
     """Read whom a client accuses that is out of the round, like one that has dropped."""
     if not reply.accused:
-        raise MalformedMessage("a complaint about nobody")
+        raise MalformedMessage("the complaint names no client")
     return take_accusations(round, state, client, reply)
 
 
@@ -185,7 +185,7 @@ def take_accusations(
     accused = m.unpack_ids("accused", reply.accused, round.config.clients)
     near = graph.neighbours(graph.nodes[client])
     if not np.isin(accused, graph.ids[near[state.v2[near]]]).all():
-        raise MalformedMessage("it accuses somebody whose shares it was not sent")
+        raise MalformedMessage("it accuses a client whose shares it was not sent")
     return frozenset(Accusation(client, one) for one in accused.tolist())
 
 

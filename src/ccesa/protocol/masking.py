@@ -31,10 +31,11 @@ def check_enough(live: Neighbourhood, threshold: int) -> None:
         )
 
 
-def check_hidden(live: Neighbourhood) -> None:
-    """Refuse to go on where no live neighbour shares a mask with this client."""
+def check_left(live: Neighbourhood, threshold: int) -> None:
+    """Refuse to go on with too few live members, or where none shares a mask with this client."""
+    check_enough(live, threshold)
     if not live.carries_masks.any():
-        raise FaultyServer("no neighbour is left to mask with: this vector would be a sum of its own")
+        raise FaultyServer("no neighbour is left to mask with; the server would see this vector alone")
 
 
 def still_there(round: Round, packed: bytes, near: Neighbourhood) -> Flags:
@@ -60,8 +61,7 @@ def open_shares(round: Round, state: Shared, shared: Flags, request: m.Texts) ->
     A function of its own: should the caller's vector fail, no opened share is a local of the failing frames.
     """
     live = state.near.among(shared)
-    check_enough(live, state.threshold)
-    check_hidden(live)
+    check_left(live, state.threshold)
     m.checked(request, round.config, live.degree)
     texts, promised = (m.each(request, name, round.config) for name in ("sealed", "commitments"))
     partners, public, client = set(live.mask_neighbours), state.public_keys, round.client
@@ -118,8 +118,7 @@ def complain(round: Round, accepted: Accepted) -> m.Complaint:
 def hold_among(state: Accepted, live: Flags) -> Holding:
     """Keep of the state what is left among these members; each must have dealt usable shares."""
     near = state.near.among(live)
-    check_enough(near, state.threshold)
-    check_hidden(near)
+    check_left(near, state.threshold)
     shares = [shares for shares, alive in zip(state.shares, live, strict=True) if alive]
     if not all(shares):
         accused = near.members[shares.index(b"")]
@@ -202,6 +201,7 @@ def release(round: Round, state: Holding, live: Flags) -> m.UnmaskReply:
 
     It closes the task.
     """
+    check_left(state.near.among(live), state.threshold)
     round.spend.release(state.counted)
     half, held = shamir.SHARE_BYTES, zip(state.shares, live, strict=True)
     released = b"".join(shares[:half] if alive else shares[half:] for shares, alive in held)

@@ -378,11 +378,11 @@ def measured(data: object, what: str) -> Data:
     if isinstance(data, bytes):
         return data
     if not isinstance(data, bytearray | memoryview):
-        raise UsageError(f"a {what} is bytes, not {type(data).__name__}")
+        raise UsageError(f"a {what} must be bytes, not {type(data).__name__}")
     try:
         return memoryview(data).cast("B")
     except (TypeError, ValueError) as error:  # a view with gaps, or one that was released
-        raise UsageError(f"a {what} is bytes in one piece: {error}") from None
+        raise UsageError(f"a {what} must be bytes in one piece: {error}") from None
 
 
 def named(data: Data) -> type[Message] | None:

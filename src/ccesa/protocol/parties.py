@@ -32,7 +32,7 @@ def check_round(config: RoundConfig, agreement: Agreement, now: float | None = N
 def checked_task(task: object) -> bytes:
     """Return the task, what a round works on by its digest; raise ConfigError where it is not a digest."""
     if not isinstance(task, bytes) or len(task) != TASK_BYTES:
-        raise ConfigError(f"a task is a digest of {TASK_BYTES} bytes, not {quoted(task)}")
+        raise ConfigError(f"a task must be a digest of {TASK_BYTES} bytes, not {quoted(task)}")
     return task
 
 

@@ -148,7 +148,7 @@ class SeriesClient:
                 raise OrderError("this client has answered already; make a new one to resume another")
             saved = suspended.decode(data, suspended.SavedSeriesClient)
             if saved.series != self._config.context:
-                raise ConfigError("a suspended client of another series")
+                raise ConfigError("these bytes are a suspended client of another series")
             clients = {number: self._resumed(number, one) for number, one in saved.clients.items()}
             suspended.check_first_use(data, resumed)
             self._clients = clients

@@ -99,7 +99,7 @@ class Server:
         threads: The most threads that take masks off the sum; 0 stands for as many as help.
         executor: Its workers sum the masks that come off a large sum, in other processes or on other
             machines; only where they may know what this server knows, for they get mask keys.
-        random: Gives so many random bytes; anything but the system's is for tests.
+        random: Returns n random bytes. Give another source than the system's only in tests.
         log: Keeps every call on the disk before it returns. Without it nothing is kept.
 
     Attributes:
@@ -258,7 +258,7 @@ class Server:
         """
         with self._exclusive:
             if any(m.has_vector(step.reply) for step in self._steps[: self._place + 1]):
-                raise OrderError("clients have been told their task already")
+                raise OrderError("clients already know their task")
             self._round = replace(self._round, task=checked_task(task))
             if self._place >= 0:
                 self._write(TaskRow(task=self._round.task))
@@ -487,7 +487,7 @@ class Server:
         place = next((place for place, step in enumerate(self._steps) if kind in step.replies), None)
         if place is None:
             expected = self.step.reply.__struct_config__.tag
-            raise FaultyClient(client, f"expected {expected}, got no reply of this guard")
+            raise FaultyClient(client, f"expected {expected}, got another message")
         name = self._steps[place].name
         if place < self._place:
             raise LateMessage(client, f"step {name} has closed")
@@ -499,7 +499,7 @@ class Server:
         if message.client != client:
             raise FaultyClient(client, "a message in the name of", message.client)
         if client not in self._expected:
-            raise LateMessage(client, f"it was out before step {self.step.name}")
+            raise LateMessage(client, f"it left the round before step {self.step.name}")
 
     def _is_repeated(self, client: int, answer: bytes) -> bool:
         first = self._answered.get(client)

@@ -37,7 +37,7 @@ class Spending:
     attempts: int = ATTEMPTS
     releases: int = RELEASES
     account: Account | None = None
-    #: Tells the name by which the memory knows a task; None where that is the task itself.
+    #: Returns the name by which the memory knows a task; None where that is the task itself.
     counted: Callable[[bytes], bytes] | None = None
     process: OwnProcess = field(default_factory=OwnProcess)
 
@@ -49,7 +49,7 @@ class Spending:
     def check_named(self, task: bytes) -> None:
         """Refuse to remember anything of no task at all."""
         if self.memory is not None and not any(task):
-            raise ConfigError("this client counts what it contributes to each task, and works on none")
+            raise ConfigError("give this client a task: it counts its contributions to each task")
 
     def check_account(self) -> None:
         """Refuse what has no room in the ledger, whatever the task."""
@@ -117,15 +117,15 @@ class Spending:
         old = sum(1 for _ in memory.entries(TASK, name))
         if len(vectors) + old - own >= self.attempts:
             raise TaskSpent(
-                f"this client has contributed to this task {self.attempts} time(s), as often as it may: sums "
+                f"this client has contributed to this task {self.attempts} time(s), which is its limit: sums "
                 "over the same task that differ by one client would give that client's vector away"
             )
         if self.account is not None:
             return
         if len(self._all(memory, RELEASE, name)) >= self.releases:
             raise TaskSpent(
-                f"this client has released its shares for this task {self.releases} time(s), as often as it "
-                "may: another sum over it could give a client's vector away"
+                f"this client has released its shares for this task {self.releases} time(s), which is "
+                "its limit: another sum over it could give a client's vector away"
             )
         if old:
             raise TaskSpent(
@@ -168,7 +168,7 @@ def check_table(memory: Memory, table: bytes, attempts: int) -> int:
 def count_table(memory: Memory, table: bytes, attempts: int) -> None:
     """Note a vector of a table, before it leaves."""
     if not memory.add(Entry(TASK, table, check_table(memory, table, attempts) + 1)):
-        raise ConfigError("another process of this site was first to contribute the table")
+        raise ConfigError("another process of this site has contributed the table first")
 
 
 def spending_of(
