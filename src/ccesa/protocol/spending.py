@@ -90,9 +90,8 @@ class Spending:
         self.process.check()
         if self.memory is None or self.account is not None:
             return
-        series, number = self.config.series_id, self.config.number
-        vectors = self._all(self.memory, VECTOR, name)
-        if (series, number) not in vectors or any(one != series or last > number for one, last in vectors):
+        own = (self.config.series_id, self.config.number)
+        if own not in self._all(self.memory, VECTOR, name) or self._is_followed(self.memory, name):
             raise FaultyServer("a later round has asked for a vector for this task: this round is over")
         if len(self._all(self.memory, RELEASE, name)) >= self.releases:
             raise FaultyServer("this client has released its shares for this task: the task is closed")
@@ -105,10 +104,7 @@ class Spending:
                 return
             if not self.memory.add(self._entry(RELEASE, name)):  # also with noise: one reply leaves a round
                 raise _elsewhere("released its shares of this round")
-            if self.account is not None:
-                return
-            series, number = self.config.series_id, self.config.number
-            if any(one != series or last > number for one, last in self._all(self.memory, VECTOR, name)):
+            if self.account is None and self._is_followed(self.memory, name):
                 raise _elsewhere("sent a later vector for this task")
 
     def _check_task(self, memory: Memory, name: bytes, own: int = 0) -> None:
@@ -129,8 +125,7 @@ class Spending:
             )
         if old:
             raise TaskSpent(
-                "this client has contributed to this task with an earlier version, which did "
-                "not note the series"
+                "this client contributed to this task with an earlier version, without its series"
             )
         series, number = self.config.series_id, self.config.number
         if any(one != series for one, _ in vectors):
@@ -143,6 +138,11 @@ class Spending:
                 f"this client has contributed to this task in round {latest} of this series: the next "
                 f"attempt needs a higher number, not {number}"
             )
+
+    def _is_followed(self, memory: Memory, name: bytes) -> bool:
+        """Tell whether a vector for this task has left in a later round, or in another series."""
+        series, number = self.config.series_id, self.config.number
+        return any(one != series or last > number for one, last in self._all(memory, VECTOR, name))
 
     def _entry(self, about: str, name: bytes) -> Entry:
         return Entry(about, name + self.config.series_id, self.config.number)
