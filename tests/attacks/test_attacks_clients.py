@@ -23,7 +23,7 @@ WORDS = {
     "C5": (
         same_key,
         f"client {LIAR}: .*advertised before.*8 others go on",
-        "lost for all: .*same public key",
+        "lost for all: .*a public key occurs twice",
     ),
     "C6": (oversize, f"client {LIAR}: .*at most", f"client {LIAR}: task: expected .* got {OVERSIZE}"),
     "C7": (send_twice, f"client {LIAR}: a second, different", "sum is wrong"),

@@ -195,7 +195,7 @@ def test_c6_oversize_is_refused_before_it_is_parsed(monkeypatch):
 )
 def test_c6_bytes_that_are_no_message(data):
     play = Play(configure(8)).until("mask")
-    refuses(play, 0, data, "not a message|no reply of this guard")
+    refuses(play, 0, data, "not a message|got another message")
 
 
 def test_c6_trailing_bytes():
@@ -267,7 +267,7 @@ def test_c7_an_answer_of_a_client_that_was_left_out():
     faked = changed(reply, commitment=bytes(32))
     refuses(play, 0, faked, "has closed", LateMessage)
     vector = changed(play.clients[1].receive(play.requests[1]), client=0)
-    refuses(play, 0, vector, "was out", LateMessage)
+    refuses(play, 0, vector, "left the round", LateMessage)
 
 
 @settings(max_examples=60, deadline=None)

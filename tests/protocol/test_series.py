@@ -438,7 +438,7 @@ def test_replies_come_late_twice_and_from_strangers():
         play.series.receive(77, replies[0])
     with pytest.raises(ConfigError, match="whole number"):
         play.series.receive("0", replies[0])
-    with pytest.raises(UsageError, match="a reply is bytes"):
+    with pytest.raises(UsageError, match="a reply must be bytes"):
         play.series.receive(0, "text")
     play.series.close()
     play.open()

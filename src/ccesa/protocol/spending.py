@@ -125,7 +125,7 @@ class Spending:
             )
         if old:
             raise TaskSpent(
-                "this client contributed to this task with an earlier version, without its series"
+                "this client contributed to this task with an earlier version, which noted no series"
             )
         series, number = self.config.series_id, self.config.number
         if any(one != series for one, _ in vectors):
