@@ -214,7 +214,7 @@ class Server:
         """
         with self._exclusive, self._failing():
             self._check_new()
-            asked = self._enrolled(self._expected if clients is None else clients)
+            asked = self._expected if clients is None else self._enrolled(clients)
             if self._log is not None:
                 self._log.begin(BeginRow(kind="round", context=self.context))
             return self._open(asked)
@@ -273,7 +273,7 @@ class Server:
 
         Raises:
             FaultyClient: An honest client would not send this; nothing has changed.
-            LateMessage: Its step has closed, or the client was out before; nothing has changed.
+            LateMessage: Its step has closed, or the client left the round before; nothing has changed.
             ConflictingMessage: The client answered differently before; the first answer is kept.
             OrderError: The round is not open, or calls overlap.
             ConfigError: The id is not a whole number.

@@ -90,8 +90,8 @@ class Spending:
         self.process.check()
         if self.memory is None or self.account is not None:
             return
-        own = (self.config.series_id, self.config.number)
-        if own not in self._all(self.memory, VECTOR, name) or self._is_followed(self.memory, name):
+        own, vectors = (self.config.series_id, self.config.number), self._all(self.memory, VECTOR, name)
+        if own not in vectors or self._has_later(vectors):
             raise FaultyServer("a later round has asked for a vector for this task: this round is over")
         if len(self._all(self.memory, RELEASE, name)) >= self.releases:
             raise FaultyServer("this client has released its shares for this task: the task is closed")
@@ -104,7 +104,7 @@ class Spending:
                 return
             if not self.memory.add(self._entry(RELEASE, name)):  # also with noise: one reply leaves a round
                 raise _elsewhere("released its shares of this round")
-            if self.account is None and self._is_followed(self.memory, name):
+            if self.account is None and self._has_later(self._all(self.memory, VECTOR, name)):
                 raise _elsewhere("sent a later vector for this task")
 
     def _check_task(self, memory: Memory, name: bytes, own: int = 0) -> None:
@@ -139,10 +139,10 @@ class Spending:
                 f"attempt needs a higher number, not {number}"
             )
 
-    def _is_followed(self, memory: Memory, name: bytes) -> bool:
-        """Tell whether a vector for this task has left in a later round, or in another series."""
+    def _has_later(self, vectors: set[tuple[bytes, int]]) -> bool:
+        """Tell whether one of them has left in a later round, or in another series."""
         series, number = self.config.series_id, self.config.number
-        return any(one != series or last > number for one, last in self._all(memory, VECTOR, name))
+        return any(one != series or last > number for one, last in vectors)
 
     def _entry(self, about: str, name: bytes) -> Entry:
         return Entry(about, name + self.config.series_id, self.config.number)
