@@ -65,7 +65,7 @@ def numbered(config: RoundConfig, number: int) -> RoundConfig:
     return msgspec.structs.replace(config, number=number)
 
 
-def made(make: Callable[[RoundConfig], Party], config: RoundConfig, kind: type[Party]) -> Party:
+def make_party(make: Callable[[RoundConfig], Party], config: RoundConfig, kind: type[Party]) -> Party:
     """Return what the caller's function makes for a round; raise ConfigError where it is of another one."""
     party = make(config)
     check_type(f"round {config.number}", party, kind)

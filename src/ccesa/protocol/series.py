@@ -25,7 +25,7 @@ from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.log import BeginRow, OpenRow, ReplyRow, RoundLog, Row, SumRow, new_mark, replaying
 from ccesa.protocol.parties import OneCallAtATime, checked_task
-from ccesa.protocol.schedule import Schedule, check_series, made, numbered
+from ccesa.protocol.schedule import Schedule, check_series, make_party, numbered
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.server_states import MadeOnDemand, Requests
 from ccesa.wire import Data
@@ -390,7 +390,7 @@ class Series:
         # First the one that adds vectors up: it refuses the whole, before any other has taken its part.
         for number in sorted(own, key=lambda number: self._servers[number] is not summing):
             server = self._servers[number]
-            faults += self._followed(number, server, own[number], total if server is summing else b"")
+            faults += self._follow(number, server, own[number], total if server is summing else b"")
         return faults
 
     @property
@@ -399,7 +399,7 @@ class Series:
 
     def _new_round(self) -> tuple[Server, Requests]:
         """Make the server of the next round, and its first requests."""
-        server = made(self._make, numbered(self.config, self._number), Server)
+        server = make_party(self._make, numbered(self.config, self._number), Server)
         return server, server.open(self.members)
 
     def _faults(self, client: int, reply: Data) -> list[FaultyClient]:
@@ -429,7 +429,7 @@ class Series:
             return None
         return next((one for one in self._servers.values() if m.has_vector(one.step.reply)), None)
 
-    def _followed(
+    def _follow(
         self, number: int, server: Server, answers: dict[int, bytes], total: Data
     ) -> list[FaultyClient]:
         """Let the server of one round take over answers, one by one where one of them does not fit."""

@@ -22,7 +22,7 @@ from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.parties import OneCallAtATime, OwnProcess, check_unused
-from ccesa.protocol.schedule import Schedule, check_series, made, numbered
+from ccesa.protocol.schedule import Schedule, check_series, make_party, numbered
 from ccesa.wire import Data
 
 
@@ -149,7 +149,7 @@ class SeriesClient:
             saved = suspended.decode(data, suspended.SavedSeriesClient)
             if saved.series != self._config.context:
                 raise ConfigError("these bytes are a suspended client of another series")
-            clients = {number: self._resumed(number, one) for number, one in saved.clients.items()}
+            clients = {number: self._resume(number, one) for number, one in saved.clients.items()}
             suspended.check_first_use(data, resumed)
             self._clients = clients
             self._exchange, self._last_number, self._over = saved.exchange, saved.last_number, saved.over
@@ -158,8 +158,8 @@ class SeriesClient:
         """Only ``suspend`` takes secrets out, and ends this object."""
         raise TypeError("a SeriesClient cannot be copied or pickled: suspend it, or join the next round")
 
-    def _resumed(self, number: int, data: bytes) -> Client:
-        client = made(self._make, numbered(self._config, number), Client)
+    def _resume(self, number: int, data: bytes) -> Client:
+        client = make_party(self._make, numbered(self._config, number), Client)
         client.resume(data)
         return client
 
@@ -210,7 +210,7 @@ class SeriesClient:
         faults = {} if exchange > self._exchange else self.faults
         for number in placed.keys() - self._clients.keys():  # one at most: the round that starts here
             try:
-                joined[number] = self._joined(number)
+                joined[number] = self._join(number)
             except CcesaError as error:
                 faults = {number: without_frames(error)} | faults
         failures = {} if exchange > self._exchange else self.failures
@@ -231,13 +231,13 @@ class SeriesClient:
             raise FaultyServer("an exchange that is over")
         return exchange
 
-    def _joined(self, number: int) -> Client:
+    def _join(self, number: int) -> Client:
         """Return the only client that this number will ever have; no key exists yet."""
         if number <= self._last_number:
             raise FaultyServer(f"round {number} of this series, after round {self._last_number}")
         config = numbered(self._config, number)
         check_unused(config, self._used)
-        client = made(self._make, config, Client)
+        client = make_party(self._make, config, Client)
         if self._used is not None:
             self._used.add(config.round_id)
         self._last_number = number

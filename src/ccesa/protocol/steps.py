@@ -9,6 +9,7 @@ what was sealed, the client opens it, and complains in place of its vector where
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ccesa.guards import guard_named
@@ -115,6 +116,7 @@ def steps_of(round: HasSteps) -> tuple[Step, ...]:
     return steps_under(round.guard, round.accept)
 
 
+@cache
 def steps_under(guard: str, accept: bool = False) -> tuple[Step, ...]:
     """Return the steps of a guard in their order, with *accept* or without."""
     return tuple(row for row in TABLES[guard_named(guard).name] if row.accept in (None, accept))
