@@ -469,11 +469,10 @@ class Series:
 def _envelopes(due: dict[int, Requests]) -> Requests:
     """Pack what is due of all rounds, by client."""
     ordered = [due[number] for number in sorted(due)]
-
-    def make(client: int) -> bytes:
-        return envelope.pack(requests[client] for requests in ordered if client in requests)
-
-    return MadeOnDemand({client: client for client in sorted(set().union(*ordered))}, make)
+    clients = {client: client for client in sorted(set().union(*ordered))}
+    return MadeOnDemand(
+        clients, lambda client: envelope.pack(each[client] for each in ordered if client in each)
+    )
 
 
 def _releases(server: Server) -> bool:

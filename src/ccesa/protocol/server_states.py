@@ -80,12 +80,9 @@ class ServerRound(Generic[Own]):
         self, graph: AssignmentGraph, to: Flags, make: Callable[[int, dict[str, Any]], m.Message]
     ) -> Requests:
         """Return a request for each of these nodes; ``make`` gets the node and the head of its message."""
-        nodes, ids = np.flatnonzero(to).tolist(), graph.ids.tolist()
-
-        def encoded(node: int) -> bytes:
-            return make(node, {"context": self.context, "client": ids[node]}).encode()
-
-        return MadeOnDemand({ids[node]: node for node in nodes}, encoded)
+        ids, head = graph.ids.tolist(), {"context": self.context}
+        nodes = {ids[node]: node for node in np.flatnonzero(to).tolist()}
+        return MadeOnDemand(nodes, lambda node: make(node, {**head, "client": ids[node]}).encode())
 
 
 # States, in the order of the steps

@@ -251,7 +251,7 @@ class Unmasking:
 
     def _is_promised(self, node: int, secret: bytes) -> bool:
         """Tell whether a survivor committed to this secret, or the mask key of who dropped comes from it."""
-        client = self._client(node)
+        client = self._clients[node]
         if self._survived[node]:
             commitment = self.state.commitments[node].tobytes()
             return keys.commitment(secret, self.round.context, client) == commitment
@@ -263,14 +263,14 @@ class Unmasking:
 
     def _masks_of(self, node: int, secret: bytes) -> Iterator[masks.Mask]:
         """Yield what takes a survivor's self mask off the total, or those of a dropout with survivors."""
-        client, generator = self._client(node), self.round.config.generator
+        client, generator = self._clients[node], self.round.config.generator
         if self._survived[node]:
             yield masks.Mask(keys.self_mask_key(secret, self.round.context, client, generator), -1)
             return
         mask_keys, near = self.state.mask_keys, self._masked_with(node)
         agreed = primitives.agree_each(self._private_keys[node], [mask_keys[neighbour] for neighbour in near])
         for neighbour, agreed_on in zip(near, agreed, strict=True):
-            other = self._client(neighbour)  # a survivor, which applied the mask with its own sign
+            other = self._clients[neighbour]  # a survivor, which applied the mask with its own sign
             given, received = self._seeds(node, neighbour, secret)
             here, there = (
                 keys.Half(client, mask_keys[node], given),
@@ -295,14 +295,14 @@ class Unmasking:
         if not self._agreement.commitment_bytes:
             return None
         liar = next((node for node in dropped if not self._keeps_promises(node, secrets[node])), None)
-        return None if liar is None else CorruptSeeds(self._client(liar))
+        return None if liar is None else CorruptSeeds(self._clients[liar])
 
     def _keeps_promises(self, node: int, secret: bytes) -> bool:
         """Tell whether the seeds that a node gave and was given are those that were committed to."""
-        client, promised = self._client(node), self.state.seeds.commitment
+        client, promised = self._clients[node], self.state.seeds.commitment
         bound = partial(self._agreement.seed_commitment, context=self.round.context)
         for neighbour in self._masked_with(node):
-            other = self._client(neighbour)
+            other = self._clients[neighbour]
             try:
                 given, received = self._seeds(node, neighbour, secret)
             except primitives.SealBroken:
@@ -317,7 +317,7 @@ class Unmasking:
         """Return the seed that a node gave a neighbour and the one that it was given; raises SealBroken."""
         if not self._agreement.commitment_bytes:
             return b"", b""
-        between = self.round.context, self._client(node), self._client(neighbour)
+        between = self.round.context, self._clients[node], self._clients[neighbour]
         deposit = self.state.seeds.deposit(node, neighbour)
         pair_seed, withdraw = self._agreement.pair_seed, self._agreement.withdraw
         return pair_seed(secret, *between), withdraw(secret, deposit, *between)
@@ -338,6 +338,3 @@ class Unmasking:
     @cached_property
     def _clients(self) -> list[int]:
         return self.evolution.graph.ids.tolist()
-
-    def _client(self, node: int) -> int:
-        return self._clients[node]
