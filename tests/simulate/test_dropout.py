@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError
 from ccesa.plan.paper import step_dropout
+from ccesa.protocol.steps import steps_under
 from ccesa.simulate.simulation import Burst, Exactly, Independent, StepProbabilities
-from rounds import steps_under
 from strategies import seeds
 
 CURIOUS = steps_under("curious")

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from functools import lru_cache
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +19,8 @@ from ccesa.parts import MAX_CLIENTS
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
-from ccesa.protocol.steps import Step, steps_of
+from ccesa.protocol.steps import steps_of
+from ccesa.protocol.steps import steps_under as steps_under
 from ccesa.simulate import Enrolment, chartered
 from ccesa.simulate.enrolment import new_client, new_server
 
@@ -70,11 +70,6 @@ def configure_active(clients: int = 8, **options) -> RoundConfig:
 
 #: By guard, how a round is configured.
 CONFIGURE = {"curious": configure, "active": configure_active}
-
-
-def steps_under(guard: str, accept: bool = False) -> tuple[Step, ...]:
-    """The table of a guard, with *accept* or without."""
-    return steps_of(SimpleNamespace(guard=guard, accept=accept))
 
 
 def federation_of(config: RoundConfig) -> Enrolment | None:
