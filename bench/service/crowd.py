@@ -231,7 +231,7 @@ def _parsed(head: bytes) -> tuple[int, dict[str, str]]:
 
 
 async def drive(
-    core: Part[None], wire: Wire, sent: Callable[[Call, float, Answer], None], hold: Hold | None
+    core: Flow[None], wire: Wire, sent: Callable[[Call, float, Answer], None], hold: Hold | None
 ) -> None:
     """Run one participant to its end."""
     answer: Answer | None = None

@@ -368,7 +368,7 @@ def test_a_token_that_the_hub_does_not_know():
 def test_a_second_process_with_the_same_identity_is_found_out():
     hub = PlayedHub("active")
     players = [Played(hub, 0), Played(hub, 0)]
-    with pytest.raises(OrderError, match="does a second process take part"):
+    with pytest.raises(OrderError, match="check whether a second process"):
         play(hub, players)
 
 

@@ -374,7 +374,7 @@ def test_the_proxy_of_the_environment_is_used(monkeypatch):
         monkeypatch.setenv("HTTP_PROXY", proxy)
         monkeypatch.setenv("NO_PROXY", "")
         site = Participant("http://hub.example", **WHO, insecure_http=True, patience=0.1)
-        with pytest.raises(TimeoutError, match=r"404: .*is it the right address and port"):
+        with pytest.raises(TimeoutError, match=r"404: .*check the address and the port"):
             site.run(lambda task, number: None)
     assert heard[0].startswith(b"GET http://hub.example/v1/federation?after=0 HTTP/1.1\r\n")
     assert b"accept-encoding: identity\r\n" in heard[0].lower()

@@ -336,7 +336,7 @@ def test_a_strict_site_ends_with_what_a_hub_never_asks():
 PARTS = {
     "no range": (
         lambda answer: with_header(answer, content_range=None),
-        "did not hand over what it was asked for",
+        "did not send the bytes that it was asked for",
     ),
     "another part": (
         lambda answer: with_header(answer, content_range="bytes 1-10/10"),
@@ -344,7 +344,7 @@ PARTS = {
     ),
     "nothing": (
         lambda answer: Answer(status=206, headers={"content-range": "bytes 0--1/9"}),
-        "hand over what",
+        "did not send the bytes",
     ),
     "more than there is": (
         lambda answer: with_header(
@@ -354,7 +354,7 @@ PARTS = {
     ),
     "more than fits": (
         lambda answer: with_header(answer, content_range=f"bytes 0-{len(answer.body) - 1}/{2**40}"),
-        "1099511627776 bytes where this site takes at most",
+        "1099511627776 bytes, and this site takes at most",
     ),
     "forbidden": (lambda answer: problem(403, "malformed"), "403: it is malformed"),
 }
@@ -376,9 +376,9 @@ def test_a_task_that_does_not_come_as_it_was_asked_for(lie, why):
     [
         (0, "the server repeatedly rewound it"),
         (1, "the server repeatedly rewound it"),
-        (-1, "an offset that is not in it"),
-        (10**9, "an offset that is not in it"),
-        (None, "an offset that is not in it"),
+        (-1, "an offset beyond its end"),
+        (10**9, "an offset beyond its end"),
+        (None, "an offset beyond its end"),
     ],
 )
 def test_an_upload_that_the_hub_never_takes_is_given_up(offset, why):

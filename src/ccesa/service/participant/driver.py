@@ -25,7 +25,7 @@ from ccesa.errors import ConfigError, FaultyServer, quoted
 from ccesa.extras import missing
 from ccesa.memory import Entry, FolderMemory, Memory, ProcessMemory
 from ccesa.privacy.ledger import Ledger
-from ccesa.service.participant.calls import Answer, Call, Event, Part, Pause, Tell, silent
+from ccesa.service.participant.calls import Answer, Call, Event, Flow, Pause, Tell, silent
 from ccesa.service.participant.core import take_part
 from ccesa.service.participant.site import Contribute, Make, Site, TakeResult, at_once, standing_of
 from ccesa.words import Vector
@@ -253,7 +253,7 @@ class _Carrier:
 
 
 def drive(
-    core: Part[None], carry: Callable[[Call], Answer], sleep: Callable[[float], None] = time.sleep
+    core: Flow[None], carry: Callable[[Call], Answer], sleep: Callable[[float], None] = time.sleep
 ) -> None:
     """Run a core to its end. Whatever ends it, an interrupt included, all its secrets are dropped."""
     answer: Answer | None = None
