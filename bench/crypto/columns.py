@@ -1,6 +1,6 @@
 """Wrong shares found element by element, by Reed-Solomon decoding after Gao (2003).
 
-Tests compare ``ccesa.crypto.correction`` with it, and ``bench/protocol/liars.py`` measures both; they have
+Tests compare ``ccesa.crypto.shamir`` with it, and ``bench/protocol/liars.py`` measures both; they have
 nothing in common but the field. A polynomial is an array of coefficients, lowest first, without trailing
 zeros.
 """
@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.crypto import shamir
-from ccesa.crypto.correction import TooManyWrong
-from ccesa.crypto.field import EXP, FIELD, LOG
+from ccesa.crypto.shamir import EXP, FIELD, LOG, TooManyWrong
 
 Polynomial = NDArray[np.int64]
 

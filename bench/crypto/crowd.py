@@ -13,7 +13,7 @@ import numpy as np
 
 from ccesa import words
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
 from ccesa.graphs import Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts

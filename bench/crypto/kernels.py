@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ccesa.crypto.generators import GENERATORS
 from ccesa.crypto.kernels import Kernel, native, pure
 from ccesa.crypto.masks import Mask
+from ccesa.crypto.primitives import GENERATORS
 
 LENGTH, NEIGHBOURS, TIMES = 1_000_000, (18, 50), 15
 

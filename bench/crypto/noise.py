@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.in_turn import both, fastest, processor_ms
 from ccesa.privacy import table
-from ccesa.privacy.noise import Noise
+from ccesa.privacy.quantizer import Noise
 from ccesa.privacy.table import VARIANCE_UNITS
 
 LENGTH, MEASURED = 1_000_000, 9

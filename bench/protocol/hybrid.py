@@ -6,7 +6,7 @@ from typing import Any
 
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import primitives
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
 from ccesa.graphs import Harary
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server

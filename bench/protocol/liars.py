@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from bench.crypto import columns
-from ccesa.crypto import correction, shamir
-from ccesa.crypto.field import FIELD, Values
+from ccesa.crypto import shamir
+from ccesa.crypto.shamir import FIELD, Values
 
 CASES = 60
 
@@ -21,7 +21,7 @@ def compare() -> dict[str, Any]:
     combined, by_columns = [], []
     for _ in range(CASES):
         given = _case(rng)
-        combined.append(_ms(partial(correction.wrong_places, *given, rng.bytes)))
+        combined.append(_ms(partial(shamir.wrong_places, *given, rng.bytes)))
         by_columns.append(_ms(partial(columns.wrong_places, *given)))
     ratios = [new / old for new, old in zip(combined, by_columns, strict=True)]
     return {

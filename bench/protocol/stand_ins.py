@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ccesa import labels, words
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.evolution import flags
 from ccesa.graphs.holders import Holders

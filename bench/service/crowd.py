@@ -23,7 +23,7 @@ from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError
 from ccesa.memory import ProcessMemory
 from ccesa.plan import Plan, plan
-from ccesa.service.participant.calls import Answer, Call, Event, Part, Pause
+from ccesa.service.participant.calls import Answer, Call, Event, Flow, Pause
 from ccesa.service.participant.core import take_part
 from ccesa.service.participant.site import Site, standing_of
 from ccesa.simulate.enrolment import chartered

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ccesa.crypto.key_agreement import DEFAULT, POST_QUANTUM
+from ccesa.crypto.keys import DEFAULT, POST_QUANTUM
 from ccesa.crypto.merkle import HASH_BYTES
 from ccesa.errors import ConfigError
 from ccesa.graphs.per_step import PerStep

@@ -7,7 +7,7 @@ from ccesa.agreement.agreement import Agreement, Trust
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.kernels import kernel
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import ConfigError
 from ccesa.parts import check_type, whole_number
 

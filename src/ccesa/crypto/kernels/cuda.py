@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ccesa.crypto.generators import ALIGNMENT, GENERATORS
 from ccesa.crypto.kernels import native, pure
+from ccesa.crypto.primitives import ALIGNMENT, GENERATORS
 from ccesa.errors import VectorError
 from ccesa.extras import missing
 from ccesa.words import Vector

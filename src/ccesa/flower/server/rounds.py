@@ -9,7 +9,7 @@ from flwr.serverapp import Grid
 from ccesa.agreement.agreement import RELEASES
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto.key_agreement import DEFAULT, POST_QUANTUM, needs_accept
+from ccesa.crypto.keys import DEFAULT, POST_QUANTUM, needs_accept
 from ccesa.errors import ConfigError, ImpossiblePlan, quoted
 from ccesa.flower.both import log
 from ccesa.flower.both.envelope import kind_of

@@ -1,7 +1,11 @@
-"""Tallies as words with noise around them, which hides any one record; proved in docs/statistics.md.
+"""Tallies as words and back: exactly, or with noise around them, which hides any one record.
 
-Every quantity has the same share of the noise: a record moves the centre of each by at most ``share`` fine
-steps, in one of its numbers, and all of them together by at most the mechanism's ``bound`` in L2 norm.
+Exactly, each number is one or more digits, a 64-bit word each. With up to 2^20 sites a digit is below 2^43,
+so sums of digits stay within a word, whatever they are of.
+
+With noise, every quantity has the same share of it: a record moves the centre of each by at most ``share``
+fine steps, in one of its numbers, and all of them together by at most the mechanism's ``bound`` in L2 norm.
+docs/statistics.md proves it.
 """
 
 import math
@@ -14,15 +18,60 @@ from typing import TypeVar
 import numpy as np
 
 from ccesa import words
-from ccesa.errors import ConfigError
-from ccesa.parts import check_type
+from ccesa.errors import ConfigError, VectorError
+from ccesa.parts import check_integer, check_type
 from ccesa.privacy.mechanism import Mechanism
-from ccesa.statistics.columns import Number
-from ccesa.statistics.exact import check_sites
-from ccesa.statistics.schema import Quantity, Schema
+from ccesa.statistics.schema import Number, Quantity, Schema
 from ccesa.statistics.tally import Sums, Tally
-from ccesa.values.fields import WORD_BITS, Row
+from ccesa.values.fields import WORD_BITS, Digits, Fields, Row
 from ccesa.words import Vector
+
+#: The most sites in a sum.
+MOST_SITES = 2**20
+_FIELDS = Fields(WORD_BITS, MOST_SITES)
+
+
+def check_sites(sites: int) -> None:
+    """Refuse a number of sites that no sum has."""
+    check_integer("sites", sites)
+    if not 1 <= sites <= MOST_SITES:
+        raise ConfigError(f"statistics are of 1..{MOST_SITES} sites, not {sites}")
+
+
+def length_of(schema: Schema) -> int:
+    """Return how many words a vector has."""
+    return sum(len(schema.cells) * one.width * len(_digits(schema, one).places) for one in schema.quantities)
+
+
+def pack_exact(tally: Tally) -> Vector:
+    """Return the words of one site's numbers."""
+    schema, sums = tally.schema, tally.sums
+    rows = [_digits(schema, one).encode(sums[one.key]) for one in schema.quantities]
+    return _FIELDS.pack(np.concatenate(rows))
+
+
+def unpack_exact(schema: Schema, total: Vector, sites: int) -> Sums:
+    """Return the sums of all numbers; VectorError where so many sites cannot have them."""
+    row, sums, at = _FIELDS.unpack(total, schema.length), Sums(), 0
+    for quantity in schema.quantities:
+        digits = _digits(schema, quantity)
+        count = len(schema.cells) * quantity.width * len(digits.places)
+        sums[quantity.key] = found = digits.decode(row[at : at + count])
+        at += count
+        if max(found) > sites * digits.largest:
+            raise VectorError(
+                f"more in the sum than {sites} sites with up to {schema.max_records} records each can have; "
+                "is it their sum?"
+            )
+    return sums
+
+
+def _digits(schema: Schema, quantity: Quantity) -> Digits:
+    return Digits(fields=_FIELDS, largest=schema.max_records * quantity.largest)
+
+
+# With noise
+
 
 T = TypeVar("T", int, float)
 NoisySums = dict[tuple[str, str], list[float]]
@@ -80,9 +129,9 @@ class Scale:
         return math.sqrt(sites) * self.mechanism.deviation * self.unit(quantity)
 
 
-def packed(tally: Tally, mechanism: Mechanism, random: Callable[[int], bytes]) -> Vector:
+def pack_noisy(tally: Tally, mechanism: Mechanism, random: Callable[[int], bytes]) -> Vector:
     """Return the words of one site's numbers, each a draw around its centre."""
-    from ccesa.privacy.noise import Noise  # what draws noise is loaded where it is drawn
+    from ccesa.privacy.quantizer import Noise  # what draws noise is loaded where it is drawn
 
     noise = Noise(mechanism.variance, mechanism.grid_bits)
     return mechanism.fields.pack(noise.sample(centres(tally, mechanism), random))
@@ -95,7 +144,7 @@ def centres(tally: Tally, mechanism: Mechanism) -> Row:
     return np.array(row, np.int64)
 
 
-def unpacked(schema: Schema, total: Vector, mechanism: Mechanism) -> NoisySums:
+def unpack_noisy(schema: Schema, total: Vector, mechanism: Mechanism) -> NoisySums:
     """Return the sums of all numbers, with their noise."""
     words.check(total, schema.length, WORD_BITS)
     row, _ = mechanism.fields.split(total)
