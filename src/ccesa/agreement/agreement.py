@@ -1,11 +1,11 @@
-"""An agreement holds for all rounds of a federation: it is a charter, or trust in the server.
+"""An agreement holds for all rounds of a federation. It is a charter, or trust in the server.
 
-Whoever makes clients, servers, forms or memories asks the agreement. Nobody asks whether there is a charter.
+All that makes clients, servers, forms or memories asks the agreement, and never whether there is a charter.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
@@ -25,6 +25,15 @@ ATTEMPTS, RELEASES = 2, 1
 DECIDED = frozenset({"series_id", "number", "length", "bits", "accept", "charter", "version"})
 
 
+class NoCertificate(NamedTuple):
+    """The figures without a charter: nobody colludes with a trusted server, and nothing is certified."""
+
+    colluders: int = 0
+    around: int | None = None
+    privacy_bits: float | None = None
+    logged: dict[str, float] | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trust:
     """Without a charter, clients trust the server to follow the protocol, and it chooses the rounds.
@@ -41,10 +50,7 @@ class Trust:
     admission: ClassVar = Admission(())
     schema: ClassVar = None
     mechanism: ClassVar = None
-    colluders: ClassVar = 0
-    around: ClassVar = None
-    privacy_bits: ClassVar = None
-    stated: ClassVar = None
+    certificate: ClassVar = NoCertificate()
     promises: ClassVar = (
         "The hub is trusted to follow the protocol; what it sees is masked vectors and their sum.",
     )

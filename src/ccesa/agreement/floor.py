@@ -1,4 +1,4 @@
-"""A ``Floor`` is what a client insists on by itself, whatever the server proposes."""
+"""A ``Floor`` is a client's own minimum, whatever the server proposes."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from ccesa.parts import check_integer
 
 
 def threshold_ratio(threshold: int, degree: int) -> float:
-    """Return how many holders have to agree per neighbour."""
+    """Return t_i / d_i: the holders that open a secret, per neighbour."""
     return threshold / max(degree, 1)
 
 
@@ -24,19 +24,19 @@ def _check_ratio(ratio: object) -> None:
 
 
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client insists on by itself, whatever the server proposes.
+    """A client's own minimum, whatever the server proposes.
 
-    What is left out stays as in the floor that every client has: no round of two, no vector without a mask.
-    Where degrees vary, ``degree``, ``mask_degree`` and ``threshold`` are about a client of mean degree.
+    Fields that are left out stay as in the floor of every client: no round of two, no vector without a mask.
+    If degrees vary, ``degree``, ``mask_degree`` and ``threshold`` are about a client of mean degree.
 
     Attributes:
-        clients: The fewest clients of a round (3).
-        degree: The fewest neighbours of a client (1).
-        mask_degree: The fewest neighbours that a client shares a mask with (1).
-        threshold: The fewest holders that open a secret, t_i (2).
-        threshold_ratio: The least t_i / d_i of each neighbourhood, in [0, 2] (0): without it a higher degree
-            would make the same threshold weaker.
-        survivors: The fewest clients in a sum (2).
+        clients: The minimum of clients in a round (3).
+        degree: The minimum of a client's neighbours (1).
+        mask_degree: The minimum of neighbours that share a mask with a client (1).
+        threshold: The minimum of holders that open a secret, t_i (2).
+        threshold_ratio: The minimum of t_i / d_i in each neighbourhood, in [0, 2] (0). Without it a higher
+            degree would weaken the same threshold.
+        survivors: The minimum of clients in a sum (2).
 
     Raises:
         ConfigError: A field is not a number, or the ratio is out of range.
@@ -57,18 +57,18 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
                 check_integer(f"floor {name}", least)
 
     def over(self, default: "Floor") -> "Floor":
-        """Return another floor with the fields that this one gives in place of its own.
+        """Return this floor, with the fields of another where this one leaves them out.
 
         Args:
-            default: The floor for what this one leaves out.
+            default: The other floor.
         """
         return msgspec.structs.replace(default, **dict(self._given()))
 
     def lacking(self, **found: float) -> str | None:
-        """Return the first value that is below this floor, in words; None if none is.
+        """Return the first value below this floor, in words; None if there is none.
 
         Args:
-            **found: What a round has, by the names of fields.
+            **found: The values of a round, by the names of fields.
         """
         for name, least in self._given():
             if name in found and found[name] < least:
@@ -102,5 +102,5 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
         return (item for item in every if item[1] is not None)
 
 
-#: Where nothing else is asked for: no round of two, no vector without a mask.
+#: The floor of every client: no round of two, no vector without a mask.
 BARE_FLOOR = Floor(clients=3, degree=1, mask_degree=1, threshold=2, threshold_ratio=0.0, survivors=2)
