@@ -221,7 +221,7 @@ def check(place: Place) -> list:
     rows = store.rounds(totals=True)
     sums = [row for row in rows if row.outcome == "sum"]
     for row in sums:
-        assert len(set(row.survivors)) == len(row.survivors) >= made.minimum
+        assert len(set(row.survivors)) == len(row.survivors) >= made.min_survivors
         expected = sum(vector(client, store.task_of(row.question)) for client in row.survivors)
         assert np.array_equal(np.frombuffer(row.total, np.uint32), expected)
     assert len({row.question for row in sums}) == len(sums)

@@ -196,8 +196,8 @@ class Federation:
         return self.agreement.any_round.clients
 
     @property
-    def minimum(self) -> int:
-        """The minimum of survivors of a round."""
+    def min_survivors(self) -> int:
+        """The minimum of clients in a sum."""
         return self.agreement.any_round.min_survivors
 
     @property

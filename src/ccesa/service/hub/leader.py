@@ -167,7 +167,7 @@ class Leader:
         closes = self._federation.policy.closes(
             asked=len(replica.requests) - empty,
             answered=answers - empty,
-            least=min(self._federation.minimum, len(replica.requests)),
+            least=min(self._federation.min_survivors, len(replica.requests)),
             seconds=seconds,
             vectors=opened.question is not None,
         )
