@@ -20,8 +20,7 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.colluders import ActiveColluder
 from attacks.stage import Stage, inputs, names
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import BARE_FLOOR, Floor
+from ccesa.agreement.config import BARE_FLOOR, Floor, RoundConfig
 from ccesa.agreement.identity import Identity
 from ccesa.crypto import merkle
 from ccesa.errors import ConfigError

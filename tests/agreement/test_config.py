@@ -8,8 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ccesa.agreement.config import MAX_BYTES, MAX_VECTOR_BYTES, CharteredRound, RoundConfig
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import MAX_BYTES, MAX_VECTOR_BYTES, CharteredRound, Floor, RoundConfig
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError, MalformedMessage
 from ccesa.graphs import Complete, ErdosRenyi, Harary

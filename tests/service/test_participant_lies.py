@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor
 from ccesa.errors import CcesaError, ConfigError, FaultyServer, MalformedMessage
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m

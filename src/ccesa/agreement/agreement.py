@@ -10,8 +10,7 @@ from typing import ClassVar, NamedTuple
 import msgspec
 
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import BARE_FLOOR, Floor
+from ccesa.agreement.config import BARE_FLOOR, Floor, RoundConfig
 from ccesa.agreement.identity import Admission
 from ccesa.errors import ConfigError
 from ccesa.guards import guard_named

@@ -16,8 +16,14 @@ import msgspec
 
 from ccesa import files, labels
 from ccesa.agreement import toml
-from ccesa.agreement.config import CHARTER_BYTES, SERIES_ID_BYTES, VERSION, CharteredRound, RoundConfig
-from ccesa.agreement.floor import BARE_FLOOR
+from ccesa.agreement.config import (
+    BARE_FLOOR,
+    CHARTER_BYTES,
+    SERIES_ID_BYTES,
+    VERSION,
+    CharteredRound,
+    RoundConfig,
+)
 from ccesa.agreement.identity import Admission, Member, in_base64
 from ccesa.crypto.keys import DEFAULT, needs_accept
 from ccesa.errors import ConfigError, quoted, shown

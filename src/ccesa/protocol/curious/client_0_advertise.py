@@ -1,6 +1,6 @@
 """Step 0, client side: make keys, and show their public halves."""
 
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Advertised, Joined, Round
 from ccesa.protocol.dealing import check_number, fresh_keys

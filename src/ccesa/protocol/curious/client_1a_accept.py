@@ -1,6 +1,6 @@
 """Step *accept*, client side: open what the neighbours sealed, and name those whose texts cannot be used."""
 
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor
 from ccesa.protocol import messages as m
 from ccesa.protocol.accepting import accept_reply
 from ccesa.protocol.client_states import Accepted, Round, Shared

@@ -1,6 +1,6 @@
 """Step 2, client side: mask the vector with those neighbours whose shares were accepted and who are left."""
 
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor
 from ccesa.graphs.neighbourhood import Flags
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Accepted, Done, Holding, Round, Shared
 from ccesa.protocol.curious.client_2_mask import masked

@@ -1,6 +1,6 @@
 """Step 3, client side: release shares of the survivors' self masks and of the others' keys."""
 
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Done, Holding, Round
 from ccesa.protocol.masking import check_enough, check_hidden, release, still_there

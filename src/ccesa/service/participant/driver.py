@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from ccesa import files
 from ccesa.agreement.agreement import ATTEMPTS
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor
 from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError, FaultyServer, quoted
 from ccesa.extras import missing

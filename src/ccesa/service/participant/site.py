@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from ccesa.agreement.agreement import ATTEMPTS, Trust
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import BARE_FLOOR, Floor
+from ccesa.agreement.config import BARE_FLOOR, Floor, RoundConfig
 from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError, FaultyServer, shown
 from ccesa.guards import guard_named
