@@ -31,7 +31,7 @@ from ccesa.memory import ProcessMemory
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.hub.hub import Hub
 from ccesa.service.participant import driver
-from ccesa.service.participant.calls import Answer, Call
+from ccesa.service.participant.calls import Call, HubAnswer
 from ccesa.service.participant.driver import Participant, origin_of
 from ccesa.service.policy import Policy
 from ccesa.service.store import open_store
@@ -219,7 +219,7 @@ def test_an_address_without_tls_of_a_hub_that_wants_it_is_refused(tmp_path):
 def test_a_certificate_that_is_bad_for_a_while_does_not_end_a_site(tmp_path):
     """It is the hub's that was met before, or of a box on the way: nothing is said to whoever has it."""
     refused = FaultyServer("the hub's certificate is not trusted")
-    answers = [Answer(status=204), refused, refused, Answer(status=204)]
+    answers = [HubAnswer(status=204), refused, refused, HubAnswer(status=204)]
 
     def carry(client, call):
         found = answers.pop(0)
@@ -471,7 +471,7 @@ def test_a_memory_is_swept_while_a_site_runs(tmp_path, monkeypatch):
     swept = []
     memory = ProcessMemory()
     memory.sweep = swept.append
-    monkeypatch.setattr(driver, "carry", lambda client, call: Answer(status=204))
+    monkeypatch.setattr(driver, "carry", lambda client, call: HubAnswer(status=204))
     clock = [0.0]
     monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
     carrier = driver._Carrier(None, memory)

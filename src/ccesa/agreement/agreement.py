@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import msgspec
 
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.config import BARE_FLOOR, Floor, RoundConfig
+from ccesa.agreement.config import NO_FLOOR, Floor, RoundConfig
 from ccesa.agreement.identity import Admission
 from ccesa.errors import ConfigError
 from ccesa.guards import guard_named
@@ -41,7 +41,8 @@ class Trust:
     certificate holds, and a round under a guard with a charter is refused.
     """
 
-    floor: Floor = BARE_FLOOR
+    #: The client's own; a server has none.
+    floor: Floor = NO_FLOOR
     attempts: int = ATTEMPTS
     releases: int = RELEASES
 
@@ -95,7 +96,8 @@ class OwnRounds(Trust):
     any_round: RoundConfig
 
     def __post_init__(self) -> None:
-        self.check(self.any_round)
+        if guard_named(self.any_round.guard).chartered:
+            raise ConfigError(f"rounds with guard = {self.any_round.guard} need a charter")
 
     @property
     def needed(self) -> int:

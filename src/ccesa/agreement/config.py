@@ -368,5 +368,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
         return (item for item in every if item[1] is not None)
 
 
+#: The floor of a server.
+NO_FLOOR = Floor()
 #: The floor of every client: no round of two, no vector without a mask.
 BARE_FLOOR = Floor(clients=3, degree=1, mask_degree=1, threshold=2, threshold_ratio=0.0, survivors=2)

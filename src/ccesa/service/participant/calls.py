@@ -1,6 +1,6 @@
 """A participant's core asks its driver for calls over HTTP and for pauses, and reports events.
 
-The core has no socket and no clock. It is a generator: it yields a ``Call`` and is sent its ``Answer``, or
+The core has no socket and no clock. It is a generator: it yields a ``Call`` and is sent its ``HubAnswer``, or
 yields a ``Pause`` and is sent None. An answer comes from the hub, or from a proxy on the way.
 """
 
@@ -52,7 +52,7 @@ class Pause:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class HubAnswer:
     """An answer. Names of headers are in lower case. Status 0 means that none came, for this reason."""
 
     status: int
@@ -129,7 +129,7 @@ class _Problem(msgspec.Struct, frozen=True, kw_only=True):
 Flow = Generator[Call | Pause, Any, T]
 
 
-def read(answer: Answer, what: type[J]) -> J:
+def read(answer: HubAnswer, what: type[J]) -> J:
     """Return the JSON of an answer; raise FaultyServer for anything else."""
     if answer.status not in (200, 201):
         raise FaultyServer(f"the hub answered {answer}")
@@ -154,7 +154,7 @@ def read_json(body: bytes, what: type[J]) -> J:
         ) from None
 
 
-def pause_of(answer: Answer) -> int:
+def pause_of(answer: HubAnswer) -> int:
     """Return the seconds after which it is worth asking again."""
     told = answer.number("retry-after")
     return 1 if told is None else min(told, _LONGEST)

@@ -26,7 +26,7 @@ from ccesa.errors import ConfigError, FaultyServer, quoted
 from ccesa.extras import missing
 from ccesa.memory import Entry, FolderMemory, Memory, ProcessMemory
 from ccesa.privacy.ledger import Ledger
-from ccesa.service.participant.calls import Answer, Call, Event, Flow, Pause, Tell, silent
+from ccesa.service.participant.calls import Call, Event, Flow, HubAnswer, Pause, Tell, silent
 from ccesa.service.participant.core import take_part
 from ccesa.service.participant.site import Contribute, Make, Site, TakeResult, at_once, standing_of
 from ccesa.words import Vector
@@ -236,7 +236,7 @@ class _Carrier:
         self._client, self._met = client, False
         self._memory, self._swept = memory, time.monotonic()
 
-    def __call__(self, call: Call) -> Answer:
+    def __call__(self, call: Call) -> HubAnswer:
         """Make one call. A hub that was reached before may have a bad certificate for a while."""
         if time.monotonic() - self._swept > _DAY:
             self._memory.sweep(time.time())
@@ -246,7 +246,7 @@ class _Carrier:
         except FaultyServer as error:
             if not self._met:
                 raise
-            return Answer(status=0, reason=str(error))
+            return HubAnswer(status=0, reason=str(error))
         if not self._met and answer.reason.startswith(_BROKEN):
             _check_scheme(self._client.base_url)
         self._met = self._met or answer.is_hubs
@@ -254,10 +254,10 @@ class _Carrier:
 
 
 def drive(
-    core: Flow[None], carry: Callable[[Call], Answer], sleep: Callable[[float], None] = time.sleep
+    core: Flow[None], carry: Callable[[Call], HubAnswer], sleep: Callable[[float], None] = time.sleep
 ) -> None:
     """Run a core to its end. Drop all its secrets however it ends, also after an interrupt."""
-    answer: Answer | None = None
+    answer: HubAnswer | None = None
     with contextlib.closing(core), contextlib.suppress(StopIteration):
         while True:
             wish = core.send(answer)
@@ -268,7 +268,7 @@ def drive(
                 answer = carry(wish)
 
 
-def carry(client: "httpx.Client", call: Call) -> Answer:
+def carry(client: "httpx.Client", call: Call) -> HubAnswer:
     """Make one call; if nothing comes back, the answer says why.
 
     Raises:
@@ -277,7 +277,7 @@ def carry(client: "httpx.Client", call: Call) -> Answer:
     import httpx
 
     timeout = httpx.Timeout(_SILENCE, connect=_CONNECT, read=_SILENCE + call.wait)
-    answer, body = Answer(status=0), bytearray()
+    answer, body = HubAnswer(status=0), bytearray()
     try:
         with client.stream(
             call.method,
@@ -286,7 +286,7 @@ def carry(client: "httpx.Client", call: Call) -> Answer:
             content=bytes(call.body) if call.method not in ("GET", "HEAD") else None,
             timeout=timeout,
         ) as response:
-            answer = Answer(status=response.status_code, headers=dict(response.headers))
+            answer = HubAnswer(status=response.status_code, headers=dict(response.headers))
             _read(response, call.most, body)
         return replace(answer, body=bytes(body))
     except httpx.TransportError as error:
@@ -295,7 +295,7 @@ def carry(client: "httpx.Client", call: Call) -> Answer:
         reason = f"{type(error).__name__} {error}".strip()
         if "range" in call.headers and answer.status in (200, 206):
             return replace(answer, body=bytes(body), broken=True, reason=reason)
-        return Answer(status=0, reason=reason)
+        return HubAnswer(status=0, reason=reason)
 
 
 def _check_scheme(url: "httpx.URL") -> None:

@@ -14,7 +14,17 @@ import msgspec
 
 from ccesa.agreement.identity import in_base64
 from ccesa.errors import ConfigError, FaultyServer, quoted
-from ccesa.service.participant.calls import Answer, Call, Event, Flow, Pause, Tell, read, read_base64, silent
+from ccesa.service.participant.calls import (
+    Call,
+    Event,
+    Flow,
+    HubAnswer,
+    Pause,
+    Tell,
+    read,
+    read_base64,
+    silent,
+)
 from ccesa.service.participant.site import Enrolled, is_token
 from ccesa.wire import Data
 
@@ -69,7 +79,7 @@ class Line:
         """How many bytes the next part has."""
         return min(self.pace.size, self.part_bytes)
 
-    def ask(self, call: Call) -> Flow[Answer]:
+    def ask(self, call: Call) -> Flow[HubAnswer]:
         """Make a call until the hub has answered it."""
         trouble = Trouble(self)
         while True:
@@ -78,7 +88,7 @@ class Line:
                 return answer
             yield from trouble.wait(answer)
 
-    def ask_as_member(self, call: Call, patient: bool = True) -> Flow[Answer]:
+    def ask_as_member(self, call: Call, patient: bool = True) -> Flow[HubAnswer]:
         """Make a call in the name of this participant; sign in first, and again once the session has ended.
 
         If it is not ``patient``, make the call once and return whatever comes.
@@ -113,7 +123,7 @@ class Line:
                 return token
         raise FaultyServer(f"the hub does not let this member in ({answer})")
 
-    def _signed_challenge(self, member: Enrolled) -> Flow[Answer]:
+    def _signed_challenge(self, member: Enrolled) -> Flow[HubAnswer]:
         asked = read((yield from self.ask(Call(method="GET", path="/v1/challenge"))), _Challenge)
         challenge = read_base64(asked.challenge, "challenge")
         if not 16 <= len(challenge) <= _MOST_CHALLENGE:
@@ -133,8 +143,8 @@ class Line:
         return (yield from self.ask(call))
 
 
-def _once(call: Call) -> Flow[Answer]:
-    answer: Answer = yield call
+def _once(call: Call) -> Flow[HubAnswer]:
+    answer: HubAnswer = yield call
     if len(answer.body) > call.most:
         raise FaultyServer(f"expected an answer of at most {call.most} bytes, got more")
     return answer
@@ -146,7 +156,7 @@ class Trouble:
     def __init__(self, line: Line) -> None:
         self._line, self._waited, self._pause = line, 0.0, _FIRST
 
-    def wait(self, answer: Answer) -> Flow[None]:
+    def wait(self, answer: HubAnswer) -> Flow[None]:
         """Wait before the next attempt; raise TimeoutError when the line's patience is used up."""
         seconds = min(max(self._pause, answer.number("retry-after") or 0), _MOST)
         if self._waited + seconds > self._line.patience:
@@ -164,7 +174,7 @@ class _Session(msgspec.Struct, frozen=True):
     token: str
 
 
-def send(line: Line, path: str, reply: Data, sent: Callable[[int], None]) -> Flow[Answer]:
+def send(line: Line, path: str, reply: Data, sent: Callable[[int], None]) -> Flow[HubAnswer]:
     """Hand a reply in, in parts if it is large; return the hub's answer to the whole.
 
     Raises:
@@ -184,7 +194,7 @@ class _Upload:
         self._trouble = Trouble(line)
         self._offset = self._rewinds = 0
 
-    def run(self) -> Flow[Answer]:
+    def run(self) -> Flow[HubAnswer]:
         """Send parts until the hub has answered the last one."""
         call = self._whole() if len(self._reply) <= self._line.part else self._part()
         while True:
@@ -209,7 +219,7 @@ class _Upload:
         place = {"upload-offset": str(self._offset), "upload-length": str(len(self._reply))}
         return Call(method="PATCH", path=self._path, body=bytes(part), headers=_BYTES | place)
 
-    def _find(self, answer: Answer, size: int) -> Flow[None]:
+    def _find(self, answer: HubAnswer, size: int) -> Flow[None]:
         """Ask how much has arrived, after the answer to a part was lost or came from something else."""
         if answer.is_cut:
             self._line.pace.cut(size)
@@ -220,7 +230,7 @@ class _Upload:
             offset = self._offset
         yield from self._move(answer, offset)
 
-    def _move(self, answer: Answer, offset: int) -> Flow[None]:
+    def _move(self, answer: HubAnswer, offset: int) -> Flow[None]:
         """Go on at another offset: at once if it is further on, else after a pause."""
         if offset > self._offset:
             self._go_on(offset)
@@ -237,7 +247,7 @@ class _Upload:
         self._sent(offset)
 
 
-def _told_offset(answer: Answer, length: int) -> int:
+def _told_offset(answer: HubAnswer, length: int) -> int:
     """Return the offset from which the hub wants the upload to continue."""
     offset = answer.upload_offset if answer.upload_offset is not None else answer.number("upload-offset")
     if offset is None or not 0 <= offset <= length:
@@ -294,7 +304,7 @@ class _Download:
             headers["if-range"] = self._tag
         return Call(method="GET", path=self._path, headers=headers, most=self._most)
 
-    def _take(self, answer: Answer) -> int | None:
+    def _take(self, answer: HubAnswer) -> int | None:
         """Keep what has come; return the length of the whole, if that is known."""
         if answer.status == 200:  # from its beginning: it has changed, or a proxy knows no ranges
             self._found = io.BytesIO()
@@ -311,7 +321,7 @@ class _Download:
         return total
 
 
-def _total(answer: Answer, start: int) -> int:
+def _total(answer: HubAnswer, start: int) -> int:
     """Return the length of the whole; raise FaultyServer unless this is the part that starts here."""
     found = _RANGE.fullmatch(answer.headers.get("content-range", ""))
     if answer.status != 206 or found is None:

@@ -23,7 +23,7 @@ from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.spending import check_table, count_table
 from ccesa.protocol.steps import steps_of
 from ccesa.service.forms import AnyForm
-from ccesa.service.participant.calls import Answer, Call, Event, Flow, Kind, Pause, pause_of
+from ccesa.service.participant.calls import Call, Event, Flow, HubAnswer, Kind, Pause, pause_of
 from ccesa.service.participant.line import Line, fetch, send
 from ccesa.service.participant.site import Site, at_once
 from ccesa.service.tasks import task_digest
@@ -107,7 +107,7 @@ class Taking:
             del reply
             self._series.prepare()
 
-    def _get_task(self, answer: Answer) -> Flow[None]:
+    def _get_task(self, answer: HubAnswer) -> Flow[None]:
         """Fetch the task that the hub names, if this site needs it and does not have it yet."""
         if "ccesa-task" not in answer.headers or not self._series.rounds:
             return
@@ -121,7 +121,7 @@ class Taking:
             self._task = (task_digest(payload), payload)
 
     def _reply(self, request: bytes) -> bytes:
-        """Answer an exchange; with nothing, if this site has no part in it."""
+        """HubAnswer an exchange; with nothing, if this site has no part in it."""
         try:
             if self._is_out(request):
                 self._tell("out", "these rounds run without this site; it waits for the next one")
@@ -273,7 +273,7 @@ class Taking:
         self._site.tell(Event(kind=kind, text=text, round=number))
 
 
-def _exchange(answer: Answer, latest: int) -> int:
+def _exchange(answer: HubAnswer, latest: int) -> int:
     """Return the number of an answer's exchange; raise FaultyServer unless it is a later one."""
     found = answer.number("ccesa-exchange")
     if answer.status != 200 or found is None:
