@@ -207,8 +207,9 @@ format: install  ## rewrite in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-vectors: install  ## write vectors/*.json anew
+vectors: install  ## write vectors/*.json anew, and what docs/protocol.md says of them
 	$(BIN)/python vectors/make.py
+	$(BIN)/python vectors/checks.py
 
 clean:  ## remove what make built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz dist

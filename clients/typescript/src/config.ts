@@ -10,7 +10,7 @@ import { decode, encode, Float, type Value } from "./wire.js";
 
 export * from "./rules.js";
 
-/** What a configuration under `active` takes from its charter (13.1). */
+/** What a configuration under `active` takes from its charter (docs/formats.md, 5). */
 export interface Terms {
   readonly digest: Bytes;
   readonly members: readonly unknown[];

@@ -1,5 +1,5 @@
 /**
- * The msgpack of docs/protocol.md (3.2, 7, 13.1): one encoding for each value. A reader refuses every longer form, so
+ * The msgpack of docs/protocol.md (3.2, 7): one encoding for each value. A reader refuses every longer form, so
  * that whoever has read something knows the bytes that it was written with.
  */
 

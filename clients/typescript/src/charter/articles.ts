@@ -1,6 +1,6 @@
 /**
  * What a charter says, article by article in the order of its encoding: how each is read from TOML, and how it is
- * encoded (13.1). Whoever adds one adds it here.
+ * encoded (docs/formats.md, 5). Whoever adds one adds it here.
  */
 
 import { AGREEMENTS, GENERATORS, GRAPHS, graphValue, THRESHOLDS, thresholdValue } from "../config.js";

@@ -1,4 +1,4 @@
-/** Text that people write and programs read: which characters it has, where lines end, what a name is (13.1). */
+/** Text that people write and programs read: which characters it has, where lines end, what a name is (formats.md, 1). */
 
 import { ConfigError } from "../errors.js";
 

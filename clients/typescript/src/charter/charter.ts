@@ -1,4 +1,4 @@
-/** The charter of a federation: who its members are, and all that they have agreed on (docs/protocol.md, 13.1). */
+/** The charter of a federation: who its members are, and all that they have agreed on (docs/formats.md, 5). */
 
 import { equal, type Bytes } from "../bytes.js";
 import { checkConfig, type AgreementName, type Bits, type Graph, type Threshold } from "../config.js";

@@ -1,4 +1,4 @@
-/** The file that keeps an identity: one line with the seed, which whoever reads it can sign with (13.1). */
+/** The file that keeps an identity: one line with the seed, which whoever reads it can sign with (formats.md, 4). */
 
 import type { Bytes } from "../bytes.js";
 import { ConfigError } from "../errors.js";

@@ -1,4 +1,4 @@
-/** The admission list of a federation: a line for each member, before there is a charter (13.1). */
+/** The admission list of a federation: a line for each member, before there is a charter (docs/formats.md, 3). */
 
 import { checkIdentityKey } from "../crypto/signatures.js";
 import { ConfigError } from "../errors.js";

@@ -1,4 +1,4 @@
-/** Charters from their text, and their digests (13.1). */
+/** Charters from their text, and their digests (docs/formats.md, 5). */
 
 import type { Bytes } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";

@@ -1,4 +1,4 @@
-/** What a client is given, and what it refuses before it makes any key (docs/protocol.md, 3.3, 3.4 and 13.1). */
+/** What a client is given, and what it refuses before it makes any key (docs/protocol.md, 3.3 and 3.4). */
 
 import { equal, type Bytes } from "../bytes.js";
 import { checkCurrent, type Charter } from "../charter/charter.js";

@@ -15,7 +15,7 @@ import { number, tensor } from "./quantizer.js";
 
 /** Return the table that an entry of the files describes. */
 export function tableOf(entry: any): PrivacyTable {
-  const { grid_bits, field_bits, gives: _gives, error: _error, ...rest } = entry;
+  const { grid_bits, field_bits, gives: _gives, error: _error, check: _check, ...rest } = entry;
   const [epsilon, norm, fails] = [number(rest.epsilon), number(rest.norm), number(rest.fails)];
   return { ...rest, epsilon, norm, fails, gridBits: grid_bits, fieldBits: field_bits };
 }
