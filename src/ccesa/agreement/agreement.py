@@ -18,9 +18,9 @@ from ccesa.parts import check_type
 from ccesa.privacy.ledger import Account
 from ccesa.values.fields import WORD_BITS
 
-#: The most vectors for one task, and the most rounds that open shares for it, where no charter says more.
+#: Without a charter: the most vectors for one task, and the most rounds that release shares for it.
 ATTEMPTS, RELEASES = 2, 1
-#: What a server decides for each series.
+#: The fields of a round that the server chooses for each series.
 DECIDED = frozenset({"series_id", "number", "length", "bits", "accept", "charter", "version"})
 
 
@@ -37,8 +37,8 @@ class NoCertificate(NamedTuple):
 class Trust:
     """Without a charter, clients trust the server to follow the protocol, and it chooses the rounds.
 
-    What only a charter can say is empty here, so that nothing follows from it: no member signs in, no
-    certificate holds, and a round under a guard with a charter is refused.
+    The values of a charter are empty here, so that nothing follows from them: no member signs in, nothing is
+    certified, and a round under a guard with a charter is refused.
     """
 
     #: The client's own; a server has none.
@@ -106,7 +106,7 @@ class OwnRounds(Trust):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What the clients are called, by id."""
+        """The names of the clients, by id."""
         return tuple(f"client {client}" for client in range(self.any_round.clients))
 
     def series(self, length: int, bits: int) -> RoundConfig:
@@ -116,10 +116,10 @@ class OwnRounds(Trust):
         return RoundConfig(**kept | {"length": length, "bits": bits, "accept": True})
 
 
-#: What a client or a server has agreed to where nothing else is said.
+#: The agreement of a server without a charter.
 TRUST = Trust()
 Agreement = Charter | Trust
-#: What a server has: it also knows what rounds to begin.
+#: The agreement of a hub, which also says which rounds to begin.
 HostedAgreement = Charter | OwnRounds
 
 

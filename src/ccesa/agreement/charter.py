@@ -261,12 +261,12 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the members are called, by id."""
+        """The names of the members, by id."""
         return tuple(seat.name for seat in self.members)
 
     @property
     def promises(self) -> tuple[str, ...]:
-        """What the certificate promises, in sentences."""
+        """The promises of the certificate, in sentences."""
         stated = self.certificate
         return (
             f"Even if the hub lies and {stated.colluders} of {len(self.members)} members work with it, every "
@@ -382,14 +382,14 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
                 )
 
     def check_account(self, config: RoundConfig, account: Account | None) -> None:
-        """Refuse vectors with noise that nobody charges, or that are charged as others.
+        """Check that vectors with the charter's noise are charged to an account for it.
 
         Args:
             config: The round that they are for.
-            account: What they are charged to.
+            account: The account that is charged for them.
 
         Raises:
-            ConfigError: It is missing, or for other noise, or for another charter.
+            ConfigError: The account is missing, or for other noise, or for another charter.
         """
         if account is None and self.mechanism is not None:
             raise ConfigError(

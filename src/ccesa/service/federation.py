@@ -97,7 +97,7 @@ class Federation:
     Args:
         name: For people.
         rounds: The number of sums.
-        charter: What the members have agreed on, under the guard ``active``.
+        charter: The charter of the members, under the guard ``active``.
         config: Without a charter: a round under the guard ``curious``; length and series do not matter.
         form: How contributions become vectors: a form, or a table of one, if the charter leaves it open.
         attempts: Without a charter: how often one question is asked at most.
@@ -133,8 +133,8 @@ class Federation:
         self.agreement = agreed_on(charter, config, attempts)
         self.name, self.rounds = name, rounds
         self.question, self.dropout = question, dropout
-        told = msgspec.to_builtins(form) if isinstance(form, msgspec.Struct) else form
-        self.form = form_of(self.agreement, told)
+        table = msgspec.to_builtins(form) if isinstance(form, msgspec.Struct) else form
+        self.form = form_of(self.agreement, table)
         self.policy, self.hub = policy or Policy(), hub or HubTable()
         self._folder = Path(folder)
         if self.agreement.schema is not None and rounds > self.agreement.attempts:

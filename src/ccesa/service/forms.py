@@ -292,31 +292,31 @@ AnyForm = Words | Arrays | Statistics
 
 
 @singledispatch
-def form_of(agreement: Agreement, told: object) -> AnyForm:
-    """Return the form of a federation, as far as agreed; ``told`` says the rest.
+def form_of(agreement: Agreement, table: object) -> AnyForm:
+    """Return the form of a federation, as far as agreed; ``table`` says the rest.
 
     Args:
         agreement: A charter without learning and without noise leaves the number of words open. Trust leaves
             the whole form open.
-        told: A table of a federation's file, or what a hub has announced.
+        table: A table of a federation's file, or the announcement of a hub.
 
     Raises:
-        ConfigError: ``told`` is not a form, or says more than the charter leaves open.
+        ConfigError: ``table`` is not a form, or says more than the charter leaves open.
     """
     raise ConfigError(f"a form follows from an agreement, not from {quoted(type(agreement).__name__)}")
 
 
 @form_of.register
-def _open_form(agreement: Trust, told: object) -> AnyForm:
-    return read_form(told)
+def _open_form(agreement: Trust, table: object) -> AnyForm:
+    return read_form(table)
 
 
 @form_of.register
-def _agreed_form(agreement: Charter, told: object) -> AnyForm:
+def _agreed_form(agreement: Charter, table: object) -> AnyForm:
     if agreement.schema is not None:
         return Statistics(schema=agreement.schema, privacy=agreement.privacy)
     if agreement.learning is None and agreement.mechanism is None:
-        form = read_form(told)
+        form = read_form(table)
         if not isinstance(form, Words):
             raise ConfigError("this charter says nothing about arrays: its vectors are plain words")
         return Words(words=form.words, bits=agreement.bits)
@@ -327,13 +327,13 @@ def _agreed_form(agreement: Charter, told: object) -> AnyForm:
     return msgspec.structs.replace(arrays, **agreed)
 
 
-def read_form(told: object) -> AnyForm:
+def read_form(table: object) -> AnyForm:
     """Return the form that a table describes; ConfigError where it describes none."""
-    if isinstance(told, dict):
-        privacy = told.get("privacy")
+    if isinstance(table, dict):
+        privacy = table.get("privacy")
         if isinstance(privacy, dict) and privacy.get("fails", 0) is None:
-            told = {**told, "privacy": {**privacy, "fails": -math.inf}}  # for which JSON has no number
+            table = {**table, "privacy": {**privacy, "fails": -math.inf}}  # for which JSON has no number
     try:
-        return msgspec.convert(told, AnyForm)
+        return msgspec.convert(table, AnyForm)
     except (msgspec.ValidationError, RecursionError) as error:
         raise ConfigError(f"this is not a form of contributions: {shown(str(error), 200)}") from None
