@@ -13,12 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ccesa.graphs.demand import Demand
-from ccesa.graphs.events import fewer_honest
+from ccesa.graphs.assumptions import Demand, fewer_honest
 from ccesa.graphs.tails import log2_upwards
 from ccesa.guards import CURIOUS
 from ccesa.plan import Assumptions, Plan, plan
-from ccesa.plan.making import certified
+from ccesa.plan.result import certified
 from ccesa.plan.search import cheapest
 from experiments import samples
 from experiments.arguments import run

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError
 from ccesa.graphs import Harary
-from ccesa.graphs import components as module
-from ccesa.graphs.assignment import draw
-from ccesa.graphs.components import components
+from ccesa.graphs import assignment as module
+from ccesa.graphs.assignment import components, draw
 from ccesa.protocol.server import Server
 
 RIGHT = scipy.sparse.csgraph.connected_components

@@ -18,16 +18,15 @@ from ccesa.agreement.identity import Admission, Member
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.evidence import Accusation
 from ccesa.graphs import Complete, ErdosRenyi, Harary
-from ccesa.graphs.accusations import log_left_out
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.assumptions import Assumptions
-from ccesa.graphs.reliability import log_fewer
+from ccesa.graphs.reliability import log_fewer, log_left_out
 from ccesa.graphs.thresholds import Fixed
 from ccesa.plan import charter, charters, check, plan
-from ccesa.plan.advice import advice, changed
 from ccesa.plan.certificate import certify, left_out
-from ccesa.plan.figures import figures
-from ccesa.plan.promises import ratio
+from ccesa.plan.planner import advice, changed
+from ccesa.plan.report import figures
+from ccesa.plan.result import ratio
 from ccesa.privacy import DifferentialPrivacy, chosen
 from ccesa.protocol.accepting import accused_edges
 from ccesa.protocol.curious.server_1a_accept import spare_holders

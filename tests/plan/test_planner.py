@@ -11,8 +11,7 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs import erdos_renyi_risks as erdos_renyi
-from ccesa.graphs.assumptions import Assumptions
-from ccesa.graphs.demand import Demand
+from ccesa.graphs.assumptions import Assumptions, Demand
 from ccesa.graphs.harary_risks import CircleMasks
 from ccesa.graphs.tails import LN2, log_at_least, log_below
 from ccesa.graphs.thresholds import Fixed, Linear, Majority

@@ -8,7 +8,7 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ImpossiblePlan
 from ccesa.graphs import Harary
 from ccesa.graphs.assumptions import Assumptions
-from ccesa.graphs.bisection import first, leftmost
+from ccesa.graphs.tails import first, leftmost
 from ccesa.graphs.thresholds import Fixed, Majority
 from ccesa.plan import check, plan
 from ccesa.plan.certificate import certify

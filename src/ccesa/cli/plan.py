@@ -19,8 +19,8 @@ from ccesa.graphs import BEST
 from ccesa.guards import CURIOUS
 from ccesa.plan import Plan, Rates, calibrate, paper, report
 from ccesa.plan import plan as make_plan
-from ccesa.plan.advice import advice
-from ccesa.plan.figures import figures
+from ccesa.plan.planner import advice
+from ccesa.plan.report import figures
 from ccesa.values.fields import WORD_BITS, Fields
 
 _OFFERED = ("beside a curator", "neighbours", "client sends", "key agreements")

@@ -1,7 +1,6 @@
 """Bounds for graphs in which everyone has the same number of neighbours, and masks on a circle.
 
-How many colluding neighbours an event takes is for ``events.py`` to say. A roster of d clients or fewer
-leaves no circle: all of them are neighbours.
+A roster of d clients or fewer leaves no circle: all of them are neighbours.
 """
 
 import math
@@ -14,11 +13,8 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import digamma, logsumexp
 
-from ccesa.graphs.accusations import log_left_out
-from ccesa.graphs.assumptions import Assumptions, Roster
-from ccesa.graphs.demand import Demand
-from ccesa.graphs.events import Event
-from ccesa.graphs.reliability import log_all_lost, log_few, log_lost, log_lost_at, log_small
+from ccesa.graphs.assumptions import Assumptions, Demand, Event, Roster
+from ccesa.graphs.reliability import log_all_lost, log_few, log_left_out, log_lost, log_lost_at, log_small
 from ccesa.graphs.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_below, log_choose
 from ccesa.graphs.thresholds import Fixed, Majority, Rule, Threshold
 

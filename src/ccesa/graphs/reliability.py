@@ -1,17 +1,27 @@
-"""How likely it is that a round is lost because of one client: too few of its share holders stay.
+"""How likely it is that a round is lost, or a client left out, because too few share holders stay.
 
-Where nobody says who leaves when, everyone is in V1, is unmasked, and does without its own share. With
-dropouts per step V1 may be small, and own shares count where they arrive. docs/planning.md derives it.
+Without dropouts per step everyone is in V1, is unmasked, and does without its own share. With them V1 may be
+small, and own shares count where they arrive. docs/planning.md derives both.
 """
 
 import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import logsumexp, xlogy
 
 from ccesa.graphs.assumptions import Assumptions
-from ccesa.graphs.tails import Binomial, Counts, Logs, frozen, log_below, log_choose, window
+from ccesa.graphs.tails import (
+    Binomial,
+    Counts,
+    Hypergeometric,
+    Logs,
+    at,
+    frozen,
+    log_below,
+    log_choose,
+    window,
+)
 
 #: Numbers of clients in V1 are judged in at most this many groups, each by its worst member.
 _GROUPS = 64
@@ -131,3 +141,23 @@ def log_small(assumptions: Assumptions, degree: int) -> tuple[Counts, Counts, Lo
 def _advertised(others: int, absent: float) -> tuple[Counts, Logs, float]:
     sizes, logs, rest = window(Binomial.failing(absent), others, _NATS)
     return frozen(sizes), frozen(logs), rest
+
+
+def log_left_out(assumptions: Assumptions, degree: int, needed: int) -> float:
+    """Bound ln P(some honest client has fewer holders than needed, once every colluder has turned from it).
+
+    Those it has left are itself and its honest neighbours that stay, of ``degree`` neighbours.
+    """
+    honest = assumptions.clients - assumptions.colluders
+    return min(0.0, math.log(honest) + _log_few(assumptions, degree, needed - 1)) if honest else -math.inf
+
+
+def _log_few(assumptions: Assumptions, degree: int, least: int) -> float:
+    """Return ln P(fewer than this of an honest client's neighbours are honest and stay)."""
+    others, colluders = assumptions.clients - 1, assumptions.colluders
+    if assumptions.exact:  # at worst all who drop out are honest
+        gone = min(colluders + assumptions.dropped, others)
+        return at(log_below(Hypergeometric(others, others - gone), degree), least)
+    stay, colluding = Binomial.failing(assumptions.dropout), np.arange(min(colluders, degree) + 1)
+    tails = [at(log_below(stay, degree - many), least) for many in colluding.tolist()]
+    return float(logsumexp(assumptions.colluding.log_pmf(degree, colluding) + tails))

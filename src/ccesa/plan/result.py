@@ -1,24 +1,84 @@
 """``Plan``, the result of planning: a graph and a threshold rule, what they promise, and what they cost."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ccesa.agreement.config import RoundConfig
 from ccesa.agreement.floor import Floor, threshold_ratio
 from ccesa.crypto.key_agreement import DEFAULT
 from ccesa.graphs import Graph
-from ccesa.graphs.assumptions import Assumptions, Roster
-from ccesa.graphs.bisection import first
-from ccesa.graphs.events import Event, either, fewer_honest, more_colluders, unmaskable
-from ccesa.graphs.tails import LN2, log2_upwards
+from ccesa.graphs.assumptions import (
+    Assumptions,
+    Demand,
+    Event,
+    Roster,
+    either,
+    fewer_honest,
+    more_colluders,
+    unmaskable,
+)
+from ccesa.graphs.reliability import log_fewer
+from ccesa.graphs.tails import LN2, first, log2_upwards
 from ccesa.graphs.thresholds import Threshold
 from ccesa.guards import guard_named
-from ccesa.plan.certificate import Certificate, left_out
+from ccesa.plan.certificate import Certificate, certify, left_out
 from ccesa.plan.price import Cost, Shape, price
-from ccesa.plan.promises import Offer, Promise, both
-from ccesa.privacy.mechanism import Mechanism
+from ccesa.plan.search import Found
+from ccesa.privacy import Mechanism
+
+
+class Promise(NamedTuple):
+    """So many honest clients are in every sum that can be opened, except with 2^``fails`` in a round."""
+
+    honest: int
+    fails: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """A denser graph for the same demand, with its noise and its price.
+
+    Attributes:
+        graph: The graph.
+        degree: Neighbours of a client.
+        honest: H, the honest clients whose noise is counted on.
+        ratio: The noise of an expected sum beside that of a trusted curator.
+        sent_bytes: What a client sends in a round.
+        agreements: How often a client agrees on keys in a round.
+    """
+
+    graph: Graph
+    degree: int
+    honest: int
+    ratio: float
+    sent_bytes: float
+    agreements: float
+
+    @classmethod
+    def of(cls, plan: "Plan", mechanism: Mechanism) -> "Offer":
+        """Return what a plan with this noise has to offer."""
+        return cls(
+            graph=plan.graph,
+            degree=int(plan.degree),
+            honest=mechanism.honest,
+            ratio=ratio(mechanism, plan.assumptions.staying),
+            sent_bytes=plan.cost.sent_bytes,
+            agreements=plan.cost.agreements,
+        )
+
+
+def ratio(mechanism: Mechanism, survivors: int) -> float:
+    """Return the noise of a sum over so many beside that of a trusted curator."""
+    return mechanism.noise(survivors) / mechanism.curator
+
+
+def both(one: float, other: float) -> float:
+    """Return log2 of the sum of two probabilities that are given as such."""
+    return min(0.0, float(np.logaddexp2(one, other)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,3 +360,53 @@ class Plan:
             "min_survivors": self.least_survivors,
         }
         return RoundConfig(**(settings | others))
+
+
+def certified(demand: Demand, length: int, bits: int, found: Found) -> Plan:
+    """Return a graph and a rule with their certificate."""
+    made = Plan(
+        roster=demand.roster,
+        guard=demand.guard.name,
+        length=length,
+        bits=bits,
+        privacy_bits=demand.privacy_bits,
+        reliability_bits=demand.reliability_bits,
+        graph=found.graph,
+        threshold=found.threshold,
+        certificate=certify(found.graph, found.threshold, demand.assumptions, demand.roster),
+        notes=found.notes,
+    )
+    return _promising_more(demand, made) if demand.roster.chosen and made.is_private else made
+
+
+def surviving(made: Plan, least: int) -> Plan:
+    """Return the plan of a round that opens no sum over fewer than ``least``, which may be above its own.
+
+    With fewer than t survivors a round is lost in any case, for want of share holders.
+    """
+    if least <= made.least_survivors:
+        return made
+    made, bounds = replace(made, survivors=least), made.certificate
+    if least <= made.threshold.of(min(made.degrees)):
+        return made
+    lost = np.logaddexp(bounds.unreliable * LN2, log_fewer(made.assumptions, least))
+    return replace(made, certificate=replace(bounds, unreliable=log2_upwards(lost)))
+
+
+def _promising_more(demand: Demand, made: Plan) -> Plan:
+    """Return the plan, about more colluders than a fraction γ of the smallest roster, where it bears them."""
+    surely = min(_bearable(demand, made), demand.assumptions.colluders)
+    if surely <= made.colluders:
+        return made
+    roster = replace(demand.roster, anywhere=surely)
+    certificate = certify(made.graph, made.threshold, demand.assumptions, roster)
+    return replace(made, roster=roster, certificate=certificate)
+
+
+def _bearable(demand: Demand, made: Plan) -> int:
+    """Return with how many colluders no event can happen, wherever they are; none where degrees vary."""
+    if made.graph.varies:
+        return 0
+    degrees = np.array(made.degrees)
+    t = made.threshold.of(degrees)
+    return min(int(event(t, degrees).min()) for event in demand.events) - 1

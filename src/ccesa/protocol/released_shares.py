@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ccesa.crypto import shamir
-from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
-from ccesa.graphs.holders import Holders
+from ccesa.graphs.assignment import AssignmentGraph, Flags, Holders, Nodes
 
 
 class Shares(NamedTuple):
