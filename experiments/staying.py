@@ -41,7 +41,7 @@ def before(clients: int, dropout: float, collusion: float, privacy_bits: float =
     found = cheapest(then, "harary")
     if found is None:
         raise ValueError(f"no circle for {clients} clients")
-    return certified(then, 1, 32, found), certified(now, 1, 32, found)
+    return certified(then, found, length=1, bits=32), certified(now, found, length=1, bits=32)
 
 
 def fails(made: Plan, honest: int) -> float:

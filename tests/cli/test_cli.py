@@ -381,10 +381,10 @@ def test_a_lost_round_with_noise_has_none():
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (NOISE[:2], "say --delta, --rounds, --norm too"),
+        (NOISE[:2], "add --delta, --rounds, --norm"),
         ((*NOISE, "--degree", "10"), "with noise graph and threshold are planned"),
         ((*NOISE, "--threshold", "30"), "with noise graph and threshold are planned"),
-        ((*NOISE, "--against", "lies"), "take guard = active"),
+        ((*NOISE, "--against", "lies"), "use guard = active"),
         ((*NOISE, "--epsilon", "0"), "epsilon must lie above 0"),
         ((*NOISE, "--delta", "1"), "delta must be at least 1e-12 and below 1"),
         ((*NOISE, "--norm", "0"), "norm must be a positive number"),

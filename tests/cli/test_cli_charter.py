@@ -156,8 +156,8 @@ def test_a_new_charter_never_falls_back_to_a_weaker_agreement(folder):
     [
         (("--charter", "new.toml"), "--charter goes with --guard active"),
         (("--guard", "active", "--clients", "30", "--charter", "new.toml"), "--charter needs --members"),
-        (("--guard", "active", "--members", "admitted.txt", "--clients", "29"), "a list of 30 members"),
-        (("--guard", "active", "--members", "nobody.txt"), "the list admits nobody"),
+        (("--guard", "active", "--members", "admitted.txt", "--clients", "29"), "the 30 members"),
+        (("--guard", "active", "--members", "nobody.txt"), "the list has no members"),
         (("--guard", "active", "--members", "nowhere.txt"), "nowhere.txt"),
         (
             ("--guard", "active", "--members", "admitted.txt", "--charter", "charter.toml"),

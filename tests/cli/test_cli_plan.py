@@ -190,7 +190,7 @@ def test_the_small_print_is_shown():
         (["--clients", "100", "--precision", "1e-4", "--clip", "nan"], "--clip must be a positive number"),
         (
             ["--clients", "100", "--precision", "1e-4", "--value-bits", "8"],
-            "--value-bits and --precision are",
+            "--value-bits and --precision say",
         ),
         (["--clients", "100", "--dropout-per-step", "0.1", "--dropout", "0.1"], "either --dropout or"),
         (["--clients", "100", "--dropout-per-step", "0.1", "--exact-dropout"], "not one per step"),

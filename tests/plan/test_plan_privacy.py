@@ -24,7 +24,7 @@ from ccesa.graphs.reliability import log_fewer, log_left_out
 from ccesa.graphs.thresholds import Fixed
 from ccesa.plan import charter, charters, check, plan
 from ccesa.plan.certificate import certify, left_out
-from ccesa.plan.planner import advice, changed
+from ccesa.plan.planner import PlanRequest, advice
 from ccesa.plan.report import figures
 from ccesa.plan.result import ratio
 from ccesa.privacy import DifferentialPrivacy, chosen
@@ -201,7 +201,7 @@ def test_a_lying_server_leaves_the_least_number_of_honest_clients():
 
 
 def test_a_plan_against_lies_takes_the_guard_for_it():
-    with pytest.raises(ConfigError, match="take guard = active"):
+    with pytest.raises(ConfigError, match="use guard = active"):
         noisy(100, privacy=LIES)
 
 
@@ -351,7 +351,7 @@ def test_the_degree_is_taken_or_refused_with_one_that_would_do():
         ({"degree": 500}, "needs more than 500 clients"),
         ({"degree": 10, "graph": "complete"}, "degree is that of a harary graph"),
         ({"degree": 10, "graph": "erdos-renyi"}, "degree is that of a harary graph"),
-        ({"field_bits": 12}, "field_bits goes with privacy"),
+        ({"field_bits": 12}, "goes with privacy"),
         ({"privacy": {"epsilon": 3}}, "privacy: expected DifferentialPrivacy, got dict"),
         ({"privacy": DEMAND, "field_bits": 2}, "too narrow"),
         ({"privacy": DEMAND, "length": 0}, "length must lie in"),
@@ -425,32 +425,25 @@ def test_a_graph_that_fails_more_often_costs_epsilon():
     ],
 )
 def test_advice_works_when_it_is_followed(asked):
-    asked = {"privacy": DEMAND, **asked}
-    made = plan(**asked)
+    asked = PlanRequest(**{"privacy": DEMAND, **asked})
+    made = asked.planned()
     assert figures(made, made.mechanism).drowns
     options = advice(made, asked)
     names = [name for option in options for name in option]
     assert names[-3:] == ["clients", "epsilon", "length"]
     assert set(names[:-3]) <= {"degree", "graph"}  # a denser graph comes first
     for option in options:
-        better = plan(**changed(asked, option))
+        better = asked.changed(option).planned()
         assert not figures(better, better.mechanism).drowns
-        assert advice(better, changed(asked, option)) == ()
+        assert advice(better, asked.changed(option)) == ()
 
 
 def test_the_first_advice_is_a_denser_graph():
-    asked = {
-        "clients": 3000,
-        "dropout": 0.1,
-        "collusion": 0.2,
-        "length": 10_000,
-        "privacy": DEMAND,
-        "degree": 200,
-    }
-    made = plan(**asked)
+    asked = PlanRequest(3000, 0.1, 0.2, length=10_000, privacy=DEMAND, degree=200)
+    made = asked.planned()
     option, *_ = advice(made, asked)
     assert option == {"degree": 500}
-    better = plan(**changed(asked, option))
+    better = asked.changed(option).planned()
     assert not figures(better, better.mechanism).drowns
 
 
@@ -479,14 +472,12 @@ def test_noise_that_no_mechanism_has_says_that_rounding_is_why():
 
 
 def test_no_advice_where_none_is_needed_or_helps():
-    assert advice(noisy(1000), {}) == ()
-    assert advice(plan(100, 0.1), {}) == ()
-    asked = {"clients": 100, "dropout": 0.1, "length": 10**8, "privacy": DEMAND, "graph": "complete"}
-    assert [*map(dict.keys, advice(plan(**asked), asked))] == [{"length"}]
-    asked |= {"length": 1, "privacy": msgspec.structs.replace(DEMAND, epsilon=0.1)}
-    assert not any(
-        "length" in option for option in advice(plan(**asked), asked)
-    )  # fewer than one there are not
+    assert advice(noisy(1000), PlanRequest(1000, 0.1, 0.05, privacy=DEMAND)) == ()
+    assert advice(plan(100, 0.1), PlanRequest(100, 0.1)) == ()
+    asked = PlanRequest(100, 0.1, length=10**8, privacy=DEMAND, graph="complete")
+    assert [*map(dict.keys, advice(asked.planned(), asked))] == [{"length"}]
+    asked = replace(asked, length=1, privacy=msgspec.structs.replace(DEMAND, epsilon=0.1))
+    assert not any("length" in option for option in advice(asked.planned(), asked))  # 1 is the fewest
 
 
 @pytest.mark.parametrize(("delta", "says"), [(0.01, True), (0.009, False)])
@@ -610,11 +601,11 @@ def test_the_noise_in_words():
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ((), "say --norm too"),
-        (("--norm", "1", "--against", "lies"), "take guard = active"),
+        ((), "add --norm"),
+        (("--norm", "1", "--against", "lies"), "use guard = active"),
         (("--norm", "1", "--against", "him"), "against must be one of follows, lies"),
         (("--norm", "0"), "norm must be a positive number"),
-        (("--norm", "1", "--value-bits", "8"), "--field-bits says how wide a parameter is"),
+        (("--norm", "1", "--value-bits", "8"), "leave out --value-bits"),
         (("--norm", "1", "--degree", "7"), "even number"),
         (("--norm", "1", "--field-bits", "70"), "bits"),
     ],
@@ -629,7 +620,7 @@ def test_what_the_command_refuses(more, says):
 def test_against_alone_is_no_noise():
     done = run("plan", "--clients", "100", "--against", "lies")
     assert done.returncode == 2
-    assert "say --epsilon, --delta, --rounds, --norm too" in " ".join(done.stderr.split())
+    assert "add --epsilon, --delta, --rounds, --norm" in " ".join(done.stderr.split())
 
 
 def test_a_charter_with_noise_is_written_and_checked(tmp_path):

@@ -3,9 +3,6 @@
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -15,21 +12,19 @@ from rich.console import Console
 from rich.markup import escape
 
 from ccesa import files
-from ccesa.agreement.charter import Charter, Learning
-from ccesa.agreement.identity import Admission, Identity
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.identity import Identity
 from ccesa.cli import WENT_WRONG, options
-from ccesa.cli.output import check_output, lines
+from ccesa.cli.output import lines
 from ccesa.errors import ConfigError, shown
-from ccesa.guards import guard_named
-from ccesa.plan import Plan, charters, report
+from ccesa.plan import charters, report
 from ccesa.privacy import Mechanism
 from ccesa.statistics import Schema
-from ccesa.values.fields import Fields, is_positive
+from ccesa.values.fields import Fields
 
 charter = typer.Typer(
     help="What a federation has agreed on, for rounds with a server that may lie.", no_args_is_help=True
 )
-YEAR = 365 * 24 * 3600
 #: Members that are shown by name.
 _NAMES = 100
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the charter.", show_default=False)]
@@ -87,124 +82,6 @@ def accept(
     typer.echo(f"{accepted}: serial {found.serial} holds from now on; digest {found.fingerprint}")
 
 
-@dataclass(frozen=True)
-class Values:
-    """The options of ``ccesa plan`` about values, which lie in fields of 64-bit words."""
-
-    clients: int
-    bits: int | None
-    precision: float | None
-    clip: float
-
-    def __post_init__(self) -> None:
-        if None not in (self.bits, self.precision):
-            raise ConfigError("--value-bits and --precision are two ways to say the same; give one of them")
-        if not is_positive(self.clip):
-            raise ConfigError(f"--clip must be a positive number, not {self.clip}")
-
-    @property
-    def asked(self) -> bool:
-        """Whether there is a wish; else fields have 32 bits."""
-        return (self.bits, self.precision) != (None, None)
-
-    @cached_property
-    def fields(self) -> Fields:
-        return Fields.chosen(self.clients, self.bits, self.precision, self.clip)
-
-    def learning(self, before: Learning | None) -> Learning:
-        """Return the table of the charter before with fields as they are wished for, or a new table."""
-        if before is None:
-            return Learning(clip=self.clip, field_bits=self.fields.bits)
-        return msgspec.structs.replace(before, field_bits=self.fields.bits) if self.asked else before
-
-
-@dataclass(frozen=True)
-class NewCharter:
-    """The options of ``ccesa plan`` about a charter."""
-
-    path: Path | None
-    replaces: Path | None
-    expires: datetime | None
-    attempts: int | None
-    releases: int | None
-    learning: bool
-    statistics: Path | None = None
-
-    def check(self, members: Admission | None, guard: str) -> None:
-        """Refuse what cannot become a charter before the plan is made, not after it."""
-        if self.path is None:
-            if self.replaces or self.expires or self.attempts or self.releases or self.learning:
-                raise ConfigError(
-                    "--replaces, --expires, --attempts, --releases and --learning go with --charter FILE"
-                )
-            return
-        if not guard_named(guard).chartered:
-            raise ConfigError(
-                f"--charter goes with --guard active: under {guard} there is nothing to agree on"
-            )
-        if members is None:
-            raise ConfigError("--charter needs --members: the admission list of all who agree on it")
-        check_output(self.path, "--charter")
-        if self.path.exists():
-            raise ConfigError(f"--charter: {self.path} already exists and will not be overwritten")
-        if self._ends <= time.time():
-            raise ConfigError(f"--expires {self.expires:%Y-%m-%d} is in the past")
-        _ = self._before
-
-    def between(self, post_quantum: bool) -> str:
-        """Return how two members agree on keys, which never falls back behind the charter before."""
-        if post_quantum or self._before is None:
-            return options.agreement(post_quantum)
-        return self._before.agreement
-
-    def write(self, made: Plan, members: Admission, values: Values) -> None:
-        """Write the charter of a plan to a new file, and tell what to do next beside the plan's output."""
-        if self.path is None:
-            return
-        before = self._before
-        agreed = None if before is None or self.schema else before.learning
-        found = charters.charter(
-            made,
-            members,
-            expires=self._ends,
-            serial=1 if before is None else before.serial + 1,
-            attempts=self.attempts or (2 if before is None else before.attempts),
-            releases=self.releases or (1 if before is None else before.releases),
-            learning=values.learning(agreed) if agreed or self.learning else None,
-            statistics=self.schema or msgspec.UNSET,
-        )
-        files.write_new(self.path, str(found), private=False)
-        self._tell(found)
-
-    def _tell(self, found: Charter) -> None:
-        path, told = escape(str(self.path)), f"digest   [bold]{found.fingerprint}[/bold]"
-        if self.learning:
-            told = f"fill in its table \\[learning], then: ccesa charter show {path}"
-        Console(stderr=True).print(
-            f"\n[bold]charter[/bold]  {path}, serial {found.serial}, until {found.expiry}\n{told}\n"
-            f"needs    {_needed(found)} to be there for a round\n"
-            "send it to every member, who compares the digest: ccesa charter show FILE",
-            soft_wrap=True,
-        )
-
-    @cached_property
-    def schema(self) -> Schema | None:
-        """What is counted: by its file, or as in the charter before."""
-        if self.statistics is not None:
-            return Schema.load(self.statistics)
-        return None if self._before is None else self._before.schema
-
-    @cached_property
-    def _before(self) -> Charter | None:
-        return None if self.replaces is None else Charter.load(self.replaces)
-
-    @cached_property
-    def _ends(self) -> int:
-        if self.expires is None:
-            return int(time.time()) + YEAR
-        return int(self.expires.replace(tzinfo=UTC).timestamp())
-
-
 def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
     """Yield all of it, the promise first."""
     told = found.certificate
@@ -230,7 +107,7 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
     yield "a task", _attempts_in_words(found)
     if not noisy:
         yield "excepted", "a server that calls the same work another task; a member that lost its memory"
-    yield "needs", f"{_needed(found)} to be there: with fewer no round is begun"
+    yield "needs", f"{quorum_in_words(found)} to be there: with fewer no round is begun"
     chance = report.probability_in_words(told.unreliable)
     leaving = report.dropout_in_words(told.dropout, told.dropout_per_step or None)
     yield "is lost", f"with probability {chance} if {leaving}"
@@ -265,7 +142,7 @@ def _attempts_in_words(found: Charter) -> str:
     )
 
 
-def _needed(found: Charter) -> str:
+def quorum_in_words(found: Charter) -> str:
     return f"{found.needed:,} of the {len(found.members):,} members"
 
 

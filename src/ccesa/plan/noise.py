@@ -145,8 +145,10 @@ class WantedNoise:
 
     def _on(self, demand: Demand, found: Found) -> tuple[Plan, Mechanism]:
         """Return the plan of this graph: as many survivors as the demand allows, and the noise for them."""
-        made = certified(demand, 1, WORD_BITS, found)
-        made = _insisting(replace(made, agreement=self.agreement, accept=self.accept))
+        made = certified(
+            demand, found, length=1, bits=WORD_BITS, agreement=self.agreement, accept=self.accept
+        )
+        made = _insisting(made)
         promise = made.promised(self.privacy.against)
         if promise is None:
             raise ConfigError("no sum has an honest client for certain, whose noise could be counted on")

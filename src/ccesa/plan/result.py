@@ -362,19 +362,18 @@ class Plan:
         return RoundConfig(**(settings | others))
 
 
-def certified(demand: Demand, length: int, bits: int, found: Found) -> Plan:
-    """Return a graph and a rule with their certificate."""
+def certified(demand: Demand, found: Found, **terms: Any) -> Plan:
+    """Return the plan of a graph and a rule with their certificate; ``terms`` are other fields of it."""
     made = Plan(
         roster=demand.roster,
         guard=demand.guard.name,
-        length=length,
-        bits=bits,
         privacy_bits=demand.privacy_bits,
         reliability_bits=demand.reliability_bits,
         graph=found.graph,
         threshold=found.threshold,
         certificate=certify(found.graph, found.threshold, demand.assumptions, demand.roster),
         notes=found.notes,
+        **terms,
     )
     return _promising_more(demand, made) if demand.roster.chosen and made.is_private else made
 

@@ -154,7 +154,7 @@ def reachable(demand: Demand) -> float | None:
     )
 
 
-def everyone(demand: Demand) -> Found | None:
+def complete_with_lowest_threshold(demand: Demand) -> Found | None:
     """Return the complete graph with the lowest threshold that is private, however many rounds are lost."""
     assumptions, t = demand.assumptions, _lowest_private(demand)
     if t is None or assumptions.clients > MAX_HOLDERS:

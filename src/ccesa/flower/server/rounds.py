@@ -94,7 +94,9 @@ class PlannedRounds:
         return Server(config, dropout=self.dropout, **options)
 
     def _plan(self, nodes: int, length: int) -> Plan:
-        return plan_or_complete(nodes, self.dropout, self._collusion, CURIOUS.name, length, self._terms.bits)
+        return plan_or_complete(
+            nodes, self.dropout, collusion=self._collusion, length=length, bits=self._terms.bits
+        )
 
 
 class Planning:
