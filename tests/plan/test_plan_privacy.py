@@ -24,9 +24,9 @@ from ccesa.graphs.reliability import log_fewer, log_left_out
 from ccesa.graphs.thresholds import Fixed
 from ccesa.plan import charter, charters, check, plan
 from ccesa.plan.certificate import certify, left_out
-from ccesa.plan.planner import PlanRequest, advice
-from ccesa.plan.report import figures
-from ccesa.plan.result import ratio
+from ccesa.plan.planner import PlanRequest, advise
+from ccesa.plan.report import compute_figures
+from ccesa.plan.result import noise_ratio
 from ccesa.privacy import DifferentialPrivacy, chosen
 from ccesa.protocol.accepting import accused_edges
 from ccesa.protocol.curious.server_1a_accept import spare_holders
@@ -47,7 +47,7 @@ def noisy(clients, collusion=0.05, *, privacy=DEMAND, **others):
 
 def price(made):
     """What distributing the noise costs beside a trusted curator, with nine tenths surviving."""
-    return ratio(made.mechanism, made.assumptions.staying)
+    return noise_ratio(made.mechanism, made.assumptions.staying)
 
 
 # How much noise
@@ -87,7 +87,7 @@ def test_what_distributing_the_noise_costs(clients, asked, most):
 
 def test_nobody_vanishing_costs_little_more():
     made = noisy(1000)
-    found = figures(made, made.mechanism)
+    found = compute_figures(made, made.mechanism)
     assert found.ratio <= 1.08
     assert found.ratio_if_all_stay <= 1.14
     assert found.ratio_if_all_stay == pytest.approx(found.ratio * math.sqrt(1000 / 900))
@@ -380,10 +380,10 @@ def test_a_small_federation_is_told_what_lost_rounds_would_save(clients):
 
 def test_both_servers_have_their_epsilon():
     made = noisy(1000, guard="active", graph="complete")
-    found = figures(made, made.mechanism)
+    found = compute_figures(made, made.mechanism)
     assert found.follows.epsilon <= 8 < found.lies.epsilon < 8.1
     assert found.lies.honest == made.least_honest
-    assert figures(noisy(100), noisy(100).mechanism).lies is None
+    assert compute_figures(noisy(100), noisy(100).mechanism).lies is None
     assert found.in_mean == pytest.approx(found.in_sum / 900)
     assert found.per_client == pytest.approx(found.in_sum / 30)
     assert found.drowning == pytest.approx(100 * found.in_mean)
@@ -392,19 +392,23 @@ def test_both_servers_have_their_epsilon():
 def test_the_graph_says_how_often_it_fails_whatever_the_noise_says():
     made = noisy(1000, collusion=0.05, privacy_bits=40)
     flattering = msgspec.structs.replace(made.mechanism, fails=-math.inf)
-    assert figures(made, flattering).follows.epsilon == made.mechanism.certified() > flattering.certified()
+    assert (
+        compute_figures(made, flattering).follows.epsilon
+        == made.mechanism.certified()
+        > flattering.certified()
+    )
 
 
 def test_the_other_servers_epsilon_counts_the_draws_as_often_as_it_says():
     """The distance of the draws counts e^epsilon times, and the epsilon that is printed may be larger."""
     asked = msgspec.structs.replace(DEMAND, epsilon=50.0, delta=1e-5, rounds=1)
     made = plan(20, 0.1, 0.2, guard="active", graph="complete", length=10**6, privacy=asked)
-    found, honest = figures(made, made.mechanism), made.promised("lies").honest
+    found, honest = compute_figures(made, made.mechanism), made.promised("lies").honest
     one = made.mechanism.released(honest, found.lies.epsilon)
     assert one.epsilon(asked.delta) <= found.lies.epsilon
     smaller = msgspec.structs.replace(asked, delta=1e-6)
     made = plan(20, 0.1, 0.2, guard="active", graph="complete", length=10**6, privacy=smaller)
-    assert figures(made, made.mechanism).lies is None  # all of delta is spent on draws
+    assert compute_figures(made, made.mechanism).lies is None  # all of delta is spent on draws
 
 
 def test_a_graph_that_fails_more_often_costs_epsilon():
@@ -426,25 +430,25 @@ def test_a_graph_that_fails_more_often_costs_epsilon():
 )
 def test_advice_works_when_it_is_followed(asked):
     asked = PlanRequest(**{"privacy": DEMAND, **asked})
-    made = asked.planned()
-    assert figures(made, made.mechanism).drowns
-    options = advice(made, asked)
+    made = asked.plan()
+    assert compute_figures(made, made.mechanism).drowns
+    options = advise(made, asked)
     names = [name for option in options for name in option]
     assert names[-3:] == ["clients", "epsilon", "length"]
     assert set(names[:-3]) <= {"degree", "graph"}  # a denser graph comes first
     for option in options:
-        better = asked.changed(option).planned()
-        assert not figures(better, better.mechanism).drowns
-        assert advice(better, asked.changed(option)) == ()
+        better = asked.change(option).plan()
+        assert not compute_figures(better, better.mechanism).drowns
+        assert advise(better, asked.change(option)) == ()
 
 
 def test_the_first_advice_is_a_denser_graph():
     asked = PlanRequest(3000, 0.1, 0.2, length=10_000, privacy=DEMAND, degree=200)
-    made = asked.planned()
-    option, *_ = advice(made, asked)
+    made = asked.plan()
+    option, *_ = advise(made, asked)
     assert option == {"degree": 500}
-    better = asked.changed(option).planned()
-    assert not figures(better, better.mechanism).drowns
+    better = asked.change(option).plan()
+    assert not compute_figures(better, better.mechanism).drowns
 
 
 def test_no_cliff_where_there_are_more_clients_than_neighbours_are_taken():
@@ -453,12 +457,12 @@ def test_no_cliff_where_there_are_more_clients_than_neighbours_are_taken():
     for clients in (1000, 1001, 1002, 1200, 20_000):
         made = plan(clients, 0.1, 0.3, length=1000, privacy=DEMAND)
         assert made.degree <= 1000
-        ratios[clients] = figures(made, made.mechanism).ratio
+        ratios[clients] = compute_figures(made, made.mechanism).ratio
     assert ratios[1001] < 1.01 * ratios[1000]
     assert ratios[1200] < 2
     assert ratios[20_000] < 8
     thin = plan(20_000, 0.1, 0.3, length=1000, privacy=DEMAND, degree=200)
-    assert figures(thin, thin.mechanism).ratio > 15  # who wants it can have it
+    assert compute_figures(thin, thin.mechanism).ratio > 15  # who wants it can have it
 
 
 def test_noise_that_no_mechanism_has_says_that_rounding_is_why():
@@ -472,12 +476,12 @@ def test_noise_that_no_mechanism_has_says_that_rounding_is_why():
 
 
 def test_no_advice_where_none_is_needed_or_helps():
-    assert advice(noisy(1000), PlanRequest(1000, 0.1, 0.05, privacy=DEMAND)) == ()
-    assert advice(plan(100, 0.1), PlanRequest(100, 0.1)) == ()
+    assert advise(noisy(1000), PlanRequest(1000, 0.1, 0.05, privacy=DEMAND)) == ()
+    assert advise(plan(100, 0.1), PlanRequest(100, 0.1)) == ()
     asked = PlanRequest(100, 0.1, length=10**8, privacy=DEMAND, graph="complete")
-    assert [*map(dict.keys, advice(asked.planned(), asked))] == [{"length"}]
+    assert [*map(dict.keys, advise(asked.plan(), asked))] == [{"length"}]
     asked = replace(asked, length=1, privacy=msgspec.structs.replace(DEMAND, epsilon=0.1))
-    assert not any("length" in option for option in advice(asked.planned(), asked))  # 1 is the fewest
+    assert not any("length" in option for option in advise(asked.plan(), asked))  # 1 is the fewest
 
 
 @pytest.mark.parametrize(("delta", "says"), [(0.01, True), (0.009, False)])

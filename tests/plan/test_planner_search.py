@@ -8,7 +8,7 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ImpossiblePlan
 from ccesa.graphs import Harary
 from ccesa.graphs.assumptions import Assumptions
-from ccesa.graphs.tails import first, leftmost
+from ccesa.graphs.tails import find_first, find_leftmost
 from ccesa.graphs.thresholds import Fixed, Majority
 from ccesa.plan import check, plan
 from ccesa.plan.certificate import certify
@@ -179,7 +179,7 @@ def certified(degree, t, demands):
 
 @given(st.integers(0, 60), st.integers(-5, 60), st.integers(1, 70))
 def test_the_first_is_found_from_wherever_the_search_starts(answer, most, start):
-    found = first(lambda x: x >= answer, most, start)
+    found = find_first(lambda x: x >= answer, most, start)
     assert found == (max(answer, 1) if 1 <= max(answer, 1) <= most else None)
 
 
@@ -188,6 +188,6 @@ def test_the_leftmost_is_found_however_few_there_are(answers, high):
     def possible(low, high):
         return any(low <= x <= high for x in answers)
 
-    found = leftmost(1, high, lambda x: (x, x) if x in answers else None, possible)
+    found = find_leftmost(1, high, lambda x: (x, x) if x in answers else None, possible)
     inside = [x for x in answers if x <= high]
     assert found == ((min(inside), min(inside)) if inside else None)

@@ -17,7 +17,7 @@ from ccesa.agreement.identity import Admission, Member
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assumptions import Assumptions
-from ccesa.graphs.harary_risks import fitting
+from ccesa.graphs.harary_risks import fit_thresholds
 from ccesa.graphs.per_step import ORDER, PerStep
 from ccesa.graphs.reliability import log_few, log_lost, log_lost_at
 from ccesa.graphs.tails import at
@@ -80,7 +80,7 @@ def test_every_case_of_a_few_clients(graph, n, threshold, guard):
         assert truth <= certified + ROUNDING
         few = math.exp(log_few(assumptions))
         if graph == Complete():
-            t = int(fitting(threshold, np.array([n - 1]))[0])
+            t = int(fit_thresholds(threshold, np.array([n - 1]))[0])
             in_vain = min(in_vain, float(binom.cdf(t, n, 1 - assumptions.dropout)))
         assert certified == pytest.approx(min(1.0, in_vain + few), rel=1e-5, abs=ROUNDING)
 
@@ -374,7 +374,7 @@ def test_a_charter_states_the_steps_and_is_computed_from_them():
 
 @pytest.mark.parametrize("each", [(0.1,), (0.1,) * 7, (0.0,) * 5 + (1.0,), (0.0,) * 5 + (-0.1,), "abcdef"])
 def test_a_charter_with_other_steps_is_refused(each):
-    stated = charters.stated(plan(60, 0.1, guard="active"))
+    stated = charters.state(plan(60, 0.1, guard="active"))
     with pytest.raises(ConfigError, match="dropout_per_step"):
         msgspec.structs.replace(stated, dropout_per_step=each)
 

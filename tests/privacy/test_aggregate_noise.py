@@ -214,7 +214,7 @@ def _federation(planned) -> Federation:
         bits=64,
         least_roster=planned.least_roster,
         min_survivors=planned.least_survivors,
-        certificate=charters.stated(planned),
+        certificate=charters.state(planned),
         privacy=planned.mechanism,
     )
 

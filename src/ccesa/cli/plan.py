@@ -25,7 +25,7 @@ from ccesa.errors import ConfigError
 from ccesa.graphs import BEST
 from ccesa.guards import CURIOUS, guard_named
 from ccesa.plan import Plan, Rates, calibrate, charters, paper, report
-from ccesa.plan.planner import PlanRequest, advice
+from ccesa.plan.planner import PlanRequest, advise
 from ccesa.privacy import DifferentialPrivacy
 from ccesa.statistics import Schema
 from ccesa.values.fields import WORD_BITS, Fields, is_positive
@@ -285,8 +285,8 @@ def plan(
         field_bits=vectors.field_bits,
         **vars(demand),
     )
-    made = request.planned()
-    _show(made, fields, calibrate() if calibrated else None, advice(made, request), as_json)
+    made = request.plan()
+    _show(made, fields, calibrate() if calibrated else None, advise(made, request), as_json)
     if members is not None:
         charter.write(made, members, vectors)
 
@@ -339,7 +339,7 @@ def _show(
     console.print(table(costs, ("", "ccesa", "paper's rule", "conventional"), _bill(made, rates)))
     if rates is None:
         console.print("[dim]--calibrate measures this machine and adds the seconds[/dim]")
-    if made.mechanism is not None and (found := report.figures(made, made.mechanism)).drowns:
+    if made.mechanism is not None and (found := report.compute_figures(made, made.mechanism)).drowns:
         console.print(f"[red]too much noise[/red]  {report.drowning_in_words(found, advised)}")
     for note in made.notes:
         console.print(f"[yellow]note[/yellow]  {note}")

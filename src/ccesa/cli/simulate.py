@@ -227,7 +227,7 @@ def _agreed(planned: Plan, bits: int) -> dict[str, Any]:
     if chartered or noise is not None:
         agreed["min_survivors"] = planned.least_survivors
     if chartered:
-        agreed |= {"least_roster": planned.least_roster, "certificate": charters.stated(planned)}
+        agreed |= {"least_roster": planned.least_roster, "certificate": charters.state(planned)}
         agreed["privacy"] = noise or msgspec.UNSET
     return agreed
 

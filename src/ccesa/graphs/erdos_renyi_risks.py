@@ -1,7 +1,7 @@
 """Bounds for graphs whose edges are drawn pair by pair, each with probability p.
 
-The tables are about one client. ``Live``: how many of its d neighbours stay. ``Opened``: how many, h, are
-honest and how many, c, collude. Looking up a threshold rule in a table is a sum over it.
+Tables are about one client. ``LiveTable``: how many of its d neighbours stay. ``OpenedTable``: how many, h, are
+honest, and how many, c, collude. To look up a threshold rule is to sum over a table.
 """
 
 import math
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma, gammaln, logsumexp, xlog1py, xlogy
 
 from ccesa.graphs.assumptions import Assumptions, Demand, Event, Roster
-from ccesa.graphs.harary_risks import fitting
+from ccesa.graphs.harary_risks import fit_thresholds
 from ccesa.graphs.reliability import besides, log_few, log_unconfirmed
 from ccesa.graphs.tails import (
     LN2,
@@ -23,7 +23,7 @@ from ccesa.graphs.tails import (
     Binomial,
     Counts,
     Logs,
-    first,
+    find_first,
     log_choose,
     log_falling,
     window,
@@ -41,7 +41,7 @@ ThresholdsOf = Callable[[Counts], Counts]
 
 
 @dataclass(frozen=True, eq=False)
-class Live:
+class LiveTable:
     """A table: each degree's probability times n, and P(fewer than ``first`` + j live holders) for each j.
 
     Degrees are those within V1.
@@ -56,7 +56,7 @@ class Live:
     rest: float
 
     @classmethod
-    def of(cls, p: float, assumptions: Assumptions, nats: float = NATS) -> "Live":
+    def of(cls, p: float, assumptions: Assumptions, nats: float = NATS) -> "LiveTable":
         """Make the table for those who are in V1; outcomes of less than e^-nats are left out."""
         n, near = assumptions.clients, p * assumptions.advertises
         stay = near * assumptions.live.mean_fraction
@@ -87,7 +87,7 @@ class Live:
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
+class OpenedTable:
     """A table: the mean number of honest clients with h honest and at least c colluding neighbours.
 
     Every (h, c) counts with its largest value over all rosters from F on: with all colluders under
@@ -101,7 +101,7 @@ class Opened:
     rest: float
 
     @classmethod
-    def of(cls, p: float, roster: Roster, nats: float = NATS, *, ends: bool = False) -> "Opened":
+    def of(cls, p: float, roster: Roster, nats: float = NATS, *, ends: bool = False) -> "OpenedTable":
         """Make the table; outcomes of less than e^-nats are left out.
 
         ``ends``: of all rosters only the smallest and the largest, for a first look; no bound.
@@ -298,10 +298,11 @@ class EdgeDegrees:
         return int(kept[0]), int(kept[-1])
 
     def unreliable(self, rule: Rule, assumptions: Assumptions) -> float:
-        return Live.of(self.p, assumptions).unreliable(partial(fitting, rule))
+        return LiveTable.of(self.p, assumptions).unreliable(partial(fit_thresholds, rule))
 
     def few_holders(self, rule: Rule, assumptions: Assumptions) -> float:
-        return min(0.0, Live.of(self.p, assumptions).unreliable(lambda degrees: fitting(rule, degrees) - 1))
+        table = LiveTable.of(self.p, assumptions)
+        return min(0.0, table.unreliable(lambda degrees: fit_thresholds(rule, degrees) - 1))
 
     def around(self, event: Event, rule: Rule, roster: Roster) -> float:
         if roster.anywhere:
@@ -318,14 +319,14 @@ class EdgeDegrees:
             log_apart = float(np.logaddexp(log_apart, log_apart + self._few_holders(demand) + LN2))
         if log_apart > demand.log_private:
             return None
-        live = Live.of(self.p, assumptions, nats)
+        live = LiveTable.of(self.p, assumptions, nats)
         if _unreliable(demand, live, _MAJORITY):
             return None  # a higher threshold is no more reliable
         if assumptions.colluders == 0:
             return Majority()
         rules = [_MAJORITY, *_highest(demand, live)]
         for ends in (True, False):  # first a look that rules out most
-            opened = Opened.of(self.p, demand.roster, nats, ends=ends)
+            opened = OpenedTable.of(self.p, demand.roster, nats, ends=ends)
             rules = [rule for rule in rules if _private(demand, opened, rule, log_apart)]
             if not rules or not demand.roster.chosen:
                 break
@@ -342,29 +343,29 @@ class EdgeDegrees:
 
 
 @lru_cache(maxsize=2)
-def _opened(p: float, roster: Roster) -> Opened:
-    return Opened.of(p, roster)
+def _opened(p: float, roster: Roster) -> OpenedTable:
+    return OpenedTable.of(p, roster)
 
 
-def _lowered(demand: Demand, opened: Opened, rule: Linear, log_apart: float) -> Threshold:
+def _lowered(demand: Demand, opened: OpenedTable, rule: Linear, log_apart: float) -> Threshold:
     """Return the lowest rule of this slope that is private enough."""
     lower = partial(Linear, slope=rule.slope)
-    base = first(lambda base: _private(demand, opened, lower(base=base), log_apart), rule.base)
+    base = find_first(lambda base: _private(demand, opened, lower(base=base), log_apart), rule.base)
     return Majority() if rule == _MAJORITY else lower(base=base or rule.base)
 
 
-def _highest(demand: Demand, live: Live) -> Iterator[Linear]:
+def _highest(demand: Demand, live: LiveTable) -> Iterator[Linear]:
     """Yield for every slope the rule with the largest base that is reliable enough."""
     most = int(live.degrees[-1])
     for slope in _SLOPES:
-        too_high = first(partial(_is_too_high, demand, live, slope), most)
+        too_high = find_first(partial(_is_too_high, demand, live, slope), most)
         if too_high is None or too_high == 1:
             continue
         most = too_high  # a steeper rule leaves no more room
         yield Linear(slope=slope, base=too_high - 1)
 
 
-def _is_too_high(demand: Demand, live: Live, slope: int, base: int) -> bool:
+def _is_too_high(demand: Demand, live: LiveTable, slope: int, base: int) -> bool:
     return _unreliable(demand, live, Linear(slope=slope, base=base))
 
 
@@ -374,13 +375,13 @@ def _needed(demand: Demand) -> float:
     return min(NATS, bits * LN2 + 2 * math.log(demand.assumptions.clients) + 24)
 
 
-def _unreliable(demand: Demand, live: Live, rule: Rule) -> bool:
+def _unreliable(demand: Demand, live: LiveTable, rule: Rule) -> bool:
     """Return whether the rule is not reliable enough."""
     log = np.logaddexp(live.unreliable(rule.of), demand.roster.log_short)
     return bool(log + SLACK + MARGIN > demand.log_unreliable)
 
 
-def _private(demand: Demand, opened: Opened, rule: Rule, log_apart: float) -> bool:
+def _private(demand: Demand, opened: OpenedTable, rule: Rule, log_apart: float) -> bool:
     log = log_apart
     for event in demand.events:
         log = float(np.logaddexp(log, opened.log(event, rule.of) + SLACK))

@@ -115,7 +115,7 @@ class EqualDegrees:
         highest t. Where everyone is a neighbour all have the same holders, and no union is needed.
         """
         fewest, most, likely, rest = log_small(assumptions, self.degree)
-        t = fitting(rule, most)
+        t = fit_thresholds(rule, most)
         logs = [
             self._lost(assumptions, d, place) for d, place in zip(fewest.tolist(), t.tolist(), strict=True)
         ]
@@ -133,7 +133,7 @@ class EqualDegrees:
         """Where everyone is a neighbour all have the same holders: nobody is left out, or everybody."""
         if self.degree >= assumptions.clients - 1:
             return -math.inf
-        t = int(fitting(rule, np.array([self.degree]))[0])
+        t = int(fit_thresholds(rule, np.array([self.degree]))[0])
         few = at(log_below(assumptions.live, self.degree), t - 1)
         return min(0.0, math.log(assumptions.clients) + few)
 
@@ -167,7 +167,7 @@ class EqualDegrees:
 
     def rule(self, demand: Demand, log_apart: float, kept: Callable[[Threshold], bool]) -> Threshold | None:
         rules = (
-            common(demand.assumptions, self.degree, t)
+            common_rule(demand.assumptions, self.degree, t)
             for t in one_degree(demand, self.degree).thresholds(log_apart)
         )
         return next(filter(kept, rules), None)
@@ -199,7 +199,7 @@ class OneDegree:
         """
         assumptions = self.demand.assumptions
         logs = log_lost(assumptions, self.degree) + math.log(assumptions.clients)
-        if self.degree % 2 and common(assumptions, self.degree, self.majority).follows_degree:
+        if self.degree % 2 and common_rule(assumptions, self.degree, self.majority).follows_degree:
             easier = log_lost(assumptions, self.degree - 1)[self.majority - 1] + math.log(assumptions.clients)
             logs[: self.majority + 1] = np.minimum(logs[: self.majority + 1], easier)
         if self.degree >= assumptions.clients - 1:
@@ -209,7 +209,7 @@ class OneDegree:
     def reliable(self, t: int) -> bool:
         """Return whether a threshold is reliable enough, small rosters included."""
         assumptions = self.demand.assumptions
-        lost = EqualDegrees(self.degree).unreliable(common(assumptions, self.degree, t), assumptions)
+        lost = EqualDegrees(self.degree).unreliable(common_rule(assumptions, self.degree, t), assumptions)
         lost = float(np.logaddexp(lost, self.demand.roster.log_short))
         return lost + SLACK <= self.demand.log_unreliable
 
@@ -265,13 +265,13 @@ def one_degree(demand: Demand, degree: int) -> OneDegree:
     return OneDegree(demand, degree)
 
 
-def fitting(rule: Rule, degrees: Counts) -> Counts:
+def fit_thresholds(rule: Rule, degrees: Counts) -> Counts:
     """Return t; one that nobody reaches for a client that is left out for having too many neighbours."""
     t = rule.of(degrees)
     return np.where(degrees + 1 < 2 * t, t, degrees + 2)
 
 
-def common(assumptions: Assumptions, degree: int, t: int) -> Threshold:
+def common_rule(assumptions: Assumptions, degree: int, t: int) -> Threshold:
     """Return the rule that gives t to everyone of this degree.
 
     Where there are colluders it is fixed: a majority would shrink with a neighbourhood that shrinks.

@@ -17,7 +17,7 @@ from ccesa.graphs.tails import (
     Hypergeometric,
     Logs,
     at,
-    frozen,
+    freeze,
     log_below,
     log_choose,
     window,
@@ -43,7 +43,7 @@ def log_lost(assumptions: Assumptions, degree: int) -> Logs:
     below = log_below(assumptions.live, degree)
     t = np.arange(degree + 3)
     with_own = np.logaddexp(below[besides(t)], log_unconfirmed(assumptions, np.asarray(degree), t))
-    return frozen(_joined(assumptions, with_own, np.append(below, 0.0)))
+    return freeze(_joined(assumptions, with_own, np.append(below, 0.0)))
 
 
 def log_lost_at(assumptions: Assumptions, degree: int, t: int) -> float:
@@ -140,7 +140,7 @@ def log_small(assumptions: Assumptions, degree: int) -> tuple[Counts, Counts, Lo
 @lru_cache(maxsize=8)
 def _advertised(others: int, absent: float) -> tuple[Counts, Logs, float]:
     sizes, logs, rest = window(Binomial.failing(absent), others, _NATS)
-    return frozen(sizes), frozen(logs), rest
+    return freeze(sizes), freeze(logs), rest
 
 
 def log_left_out(assumptions: Assumptions, degree: int, needed: int) -> float:

@@ -111,14 +111,14 @@ def log_falling(n: float | Counts | Logs, k: Counts) -> Logs:
 def log_below(distribution: Distribution, draws: int) -> Logs:
     """Return ln P(X < t) for t = 0 .. draws + 1."""
     terms = distribution.log_pmf(draws, np.arange(draws + 1))
-    return frozen(np.concatenate([[-np.inf], np.minimum(np.logaddexp.accumulate(terms), 0.0)]))
+    return freeze(np.concatenate([[-np.inf], np.minimum(np.logaddexp.accumulate(terms), 0.0)]))
 
 
 @lru_cache(maxsize=1 << 10)
 def log_at_least(distribution: Distribution, draws: int) -> Logs:
     """Return ln P(X >= t) for t = 0 .. draws + 1."""
     terms = distribution.log_pmf(draws, np.arange(draws + 1))[::-1]
-    return frozen(np.concatenate([np.minimum(np.logaddexp.accumulate(terms), 0.0)[::-1], [-np.inf]]))
+    return freeze(np.concatenate([np.minimum(np.logaddexp.accumulate(terms), 0.0)[::-1], [-np.inf]]))
 
 
 def at(logs: Logs, place: int) -> float:
@@ -142,7 +142,7 @@ def window(distribution: Distribution, draws: int, nats: float = _NEGLIGIBLE) ->
     return k[kept], logs[kept], rest
 
 
-def frozen(values: Values) -> Values:
+def freeze(values: Values) -> Values:
     """Return the array, which is shared by a cache, so that nobody can change it."""
     values.flags.writeable = False
     return values
@@ -153,7 +153,7 @@ Answer = TypeVar("Answer")
 _STRIDE = 64
 
 
-def leftmost(
+def find_leftmost(
     low: int, high: int, found: Callable[[int], Answer | None], possible: Callable[[int, int], bool]
 ) -> Answer | None:
     """Return what is found at the smallest of low .. high; ``possible`` says where it is worth looking.
@@ -181,7 +181,7 @@ def _within(
     return _within(low, middle, found, possible) or _within(middle + 1, high, found, possible)
 
 
-def first(enough: Callable[[int], bool], most: int, start: int = 1) -> int | None:
+def find_first(enough: Callable[[int], bool], most: int, start: int = 1) -> int | None:
     """Return the smallest of 1 .. most that is enough, where everything above it is enough as well."""
     if most < 1:
         return None

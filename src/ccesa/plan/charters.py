@@ -25,7 +25,7 @@ _MORE_IS_BETTER = ("least_honest", "colluders")
 _FIGURES = tuple(name for name in Stated.__struct_fields__ if name != "dropout_per_step")
 
 
-def stated(plan: Plan) -> Stated:
+def state(plan: Plan) -> Stated:
     """Return the certificate of a plan, as a charter states it."""
     if not guard_named(plan.guard).chartered:
         raise ConfigError(f"a charter goes with guard = active, this plan has {plan.guard}")
@@ -71,13 +71,13 @@ def charter(
         bits=WORD_BITS if others.get("learning") or others.get("statistics") else plan.bits,  # type: ignore[arg-type]  # checked by itself
         least_roster=plan.least_roster,
         min_survivors=plan.least_survivors,
-        certificate=stated(plan),
+        certificate=state(plan),
         privacy=plan.mechanism or msgspec.UNSET,
         **others,
     )
 
 
-def recomputed(agreed: Charter) -> Plan:
+def recompute(agreed: Charter) -> Plan:
     """Return what the planner says of a charter's graph and rule, on the charter's own assumptions."""
     told = agreed.certificate
     steps = (
@@ -98,7 +98,7 @@ def recomputed(agreed: Charter) -> Plan:
 
 def shortfalls(agreed: Charter) -> tuple[str, ...]:
     """Return in what a charter promises more than its graph and rule keep; nothing if it was planned."""
-    found = recomputed(agreed)
+    found = recompute(agreed)
     lines = [f"it demands more than it keeps: {line}" for line in found.shortfalls]
     # The certificate does not cover smaller rosters, nor fewer survivors.
     for name, least in (("least_roster", found.least_roster), ("min_survivors", found.least_survivors)):
@@ -106,7 +106,7 @@ def shortfalls(agreed: Charter) -> tuple[str, ...]:
             lines.append(f"{name} = {getattr(agreed, name)} is below {least}, the least that is certified")
     if agreed.least_roster > found.least_roster:
         lines.append(f"least_roster = {agreed.least_roster} is above {found.least_roster}: fewer may join")
-    anew = stated(found)
+    anew = state(found)
     for name in _FIGURES:
         said, is_so = getattr(agreed.certificate, name), getattr(anew, name)
         flatters = said > is_so if name in _MORE_IS_BETTER else said < is_so - _ROUNDING

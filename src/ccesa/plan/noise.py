@@ -12,11 +12,11 @@ from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError
 from ccesa.graphs import Complete, Graph, Harary, kind_named
 from ccesa.graphs.assumptions import Demand
-from ccesa.graphs.tails import first
+from ccesa.graphs.tails import find_first
 from ccesa.graphs.thresholds import Fixed, Linear, Threshold
 from ccesa.plan.certificate import left_out
-from ccesa.plan.result import Offer, Plan, certified, ratio, surviving
-from ccesa.plan.search import Found, Wanted, all_needed, fitted, kept, search, thinned
+from ccesa.plan.result import Offer, Plan, insist_on, make_plan, noise_ratio
+from ccesa.plan.search import Found, Wanted, fit_rule, keeps, note_if_all_needed, search, thin_masks
 from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
 from ccesa.values.fields import WORD_BITS
 
@@ -26,13 +26,13 @@ MARGINS = (3.0, 1.0)
 MOST_NEIGHBOURS = 1000
 
 
-def margins(demand: Demand, graph: str, against: str) -> tuple[float, ...]:
+def choose_margins(demand: Demand, graph: str, against: str) -> tuple[float, ...]:
     """Return how the reliability may be divided: there is nothing to divide where S does not decide."""
     whole = graph == Complete().name and against == "follows"
     return () if demand.guard.chooses_roster and not whole else MARGINS
 
 
-def counted(demand: Demand, found: Found, *, settled: bool) -> Found:
+def count_on_most(demand: Demand, found: Found, *, settled: bool) -> Found:
     """Return the graph and the rule that have the most honest clients in every sum that can be opened.
 
     Where colluders choose who drops out it is the highest threshold. Under ``curious`` they cannot do so in a
@@ -46,14 +46,14 @@ def counted(demand: Demand, found: Found, *, settled: bool) -> Found:
             return steady
         if not settled:
             found = _densest(demand, found)
-    return raised(demand, found)
+    return raise_threshold(demand, found)
 
 
-def raised(demand: Demand, found: Found) -> Found:
+def raise_threshold(demand: Demand, found: Found) -> Found:
     """Return the same graph with the highest threshold that keeps the demand; privacy can only gain by it."""
     degree = found.graph.max_degree(demand.assumptions.clients)
     most = degree - found.threshold.of(int(found.graph.mean_degree(demand.assumptions.clients)))
-    too_high = first(lambda by: not kept(demand, found.graph, _higher(found.threshold, by)), most + 1)
+    too_high = find_first(lambda by: not keeps(demand, found.graph, _higher(found.threshold, by)), most + 1)
     return replace(found, threshold=_higher(found.threshold, (too_high or most + 1) - 1))
 
 
@@ -71,11 +71,11 @@ def _steadier(demand: Demand, found: Found) -> Found | None:
     ladder, start = Harary.candidates(n), found.graph.max_degree(n) // 2
 
     def at(step: int) -> Found | None:
-        denser = fitted(demand, ladder.at(step))
+        denser = fit_rule(demand, ladder.at(step))
         return denser if denser is not None and _is_steady(demand, denser) else None
 
-    step = first(lambda step: at(step) is not None, min(ladder.most, MOST_NEIGHBOURS // 2), start)
-    denser = at(step) if step else fitted(demand, Complete()) if n - 1 <= MOST_NEIGHBOURS else None
+    step = find_first(lambda step: at(step) is not None, min(ladder.most, MOST_NEIGHBOURS // 2), start)
+    denser = at(step) if step else fit_rule(demand, Complete()) if n - 1 <= MOST_NEIGHBOURS else None
     if denser is None:
         return None
     return _noted(denser, found, n, "in a sparser graph colluders could choose whose noise is missing")
@@ -90,7 +90,7 @@ def _densest(demand: Demand, found: Found) -> Found:
     step = min(Harary.candidates(n).most, MOST_NEIGHBOURS // 2)
     if 2 * step <= found.graph.max_degree(n):
         return found
-    denser = fitted(demand, Harary.candidates(n).at(step))
+    denser = fit_rule(demand, Harary.candidates(n).at(step))
     why = "noise is counted on the neighbours of a client, and more of them are not taken for it"
     return found if denser is None else _noted(denser, found, n, why)
 
@@ -124,7 +124,7 @@ class WantedNoise:
     def planned(self, demand: Demand, wanted: Wanted, *, gives_way: bool) -> Plan:
         """Return the plan, with what could be had for another price."""
         found, demand = self._counted(demand, wanted, gives_way=gives_way)
-        made, mechanism = self._on(demand, replace(found, notes=(*found.notes, *all_needed(demand))))
+        made, mechanism = self._on(demand, replace(found, notes=(*found.notes, *note_if_all_needed(demand))))
         offers = self._offers(demand, made) if mechanism.honest == made.least_honest else ()
         notes = (*made.notes, *self._careless(made.clients), *self._lossier(demand, wanted, mechanism))
         return replace(made, offers=tuple(offers), notes=notes)
@@ -135,17 +135,17 @@ class WantedNoise:
             demand,
             wanted,
             gives_way=gives_way,
-            margins=margins(demand, wanted.graph, self.privacy.against),
+            margins=choose_margins(demand, wanted.graph, self.privacy.against),
         )
         settled = wanted.degree is not None or kind_named(wanted.graph) is not Harary
-        found = counted(demand, found, settled=settled)
+        found = count_on_most(demand, found, settled=settled)
         if demand.assumptions.colluders == 0:
-            found = thinned(demand, found)
+            found = thin_masks(demand, found)
         return found, demand
 
     def _on(self, demand: Demand, found: Found) -> tuple[Plan, Mechanism]:
         """Return the plan of this graph: as many survivors as the demand allows, and the noise for them."""
-        made = certified(
+        made = make_plan(
             demand, found, length=1, bits=WORD_BITS, agreement=self.agreement, accept=self.accept
         )
         made = _insisting(made)
@@ -165,9 +165,9 @@ class WantedNoise:
     def _offers(self, demand: Demand, made: Plan) -> Iterator[Offer]:
         """Yield denser graphs, where noise is counted on neighbours and not on survivors."""
         for graph in _denser(made):
-            found = fitted(demand, graph)
+            found = fit_rule(demand, graph)
             if found is not None:
-                yield Offer.of(*self._on(demand, raised(demand, found)))
+                yield Offer.of(*self._on(demand, raise_threshold(demand, found)))
 
     def _careless(self, clients: int) -> Iterator[str]:
         """Say so where delta promises little: showing one client of all, by chance, would keep it."""
@@ -186,7 +186,7 @@ class WantedNoise:
             other = self._on(lossy, found)[1]
         except ConfigError:
             return
-        is_so, would_be = (ratio(one, demand.assumptions.staying) for one in (mechanism, other))
+        is_so, would_be = (noise_ratio(one, demand.assumptions.staying) for one in (mechanism, other))
         if would_be < is_so * _WORTH:
             yield (
                 f"with --reliability-bits {_LOSSY_BITS} one round in {2**_LOSSY_BITS} is lost, and the noise "
@@ -197,8 +197,8 @@ class WantedNoise:
 def _insisting(made: Plan) -> Plan:
     """Return the plan with the largest S that its reliability allows."""
     n = made.clients
-    gone = first(lambda gone: _is_reliable(surviving(made, n - gone + 1)), n)
-    return made if gone is None else surviving(made, n - gone + 1)
+    gone = find_first(lambda gone: _is_reliable(insist_on(made, n - gone + 1)), n)
+    return made if gone is None else insist_on(made, n - gone + 1)
 
 
 def _is_reliable(made: Plan) -> bool:

@@ -19,16 +19,16 @@ from ccesa.graphs.per_step import PerStep
 from ccesa.guards import CURIOUS, Guard, guard_named
 from ccesa.parts import check_type
 from ccesa.plan.noise import WantedNoise
-from ccesa.plan.report import figures
-from ccesa.plan.result import Plan, certified, surviving
+from ccesa.plan.report import compute_figures
+from ccesa.plan.result import Plan, insist_on, make_plan
 from ccesa.plan.search import (
     Found,
     Option,
     Wanted,
-    all_needed,
-    complete_with_lowest_threshold,
+    note_if_all_needed,
     search,
-    thinned,
+    take_complete,
+    thin_masks,
 )
 from ccesa.privacy import DifferentialPrivacy
 from ccesa.privacy.accounting import gaussian_epsilon, gaussian_mu
@@ -102,7 +102,7 @@ def plan(
         ImpossiblePlan: No graph works. Its ``options`` are changes with which one does.
         ConfigError: An argument is out of range.
     """
-    return PlanRequest(**locals()).planned()
+    return PlanRequest(**locals()).plan()
 
 
 def check(
@@ -148,7 +148,7 @@ def check(
     notes = (_SMALL_ROSTERS.format(roster.least, reached),) if roster.least < reached else ()
     demand, found = replace(demand, roster=roster), Found(config.graph, config.threshold, notes)
     terms = {name: getattr(config, name) for name in ("length", "bits", "agreement", "accept")}
-    return surviving(certified(demand, found, **terms), config.min_survivors)
+    return insist_on(make_plan(demand, found, **terms), config.min_survivors)
 
 
 def plan_or_complete(clients: int, dropout: float | None = None, **others: Any) -> Plan:
@@ -158,13 +158,13 @@ def plan_or_complete(clients: int, dropout: float | None = None, **others: Any) 
     """
     asked = PlanRequest(clients, dropout, **{"length": 1, **others})
     try:
-        return asked.planned()
+        return asked.plan()
     except ImpossiblePlan as error:
         demand = asked.demand
-        found = complete_with_lowest_threshold(demand)
+        found = take_complete(demand)
         if found is None:
             raise
-        made = certified(demand, replace(found, notes=(str(error),)), **asked.terms)
+        made = make_plan(demand, replace(found, notes=(str(error),)), **asked.terms)
         if not made.is_private:
             raise
         return made
@@ -195,10 +195,10 @@ class PlanRequest:
         if needs_accept(self.agreement):
             object.__setattr__(self, "accept", True)
 
-    def planned(self, *, explained: bool = True) -> Plan:
+    def plan(self, *, explained: bool = True) -> Plan:
         """Return the plan. If there is none, the error names changes that work where it is ``explained``."""
         if self.privacy is not None and self.collusion and self.guard == CURIOUS.name and not self.accept:
-            made = replace(self, accept=True).planned(explained=explained)
+            made = replace(self, accept=True).plan(explained=explained)
             return replace(made, notes=(*made.notes, _ACCEPTS))
         demand = self.demand
         wanted = Wanted.checked(self.graph, self.degree, self.clients, self.works_with if explained else None)
@@ -209,8 +209,9 @@ class PlanRequest:
             raise ConfigError("field_bits, the bits of a parameter in a sum with noise, goes with privacy")
         found, demand = search(demand, wanted, gives_way=self._gives_way)
         if demand.assumptions.colluders == 0:
-            found = thinned(demand, found)
-        return certified(demand, replace(found, notes=(*found.notes, *all_needed(demand))), **self.terms)
+            found = thin_masks(demand, found)
+        found = replace(found, notes=(*found.notes, *note_if_all_needed(demand)))
+        return make_plan(demand, found, **self.terms)
 
     def _with_noise(self, demand: Demand, wanted: Wanted, privacy: DifferentialPrivacy) -> Plan:
         check_type("privacy", privacy, DifferentialPrivacy)
@@ -258,7 +259,7 @@ class PlanRequest:
         per_step = PerStep.of(self.dropout_per_step, steps, confirms=not guard.dealer_counts)
         return {"dropout": per_step.total, "exact": self.exact_dropout, "per_step": per_step}
 
-    def changed(self, option: Option) -> "PlanRequest":
+    def change(self, option: Option) -> "PlanRequest":
         """Return the request with an option of ``ImpossiblePlan`` or of ``advice`` in place of its own."""
         if "epsilon" in option and self.privacy is not None:
             return replace(self, privacy=msgspec.structs.replace(self.privacy, **option))
@@ -269,12 +270,12 @@ class PlanRequest:
     def works_with(self, option: Option) -> bool:
         """Return whether there is a plan with this change; the planner offers no other."""
         try:
-            return not self.changed(option).planned(explained=False).shortfalls
+            return not self.change(option).plan(explained=False).shortfalls
         except ConfigError:
             return False
 
 
-def advice(made: Plan, asked: PlanRequest) -> tuple[Option, ...]:
+def advise(made: Plan, asked: PlanRequest) -> tuple[Option, ...]:
     """Return single changes after which there is less noise than signal; each of them was planned.
 
     A denser graph comes first, by its ``degree`` or as ``graph``; then ``clients``, ``epsilon`` and
@@ -336,13 +337,13 @@ def _first_enough(asked: PlanRequest, options: Iterable[Option]) -> Option | Non
 
 def _drowning_with(asked: PlanRequest, option: Option) -> float:
     try:
-        return _drowning(asked.changed(option).planned())
+        return _drowning(asked.change(option).plan())
     except ConfigError:
         return math.inf
 
 
 def _drowning(made: Plan) -> float:
-    return 0.0 if made.mechanism is None else figures(made, made.mechanism).drowning
+    return 0.0 if made.mechanism is None else compute_figures(made, made.mechanism).drowning
 
 
 def _rounded_up(number: float) -> float:

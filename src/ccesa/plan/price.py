@@ -113,7 +113,7 @@ class Cost:
     server_seconds: float | None = None
 
 
-class Curve(NamedTuple):
+class Timing(NamedTuple):
     """Seconds for work of any size, from ascending sizes at which it was measured."""
 
     sizes: tuple[float, ...]
@@ -151,11 +151,11 @@ class Rates:
     verification: float
     sealing: float
     hybrid_sealing: float | None = None
-    splitting: Curve
-    joining: Curve
-    masking: Curve
-    taking: Curve
-    signed_taking: Curve
+    splitting: Timing
+    joining: Timing
+    masking: Timing
+    taking: Timing
+    signed_taking: Timing
     edge: float
 
 

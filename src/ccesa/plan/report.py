@@ -13,12 +13,12 @@ from ccesa.graphs.thresholds import Fixed, Threshold
 from ccesa.guards import guard_named
 from ccesa.plan import paper
 from ccesa.plan.price import Cost, Rates, price
-from ccesa.plan.result import Plan, ratio
+from ccesa.plan.result import Plan, noise_ratio
 from ccesa.privacy import Mechanism
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class Protection:
     """What is kept against one kind of server: epsilon, with so many honest clients in every sum."""
 
     epsilon: float
@@ -44,8 +44,8 @@ class Figures:
         bytes_each: Bytes of a parameter on the wire.
     """
 
-    follows: Kept | None
-    lies: Kept | None
+    follows: Protection | None
+    lies: Protection | None
     per_client: float
     in_sum: float
     in_mean: float
@@ -62,7 +62,7 @@ class Figures:
         return self.drowning > 1
 
 
-def figures(plan: Plan, mechanism: Mechanism) -> Figures:
+def compute_figures(plan: Plan, mechanism: Mechanism) -> Figures:
     """Return the figures of a plan with this noise, with (1 - q) n survivors expected."""
     expected = plan.assumptions.staying
     in_mean = mechanism.noise(expected) / expected
@@ -73,21 +73,21 @@ def figures(plan: Plan, mechanism: Mechanism) -> Figures:
         in_sum=mechanism.noise(expected),
         in_mean=in_mean,
         curator=mechanism.curator,
-        ratio=ratio(mechanism, expected),
-        ratio_if_all_stay=ratio(mechanism, plan.clients),
+        ratio=noise_ratio(mechanism, expected),
+        ratio_if_all_stay=noise_ratio(mechanism, plan.clients),
         drowning=0.0 if mechanism.unit else math.sqrt(mechanism.dimension) * in_mean / mechanism.norm,
         field_bits=mechanism.field_bits,
         bytes_each=mechanism.fields.bytes_each,
     )
 
 
-def _kept(plan: Plan, mechanism: Mechanism, against: str) -> Kept | None:
+def _kept(plan: Plan, mechanism: Mechanism, against: str) -> Protection | None:
     """Return what this noise keeps against a server for which it may not have been made."""
     promise = plan.promised(against)
     if promise is None:
         return None
     epsilon = mechanism.certified(promise.honest, promise.fails)
-    return None if epsilon == math.inf else Kept(epsilon=epsilon, honest=promise.honest)
+    return None if epsilon == math.inf else Protection(epsilon=epsilon, honest=promise.honest)
 
 
 #: log2 of what cannot happen at all: JSON has no infinity.
@@ -147,7 +147,7 @@ def bill(plan: Plan, rates: Rates | None = None) -> Bill:
     )
 
 
-def promised(plan: Plan) -> dict[str, float]:
+def bound_events(plan: Plan) -> dict[str, float]:
     """Return log2 of each event of the certificate that the guard's server cannot bring about at will.
 
     A server that lies says who dropped out, so it parts masks as it likes, and *disconnected* says nothing:
@@ -174,7 +174,7 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
         "mask_p": parameters.get("mask_p"),
         "threshold": _threshold(plan),
         "exchanges": exchanges(plan),
-        "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in promised(plan).items()},
+        "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in bound_events(plan).items()},
         "spare_bits": {name: min(bits, -IMPOSSIBLE) for name, bits in plan.spare_bits.items()},
         "least_honest_fails": None if fails is None else max(fails, IMPOSSIBLE),
         "cost": _cost(costs.plan),
@@ -193,7 +193,7 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
 def _noise(plan: Plan, mechanism: Mechanism) -> dict[str, object]:
     fields = msgspec.to_builtins(mechanism)
     return {
-        **asdict(figures(plan, mechanism)),
+        **asdict(compute_figures(plan, mechanism)),
         "mechanism": {**fields, "fails": max(mechanism.fails, IMPOSSIBLE)},
         "offers": [
             {"graph": one.graph.name, **{name: getattr(one, name) for name in _OFFERED}}
@@ -289,7 +289,7 @@ def probability_in_words(log2: float) -> str:
 
 def certificate_in_words(plan: Plan) -> Iterator[tuple[str, float, str]]:
     """Say what can go wrong under the plan's guard: a name, log2 of a bound on it, and what it means."""
-    guard, bounds = guard_named(plan.guard), promised(plan)
+    guard, bounds = guard_named(plan.guard), bound_events(plan)
     for name in guard.events:
         if name in bounds:
             set_aside = name == "unreliable" and plan.roster.log_short / LN2 > bounds[name] - 1
@@ -326,7 +326,7 @@ def noted(mechanism: Mechanism) -> str:
 
 def noise_in_words(plan: Plan, mechanism: Mechanism) -> Iterator[tuple[str, str]]:
     """Say what the noise promises, how much there is of it, and what it costs, line by line."""
-    found, expected, each = figures(plan, mechanism), plan.assumptions.staying, noted(mechanism)
+    found, expected, each = compute_figures(plan, mechanism), plan.assumptions.staying, noted(mechanism)
     yield "noise", demand_in_words(mechanism)
     yield "server follows", _kept_in_words(found.follows)
     yield "server lies", _kept_in_words(found.lies)
@@ -346,7 +346,7 @@ def noise_in_words(plan: Plan, mechanism: Mechanism) -> Iterator[tuple[str, str]
     yield f"a {each}", f"takes {found.field_bits} bits, {found.bytes_each:.3g} bytes on the wire"
 
 
-def _kept_in_words(kept: Kept | None) -> str:
+def _kept_in_words(kept: Protection | None) -> str:
     if kept is None:
         return "no promise"
     return f"epsilon = {kept.epsilon:.3g}, by the noise of {kept.honest:,} honest clients in every sum"

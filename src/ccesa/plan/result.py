@@ -22,7 +22,7 @@ from ccesa.graphs.assumptions import (
     unmaskable,
 )
 from ccesa.graphs.reliability import log_fewer
-from ccesa.graphs.tails import LN2, first, log2_upwards
+from ccesa.graphs.tails import LN2, find_first, log2_upwards
 from ccesa.graphs.thresholds import Threshold
 from ccesa.guards import guard_named
 from ccesa.plan.certificate import Certificate, certify, left_out
@@ -65,18 +65,18 @@ class Offer:
             graph=plan.graph,
             degree=int(plan.degree),
             honest=mechanism.honest,
-            ratio=ratio(mechanism, plan.assumptions.staying),
+            ratio=noise_ratio(mechanism, plan.assumptions.staying),
             sent_bytes=plan.cost.sent_bytes,
             agreements=plan.cost.agreements,
         )
 
 
-def ratio(mechanism: Mechanism, survivors: int) -> float:
+def noise_ratio(mechanism: Mechanism, survivors: int) -> float:
     """Return the noise of a sum over so many beside that of a trusted curator."""
     return mechanism.noise(survivors) / mechanism.curator
 
 
-def both(one: float, other: float) -> float:
+def add_log2(one: float, other: float) -> float:
     """Return log2 of the sum of two probabilities that are given as such."""
     return min(0.0, float(np.logaddexp2(one, other)))
 
@@ -167,7 +167,7 @@ class Plan:
         Under ``active`` in every roster that the server may choose.
         """
         most = self.colluders
-        return first(lambda many: self._is_rare(more_colluders(many)), most) or most
+        return find_first(lambda many: self._is_rare(more_colluders(many)), most) or most
 
     @cached_property
     def least_honest(self) -> int | None:
@@ -180,7 +180,7 @@ class Plan:
             return None
         if self.masks_are_thin:
             return 1
-        return first(lambda many: not self._is_rare(self._fewer(many + 1)), self.clients) or 1
+        return find_first(lambda many: not self._is_rare(self._fewer(many + 1)), self.clients) or 1
 
     @cached_property
     def least_honest_fails(self) -> float | None:
@@ -218,9 +218,9 @@ class Plan:
             return None
         promises = []
         if self.least_honest is not None and self.least_honest_fails is not None:
-            promises.append(Promise(self.least_honest, both(private, self.least_honest_fails)))
+            promises.append(Promise(self.least_honest, add_log2(private, self.least_honest_fails)))
         if not lies and self.parted <= -self.privacy_bits:
-            promises.append(Promise(self.least_survivors - self.colluders, both(private, self.parted)))
+            promises.append(Promise(self.least_survivors - self.colluders, add_log2(private, self.parted)))
         best = max(promises, default=None)
         return best if best and best.honest > 0 else None
 
@@ -362,7 +362,7 @@ class Plan:
         return RoundConfig(**(settings | others))
 
 
-def certified(demand: Demand, found: Found, **terms: Any) -> Plan:
+def make_plan(demand: Demand, found: Found, **terms: Any) -> Plan:
     """Return the plan of a graph and a rule with their certificate; ``terms`` are other fields of it."""
     made = Plan(
         roster=demand.roster,
@@ -378,7 +378,7 @@ def certified(demand: Demand, found: Found, **terms: Any) -> Plan:
     return _promising_more(demand, made) if demand.roster.chosen and made.is_private else made
 
 
-def surviving(made: Plan, least: int) -> Plan:
+def insist_on(made: Plan, least: int) -> Plan:
     """Return the plan of a round that opens no sum over fewer than ``least``, which may be above its own.
 
     With fewer than t survivors a round is lost in any case, for want of share holders.

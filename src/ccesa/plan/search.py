@@ -16,8 +16,8 @@ from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import BEST, Complete, Graph, Harary, Kind, kind_named
 from ccesa.graphs.assumptions import SHORT_BITS, Assumptions, Demand
-from ccesa.graphs.harary_risks import EqualDegrees, OneDegree, common
-from ccesa.graphs.tails import LN2, MARGIN, SLACK, first, leftmost
+from ccesa.graphs.harary_risks import EqualDegrees, OneDegree, common_rule
+from ccesa.graphs.tails import LN2, MARGIN, SLACK, find_first, find_leftmost
 from ccesa.graphs.thresholds import Threshold
 from ccesa.plan.certificate import certify, log_disconnected
 
@@ -31,13 +31,13 @@ class Found:
     notes: tuple[str, ...] = ()
 
 
-def cheapest(demand: Demand, graph: str) -> Found | None:
+def find_cheapest(demand: Demand, graph: str) -> Found | None:
     """Return the cheapest of the family that was asked for; the complete graph where no sparse one works."""
     kind = kind_named(graph)
     sparse = None if kind is Complete else _sparse(demand, kind)
     if sparse is not None:
         return sparse
-    everyone = sparsest(demand, Complete)
+    everyone = find_sparsest(demand, Complete)
     if everyone is None or kind is Complete:
         return everyone
     note = f"{demand.assumptions.clients} clients are too few for a sparse graph: everyone with everyone"
@@ -46,46 +46,46 @@ def cheapest(demand: Demand, graph: str) -> Found | None:
 
 def _sparse(demand: Demand, kind: type[Kind]) -> Found | None:
     """Search from where the best family ends: any other needs as many neighbours."""
-    found = sparsest(demand, kind_named(BEST))
+    found = find_sparsest(demand, kind_named(BEST))
     if found is None or kind is kind_named(BEST):
         return found
-    return sparsest(demand, kind, found.graph.mean_degree(demand.assumptions.clients))
+    return find_sparsest(demand, kind, found.graph.mean_degree(demand.assumptions.clients))
 
 
-def sparsest(demand: Demand, kind: type[Kind], mean_degree: float = 0.0) -> Found | None:
+def find_sparsest(demand: Demand, kind: type[Kind], mean_degree: float = 0.0) -> Found | None:
     """Return the sparsest graph of a family that works, its masks on every edge, and its threshold rule.
 
     It is probably not sparser than ``mean_degree``.
     """
     n = demand.assumptions.clients
     ladder = kind.candidates(n)
-    found = cache(lambda step: fitted(demand, ladder.at(step)))
+    found = cache(lambda step: fit_rule(demand, ladder.at(step)))
     if ladder.monotone:
-        denser = first(lambda step: ladder.at(step).mean_degree(n) >= mean_degree, ladder.most)
+        denser = find_first(lambda step: ladder.at(step).mean_degree(n) >= mean_degree, ladder.most)
         start = (denser or ladder.most + 1) - 1
-        step = first(lambda step: found(step) is not None, ladder.most, start)
+        step = find_first(lambda step: found(step) is not None, ladder.most, start)
         return None if step is None else found(step)
-    least = first(lambda step: _log_apart(demand, ladder.at(step)) <= demand.log_private, ladder.most)
+    least = find_first(lambda step: _log_apart(demand, ladder.at(step)) <= demand.log_private, ladder.most)
     if least is None:
         return None
 
     def possible(low: int, high: int) -> bool:
         return ladder.at(low).degrees(n).may_hold(demand, ladder.at(high).max_degree(n))
 
-    return leftmost(least, ladder.most, found, possible)
+    return find_leftmost(least, ladder.most, found, possible)
 
 
-def fitted(demand: Demand, graph: Graph) -> Found | None:
+def fit_rule(demand: Demand, graph: Graph) -> Found | None:
     """Return the graph with the best rule with which it keeps the demand, if there is one."""
     n = demand.assumptions.clients
     log_apart = graph.masks(n).log_apart(demand.assumptions, demand.roster) + SLACK
     if log_apart > demand.log_private:
         return None
-    rule = graph.degrees(n).rule(demand, log_apart, lambda rule: kept(demand, graph, rule))
+    rule = graph.degrees(n).rule(demand, log_apart, lambda rule: keeps(demand, graph, rule))
     return None if rule is None else Found(graph, rule)
 
 
-def kept(demand: Demand, graph: Graph, rule: Threshold) -> bool:
+def keeps(demand: Demand, graph: Graph, rule: Threshold) -> bool:
     """Return whether the certificate says that the demand is kept."""
     certificate = certify(graph, rule, demand.assumptions, demand.roster)
     reliable = certificate.unreliable <= -demand.graph_bits
@@ -97,7 +97,7 @@ def densest_degree(assumptions: Assumptions) -> int:
     return assumptions.clients - 1 if assumptions.clients <= MAX_HOLDERS else MAX_HOLDERS - 2
 
 
-def thinned(demand: Demand, found: Found) -> Found:
+def thin_masks(demand: Demand, found: Found) -> Found:
     """Return the same with the thinnest mask subgraph; for rounds in which nobody colludes."""
     ladder = found.graph.thinner(demand.assumptions.clients)
     budget = demand.log_private - SLACK - MARGIN
@@ -106,7 +106,7 @@ def thinned(demand: Demand, found: Found) -> Found:
         graph = ladder.at(step) if ladder else found.graph
         return log_disconnected(graph, found.threshold, demand.assumptions, demand.roster) <= budget
 
-    step = ladder and first(holds, ladder.most)
+    step = ladder and find_first(holds, ladder.most)
     return replace(found, graph=ladder.at(step)) if ladder and step else found
 
 
@@ -140,13 +140,13 @@ def explain(
     return ImpossiblePlan(f"{_problem(demand, graph)}; {in_words(options)}", options)
 
 
-def reachable(demand: Demand) -> float | None:
+def find_reachable_bits(demand: Demand) -> float | None:
     """Return the bits of reliability of the densest graph with the lowest private threshold, if any is."""
     assumptions, t = demand.assumptions, _lowest_private(demand)
     if t is None:
         return None
     degree = densest_degree(assumptions)
-    lost = EqualDegrees(degree).unreliable(common(assumptions, degree, t), assumptions) + SLACK
+    lost = EqualDegrees(degree).unreliable(common_rule(assumptions, degree, t), assumptions) + SLACK
     bits = max(0.0, -lost / LN2)
     # A part of the budget is for rounds that too few clients join, unless it is known how many do.
     return (
@@ -154,12 +154,12 @@ def reachable(demand: Demand) -> float | None:
     )
 
 
-def complete_with_lowest_threshold(demand: Demand) -> Found | None:
+def take_complete(demand: Demand) -> Found | None:
     """Return the complete graph with the lowest threshold that is private, however many rounds are lost."""
     assumptions, t = demand.assumptions, _lowest_private(demand)
     if t is None or assumptions.clients > MAX_HOLDERS:
         return None
-    return Found(Complete(), common(assumptions, assumptions.clients - 1, t))
+    return Found(Complete(), common_rule(assumptions, assumptions.clients - 1, t))
 
 
 def _lowest_private(demand: Demand) -> int | None:
@@ -175,7 +175,7 @@ def _lowest_private(demand: Demand) -> int | None:
 
 def _problem(demand: Demand, graph: str) -> str:
     assumptions, top = demand.assumptions, _top_degree(demand, graph)
-    clients, most, reliable = assumptions.clients, densest_degree(assumptions), reachable(demand)
+    clients, most, reliable = assumptions.clients, densest_degree(assumptions), find_reachable_bits(demand)
     if top is None and clients > MAX_HOLDERS:
         return f"at most {MAX_HOLDERS} holders can share a secret, so {clients} clients need a sparse graph"
     whom = f"{clients} clients of whom a fraction of {assumptions.dropout:.3g} drop out"
@@ -254,7 +254,7 @@ def _options(
 
 def _changes(demand: Demand) -> Iterator[Option]:
     """Yield what the densest graph allows, the mildest of each kind."""
-    clients, reliable = demand.assumptions.clients, reachable(demand)
+    clients, reliable = demand.assumptions.clients, find_reachable_bits(demand)
     if reliable is not None and LEAST_BITS <= reliable < demand.reliability_bits:
         yield {"reliability_bits": math.floor(reliable)}
     else:
@@ -263,7 +263,7 @@ def _changes(demand: Demand) -> Iterator[Option]:
         fraction = _largest(demand, name)
         if fraction is not None:
             yield _said(demand, name, fraction)
-    more = first(lambda more: _may_work(demand, clients=clients + more), MAX_HOLDERS - clients)
+    more = find_first(lambda more: _may_work(demand, clients=clients + more), MAX_HOLDERS - clients)
     if more is not None:
         yield {"clients": clients + more}
 
@@ -271,10 +271,10 @@ def _changes(demand: Demand) -> Iterator[Option]:
 def _a_few_more(demand: Demand) -> Iterator[Option]:
     """Yield the fewest clients with whom most rounds come through, and how reliable these are."""
     clients, least = demand.assumptions.clients, {"reliability_bits": LEAST_BITS}
-    more = first(lambda more: _may_work(demand, clients=clients + more, **least), MAX_HOLDERS - clients)
+    more = find_first(lambda more: _may_work(demand, clients=clients + more, **least), MAX_HOLDERS - clients)
     if more is None:
         return
-    bits = reachable(demand.changed(clients=clients + more, **least)) or 0
+    bits = find_reachable_bits(demand.changed(clients=clients + more, **least)) or 0
     if LEAST_BITS <= bits < demand.reliability_bits:
         yield {"reliability_bits": math.floor(bits), "clients": clients + more}
 
@@ -291,7 +291,7 @@ def _largest(demand: Demand, name: str) -> float | None:
     """Return the largest fraction below the one that was asked for that may work."""
     steps = math.ceil(round(getattr(demand.assumptions, name) / _STEP, 6))
     most = steps - 1 if name == "dropout" else steps  # nobody can count on all to stay
-    fewer = first(lambda less: _may_work(demand, **{name: _fraction(steps - less)}), most)
+    fewer = find_first(lambda less: _may_work(demand, **{name: _fraction(steps - less)}), most)
     return None if fewer is None else _fraction(steps - fewer)
 
 
@@ -325,9 +325,9 @@ class Wanted(NamedTuple):
 
     def found(self, demand: Demand) -> Found | None:
         return (
-            cheapest(demand, self.graph)
+            find_cheapest(demand, self.graph)
             if self.degree is None
-            else fitted(demand, Harary(degree=self.degree))
+            else fit_rule(demand, Harary(degree=self.degree))
         )
 
     def explained(self, demand: Demand, *, gives_way: bool = False) -> ImpossiblePlan:
@@ -340,7 +340,7 @@ class Wanted(NamedTuple):
             return tries(option if gives_way else {"reliability_bits": demand.reliability_bits, **option})
 
         if self.degree is not None:
-            other = cheapest(demand, Harary(degree=2).name)
+            other = find_cheapest(demand, Harary(degree=2).name)
             degree = other.graph.degree if other and isinstance(other.graph, Harary) else None
             if works({"degree": degree}):
                 problem = f"with degree = {self.degree} no threshold keeps the demand"
@@ -363,7 +363,7 @@ def search(
             return found, stricter
     # Only a default gives way, and only in reliability: a lost round can be run again.
     lower = _lowered(demand, min(margins, default=0.0)) if gives_way and wanted.degree is None else None
-    all_with_all = None if lower is None else sparsest(lower, Complete)
+    all_with_all = None if lower is None else find_sparsest(lower, Complete)
     if lower is None or all_with_all is None:
         raise wanted.explained(demand, gives_way=gives_way)
     note = (
@@ -372,7 +372,7 @@ def search(
     return replace(all_with_all, notes=(note,)), lower
 
 
-def all_needed(demand: Demand) -> Iterator[str]:
+def note_if_all_needed(demand: Demand) -> Iterator[str]:
     """Say that no client may be missing, where that follows from steps that were not named."""
     roster = demand.roster
     if not demand.assumptions.per_step or roster.least < demand.assumptions.clients:
@@ -386,7 +386,7 @@ def all_needed(demand: Demand) -> Iterator[str]:
 
 def _lowered(demand: Demand, margin: float) -> Demand | None:
     """Return the demand with as much reliability as there is; None where that is less than a bit."""
-    bits = reachable(demand) or 0.0
+    bits = find_reachable_bits(demand) or 0.0
     if margin:  # what is set aside for small rosters weighs more then
         bits -= margin + 2.0 ** (margin - SHORT_BITS + 1)
     if bits < LEAST_BITS:
