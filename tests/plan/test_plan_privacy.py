@@ -179,7 +179,7 @@ def test_colluders_who_cannot_choose_dropouts_cost_themselves():
     assert isinstance(made.graph, Harary)
     assert made.accept
     denser, accepts = made.notes
-    assert denser.startswith("276 neighbours in place of 56: ")
+    assert denser.startswith("276 neighbours instead of 56: ")
     assert accepts.startswith("rounds have the step accept")
     assert made.mechanism.honest == made.least_survivors - 50 == made.promised("follows").honest
     assert made.mechanism.fails == pytest.approx(np.logaddexp2(made.certificate.privacy(), made.parted))
@@ -330,13 +330,11 @@ def test_no_offers_where_survivors_count():
 
 def test_the_degree_is_taken_or_refused_with_one_that_would_do():
     assert plan(500, 0.1, degree=100).degree == 100
-    with pytest.raises(
-        ImpossiblePlan, match="no threshold keeps the demand; what would work: --degree"
-    ) as caught:
+    with pytest.raises(ImpossiblePlan, match="no threshold keeps the demand; try --degree") as caught:
         plan(500, 0.1, 0.05, guard="active", degree=20)
     (option,) = caught.value.options
     assert plan(500, 0.1, 0.05, guard="active", **option).shortfalls == ()
-    impossible = r"out of reach with 20 clients .* what would work: --rel"
+    impossible = r"out of reach with 20 clients, .* try --rel"
     with pytest.raises(ImpossiblePlan, match=impossible) as caught:
         plan(20, 0.1, degree=18, reliability_bits=100)
     for option in caught.value.options:
@@ -349,8 +347,8 @@ def test_the_degree_is_taken_or_refused_with_one_that_would_do():
     [
         ({"degree": 7}, "even number"),
         ({"degree": 500}, "needs more than 500 clients"),
-        ({"degree": 10, "graph": "complete"}, "degree is that of a harary graph"),
-        ({"degree": 10, "graph": "erdos-renyi"}, "degree is that of a harary graph"),
+        ({"degree": 10, "graph": "complete"}, "degree goes with graph = harary"),
+        ({"degree": 10, "graph": "erdos-renyi"}, "degree goes with graph = harary"),
         ({"field_bits": 12}, "goes with privacy"),
         ({"privacy": {"epsilon": 3}}, "privacy: expected DifferentialPrivacy, got dict"),
         ({"privacy": DEMAND, "field_bits": 2}, "too narrow"),
@@ -487,7 +485,7 @@ def test_no_advice_where_none_is_needed_or_helps():
 @pytest.mark.parametrize(("delta", "says"), [(0.01, True), (0.009, False)])
 def test_a_delta_that_promises_little_is_named(delta, says):
     made = plan(100, 0.1, length=10, privacy=msgspec.structs.replace(DEMAND, delta=delta))
-    assert any("not below one over 100 clients" in note for note in made.notes) == says
+    assert any("not below 1 / 100 clients" in note for note in made.notes) == says
 
 
 # The charter
@@ -519,14 +517,14 @@ def test_a_flattering_charter_is_found_out():
     stated = msgspec.structs.replace(agreed.certificate, least_honest=noise.honest + 2)
     flattering = msgspec.structs.replace(agreed, privacy=more, certificate=stated)
     assert (
-        f"counts on {noise.honest + 2} honest clients in every sum, computed anew it is {noise.honest}"
+        f"counts on {noise.honest + 2} honest clients in every sum, but the computed number is {noise.honest}"
         in str(charters.shortfalls(flattering))
     )
     sparse = noisy(1000, guard="active", privacy=LIES)
     bold = msgspec.structs.replace(sparse.mechanism, fails=-math.inf)
     found = check(sparse.config(guard="active", charter=bytes(32)), 0.1, 0.05)
     (line,) = charters._flattering(bold, found)
-    assert "its noise counts on fails = -inf, computed anew it is" in line
+    assert "its noise counts on fails = -inf, but the computed value is" in line
 
 
 # The command
@@ -594,7 +592,7 @@ def test_the_noise_in_words():
         "times the noise of a trusted curator",
         "a parameter takes 10 bits, 1.33 bytes on the wire",
         "too much noise",
-        "what would do: --clients",
+        "try --clients",
     ):
         assert line in said
     said = " ".join(run(*ASKED, "--norm", "1", "--guard", "active", "--against", "lies").stdout.split())

@@ -46,7 +46,7 @@ def show(path: _File, as_json: options.Json = False) -> None:
 
 @charter.command()
 def check(path: _File, identity: _Key = None) -> None:
-    """Compute a charter's certificate anew, and check its expiry; exit with 1 if anything is wrong."""
+    """Compute a charter's certificate again and check its expiry. Exit with 1 if anything is wrong."""
     try:
         found = Charter.load(path)
     except ConfigError as error:  # among others, noise or a certificate that is at odds with itself
@@ -66,20 +66,20 @@ def accept(
     accepted: Annotated[Path, typer.Option("--as", help="The file that this site's client reads.")],
     identity: _Key = None,
 ) -> None:
-    """Take a charter that you were given by hand in place of the one that holds here, if it is newer.
+    """Replace the charter of this site with a newer one that you were given by hand.
 
-    Compare the digest with the other sites first: accepting is what binds this site. The file that --as
-    names is also its memory of what it has accepted; where it is gone, an older charter is taken again.
+    First compare the digest with the other sites: accepting the charter binds this site. The file that --as
+    names is also the memory of what was accepted. Without that file an older charter would be accepted again.
     """
     found = Charter.load(path)
     problems = _problems(found, identity)
     holds = Charter.load(accepted) if accepted.exists() else found
     if found.digest != holds.digest and found.serial <= holds.serial:
-        problems.append(f"serial {found.serial} is not above {holds.serial}, which holds here")
+        problems.append(f"serial {found.serial} is not above {holds.serial}, the one in force here")
     if problems:
         raise ConfigError(f"{path} is not accepted: {'; '.join(problems)}")
     files.replace(accepted, str(found))
-    typer.echo(f"{accepted}: serial {found.serial} holds from now on; digest {found.fingerprint}")
+    typer.echo(f"{accepted}: serial {found.serial} is in force from now on; digest {found.fingerprint}")
 
 
 def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
@@ -107,7 +107,7 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
     yield "a task", _attempts_in_words(found)
     if not noisy:
         yield "excepted", "a server that calls the same work another task; a member that lost its memory"
-    yield "needs", f"{quorum_in_words(found)} to be there: with fewer no round is begun"
+    yield "needs", f"{quorum_in_words(found)} to be there: with fewer no round starts"
     chance = report.probability_in_words(told.unreliable)
     leaving = report.dropout_in_words(told.dropout, told.dropout_per_step or None)
     yield "is lost", f"with probability {chance} if {leaving}"
@@ -167,7 +167,7 @@ def _statistics_in_words(schema: Schema) -> Iterator[tuple[str, str]]:
             "in others each column of numbers with fewer values",
         )
     elif schema.privacy_unit == "none":
-        yield "small groups", "[yellow]are counted: a group of one record is seen as it is[/yellow]"
+        yield "small groups", "[yellow]are counted: a group of one record is visible[/yellow]"
 
 
 def _noise_in_words(mechanism: Mechanism, members: int) -> Iterator[tuple[str, str]]:

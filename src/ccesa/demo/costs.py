@@ -8,7 +8,8 @@ from ccesa.demo.markup import Slots, table
 from ccesa.demo.pictures import Curve
 from ccesa.demo.training import History
 from ccesa.errors import ImpossiblePlan
-from ccesa.plan import Cost, Plan, plan
+from ccesa.plan import Cost, Plan
+from ccesa.plan.planner import PlanRequest
 from ccesa.plan.report import Bill
 from ccesa.plan.report import bill as priced
 from ccesa.simulate import Report
@@ -54,7 +55,8 @@ def curve(made: Plan) -> dict[int, Bill]:
     found: dict[int, Bill] = {}
     for clients in reversed(CLIENTS):
         try:
-            found[clients] = priced(plan(clients, made.assumptions.dropout, **said))
+            asked = PlanRequest(clients, made.assumptions.dropout, **said)
+            found[clients] = priced(asked.plan(explained=False))
         except ImpossiblePlan:
             break  # what many cannot do fewer cannot either
     return dict(sorted(found.items()))

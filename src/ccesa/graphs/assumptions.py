@@ -45,17 +45,19 @@ class Assumptions:
         object.__setattr__(self, "clients", whole_number("clients", self.clients))
         check_clients(self.clients)
         if self.clients > MAX_PLANNED:
-            raise ConfigError(f"rounds are planned for at most {MAX_PLANNED:,} clients, not {self.clients:,}")
+            raise ConfigError(f"the planner takes at most {MAX_PLANNED:,} clients, not {self.clients:,}")
         for name in ("dropout", "collusion"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-                raise ConfigError(f"{name} is a fraction of the clients, in [0, 1), not {value!r}")
+                raise ConfigError(f"{name} must be a fraction in [0, 1), not {value!r}")
         if self.per_step is None:
             return
         if self.exact:
-            raise ConfigError("exact dropout is one fraction for the whole round, not one per step")
+            raise ConfigError(
+                "exact dropout goes with one fraction for the whole round, not with dropout per step"
+            )
         if self.dropout != self.per_step.total:
-            raise ConfigError(f"dropout = {self.dropout!r}, but the steps come to {self.per_step.total!r}")
+            raise ConfigError(f"dropout = {self.dropout!r}, but the steps add up to {self.per_step.total!r}")
 
     def at_least(self, guard: Guard) -> "Assumptions":
         """Return the same with as many colluders as the guard asks for at least."""
@@ -320,7 +322,7 @@ class Demand:
         reliability = RELIABILITY_BITS if reliability_bits is None else reliability_bits
         for name, value in (("privacy_bits", privacy), ("reliability_bits", reliability)):
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_BITS:
-                raise ConfigError(f"{name} must lie above 0 and be at most {MAX_BITS}, not {value!r}")
+                raise ConfigError(f"{name} must be above 0 and at most {MAX_BITS}, not {value!r}")
         return cls(
             reliability_bits=reliability,
             privacy_bits=privacy,

@@ -1,7 +1,7 @@
 """Bounds for graphs whose edges are drawn pair by pair, each with probability p.
 
-Tables are about one client. ``LiveTable``: how many of its d neighbours stay. ``OpenedTable``: how many, h, are
-honest, and how many, c, collude. To look up a threshold rule is to sum over a table.
+Tables are about one client. ``LiveTable``: how many of its d neighbours stay. ``OpenedTable``: how many are
+honest, h, and how many collude, c. To look up a threshold rule is to sum over a table.
 """
 
 import math

@@ -41,6 +41,8 @@ def log_lost(assumptions: Assumptions, degree: int) -> Logs:
     have confirmed, where they have to.
     """
     below = log_below(assumptions.live, degree)
+    if assumptions.per_step is None:
+        return freeze(np.append(below, 0.0))
     t = np.arange(degree + 3)
     with_own = np.logaddexp(below[besides(t)], log_unconfirmed(assumptions, np.asarray(degree), t))
     return freeze(_joined(assumptions, with_own, np.append(below, 0.0)))

@@ -1,4 +1,4 @@
-"""From a plan to the charter of a federation, and back: what a charter states is computed anew."""
+"""From a plan to the charter of a federation, and back: what a charter states is computed again."""
 
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -28,7 +28,7 @@ _FIGURES = tuple(name for name in Stated.__struct_fields__ if name != "dropout_p
 def state(plan: Plan) -> Stated:
     """Return the certificate of a plan, as a charter states it."""
     if not guard_named(plan.guard).chartered:
-        raise ConfigError(f"a charter goes with guard = active, this plan has {plan.guard}")
+        raise ConfigError(f"a charter needs a plan with guard = active, not {plan.guard}")
     steps = plan.assumptions.per_step
     return Stated(
         dropout=plan.assumptions.dropout,
@@ -60,7 +60,7 @@ def charter(
         ConfigError: Another number of clients, another guard, or fields that cannot be.
     """
     if len(members) != plan.clients:
-        raise ConfigError(f"a plan for {plan.clients} clients and a list of {len(members)} members")
+        raise ConfigError(f"the plan is for {plan.clients} clients, but the list has {len(members)} members")
     return Charter(
         serial=serial,
         expires=toml.seconds(expires),  # type: ignore[arg-type]  # checked by the charter itself
@@ -99,11 +99,11 @@ def recompute(agreed: Charter) -> Plan:
 def shortfalls(agreed: Charter) -> tuple[str, ...]:
     """Return in what a charter promises more than its graph and rule keep; nothing if it was planned."""
     found = recompute(agreed)
-    lines = [f"it demands more than it keeps: {line}" for line in found.shortfalls]
+    lines = [f"it keeps less than it demands: {line}" for line in found.shortfalls]
     # The certificate does not cover smaller rosters, nor fewer survivors.
     for name, least in (("least_roster", found.least_roster), ("min_survivors", found.least_survivors)):
         if getattr(agreed, name) < least:
-            lines.append(f"{name} = {getattr(agreed, name)} is below {least}, the least that is certified")
+            lines.append(f"{name} = {getattr(agreed, name)} is below the certified minimum {least}")
     if agreed.least_roster > found.least_roster:
         lines.append(f"least_roster = {agreed.least_roster} is above {found.least_roster}: fewer may join")
     anew = state(found)
@@ -111,7 +111,7 @@ def shortfalls(agreed: Charter) -> tuple[str, ...]:
         said, is_so = getattr(agreed.certificate, name), getattr(anew, name)
         flatters = said > is_so if name in _MORE_IS_BETTER else said < is_so - _ROUNDING
         if flatters:
-            lines.append(f"it states {name} = {said:g}, computed anew it is {is_so:g}")
+            lines.append(f"it states {name} = {said:g}, but the computed value is {is_so:g}")
     if agreed.mechanism is not None:
         lines.extend(_flattering(agreed.mechanism, found))
     return tuple(lines)
@@ -123,6 +123,6 @@ def _flattering(mechanism: Mechanism, found: Plan) -> Iterator[str]:
     honest, fails = (0, 0.0) if promise is None else promise
     if mechanism.honest > honest:
         counted = f"{mechanism.honest} honest clients in every sum"
-        yield f"its noise counts on {counted}, computed anew it is {honest}"
+        yield f"its noise counts on {counted}, but the computed number is {honest}"
     if mechanism.fails < fails - _ROUNDING:
-        yield f"its noise counts on fails = {mechanism.fails:g}, computed anew it is {fails:g}"
+        yield f"its noise counts on fails = {mechanism.fails:g}, but the computed value is {fails:g}"

@@ -91,13 +91,13 @@ def _densest(demand: Demand, found: Found) -> Found:
     if 2 * step <= found.graph.max_degree(n):
         return found
     denser = fit_rule(demand, Harary.candidates(n).at(step))
-    why = "noise is counted on the neighbours of a client, and more of them are not taken for it"
+    why = "the noise of a sum depends on neighbours, and the planner takes no more for its sake"
     return found if denser is None else _noted(denser, found, n, why)
 
 
 def _noted(denser: Found, found: Found, clients: int, why: str) -> Found:
     now, before = (one.graph.max_degree(clients) for one in (denser, found))
-    return replace(denser, notes=(*found.notes, f"{now:,} neighbours in place of {before:,}: {why}"))
+    return replace(denser, notes=(*found.notes, f"{now:,} neighbours instead of {before:,}: {why}"))
 
 
 def _is_steady(demand: Demand, found: Found) -> bool:
@@ -151,7 +151,7 @@ class WantedNoise:
         made = _insisting(made)
         promise = made.promised(self.privacy.against)
         if promise is None:
-            raise ConfigError("no sum has an honest client for certain, whose noise could be counted on")
+            raise ConfigError("no sum is certain to contain the noise of an honest client")
         mechanism = chosen(
             self.privacy,
             clients=made.clients,
@@ -173,8 +173,8 @@ class WantedNoise:
         """Say so where delta promises little: showing one client of all, by chance, would keep it."""
         if self.privacy.delta * clients >= 1:
             yield (
-                f"delta = {self.privacy.delta:g} is not below one over {clients:,} clients: publishing one "
-                f"of their vectors at random would keep that promise; take {0.01 / clients:.0e} or less"
+                f"delta = {self.privacy.delta:g} is not below 1 / {clients:,} clients: publishing one of "
+                f"their vectors at random would meet it; use {0.01 / clients:.0e} or less"
             )
 
     def _lossier(self, demand: Demand, wanted: Wanted, mechanism: Mechanism) -> Iterator[str]:
@@ -190,7 +190,7 @@ class WantedNoise:
         if would_be < is_so * _WORTH:
             yield (
                 f"with --reliability-bits {_LOSSY_BITS} one round in {2**_LOSSY_BITS} is lost, and the noise "
-                f"is {would_be:.2f} times that of a trusted curator in place of {is_so:.2f} times"
+                f"is {would_be:.2f} times that of a trusted curator instead of {is_so:.2f} times"
             )
 
 

@@ -114,11 +114,11 @@ _FIGURES = (
 _OFFERED = ("degree", "honest", "ratio", "sent_bytes", "agreements")
 #: What each event of a certificate means to people.
 _MEANING = {
-    "unreliable": "a client has too few live share holders, the round is lost",
-    "disconnected": "the honest survivors' masks fall apart, a partial sum could be opened",
-    "exposed": "with its own share, colluding neighbours can open a client",
-    "unmaskable": "two disjoint sets of shares exist, a lying server could open a client",
-    "parted": "accusations leave an honest client out, and colluders could part the masks",
+    "unreliable": "a client has too few live share holders: the round is lost",
+    "disconnected": "the honest survivors' masks fall apart: a partial sum could be opened",
+    "exposed": "colluding neighbours can open a client with the help of its own share",
+    "unmaskable": "two disjoint sets of shares exist: a lying server could open a client",
+    "parted": "accusations leave an honest client out: colluders could split the masks",
 }
 
 
@@ -225,7 +225,7 @@ def exchanges(plan: Plan) -> dict[str, int]:
 
 
 def exchanges_in_words(plan: Plan) -> str:
-    return "{round} in a round by itself, {series} in each round of a series".format(**exchanges(plan))
+    return "{round} in a single round, {series} in each round of a series".format(**exchanges(plan))
 
 
 def masks_in_words(plan: Plan) -> str:
@@ -357,6 +357,6 @@ def drowning_in_words(found: Figures, options: Iterable[Mapping[str, object]]) -
     said = [f"--{name} {value}" for option in options for name, value in option.items()]
     would = " or ".join([", ".join(said[:-1]), said[-1]] if said[:-1] else said)
     return (
-        f"in a mean the noise has {found.drowning:.3g} times the L2 norm of a client's vector; it drowns "
-        f"what clients say; what would do: {would or 'nothing that was tried'}"
+        f"the noise in a mean has {found.drowning:.3g} times the L2 norm of a client's vector, so little but "
+        f"noise is left; {f'try {would}' if would else 'no single change helps'}"
     )

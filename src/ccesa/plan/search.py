@@ -40,7 +40,7 @@ def find_cheapest(demand: Demand, graph: str) -> Found | None:
     everyone = find_sparsest(demand, Complete)
     if everyone is None or kind is Complete:
         return everyone
-    note = f"{demand.assumptions.clients} clients are too few for a sparse graph: everyone with everyone"
+    note = f"{demand.assumptions.clients} clients are too few for a sparse graph: the complete graph is taken"
     return Found(everyone.graph, everyone.threshold, notes=(note,))
 
 
@@ -178,9 +178,9 @@ def _problem(demand: Demand, graph: str) -> str:
     clients, most, reliable = assumptions.clients, densest_degree(assumptions), find_reachable_bits(demand)
     if top is None and clients > MAX_HOLDERS:
         return f"at most {MAX_HOLDERS} holders can share a secret, so {clients} clients need a sparse graph"
-    whom = f"{clients} clients of whom a fraction of {assumptions.dropout:.3g} drop out"
-    whom += " (counted per step)" * (assumptions.per_step is not None)
-    whom += f" and {assumptions.colluders} may collude" * (assumptions.colluders > 0)
+    whom = f"{clients} clients, dropout {assumptions.dropout:.3g}"
+    whom += " (given per step)" * (assumptions.per_step is not None)
+    whom += f" and {assumptions.colluders} colluders" * (assumptions.colluders > 0)
     everyone = clients <= MAX_HOLDERS
     even = "even with " + (
         f"all {most} others as neighbours" if everyone else f"{most} neighbours (as many as can hold shares)"
@@ -217,9 +217,9 @@ def _reaches_densest(demand: Demand, graph: str) -> bool:
 def in_words(options: tuple[Option, ...]) -> str:
     """Say options as the command line takes them."""
     if not options:
-        return "no single change would work: expect fewer to drop out and to collude, or ask for less"
+        return "no single change is enough: plan for fewer dropouts and colluders, or for fewer bits"
     said = [_change(option) for option in options]
-    return "what would work: " + " or ".join([", ".join(said[:-1]), said[-1]] if said[:-1] else said)
+    return "try " + " or ".join([", ".join(said[:-1]), said[-1]] if said[:-1] else said)
 
 
 def _change(option: Option) -> str:
@@ -319,7 +319,7 @@ class Wanted(NamedTuple):
         kind = kind_named(graph)
         if degree is not None:
             if kind is not Harary:
-                raise ConfigError(f"degree is that of a harary graph, not of graph = {graph}")
+                raise ConfigError(f"degree goes with graph = harary, not with graph = {graph}")
             Harary(degree=degree).check(clients)
         return cls(graph, degree, works)
 
@@ -366,9 +366,7 @@ def search(
     all_with_all = None if lower is None else find_sparsest(lower, Complete)
     if lower is None or all_with_all is None:
         raise wanted.explained(demand, gives_way=gives_way)
-    note = (
-        f"{wanted.explained(demand)}; planned with {lower.reliability_bits:.3g} bits, everyone with everyone"
-    )
+    note = f"{wanted.explained(demand)}; planned with {lower.reliability_bits:.3g} bits on the complete graph"
     return replace(all_with_all, notes=(note,)), lower
 
 
@@ -378,10 +376,10 @@ def note_if_all_needed(demand: Demand) -> Iterator[str]:
     if not demand.assumptions.per_step or roster.least < demand.assumptions.clients:
         return
     if roster.chosen:
-        yield f"nobody is said to leave in advertise, so a round needs all {roster.least:,} clients at first"
+        yield f"no dropout is given for advertise, so a round needs all {roster.least:,} clients to start"
     elif roster.colluders:
-        all_of_them = f"the vectors of all {roster.least:,} clients"
-        yield f"nobody is said to leave before unmask, so a round needs {all_of_them}"
+        vectors = f"the vectors of all {roster.least:,} clients"
+        yield f"no dropout is given before unmask, so a round needs {vectors}"
 
 
 def _lowered(demand: Demand, margin: float) -> Demand | None:
