@@ -216,6 +216,7 @@ CROWDS = [(4500, 5000, 0.47), pytest.param(MAX_HOLDERS, 1_000_000, 0.49, marks=p
             {"graph": "erdos-renyi"},
             "try --graph best --reliability-bits 2 or --graph best --dropout 0.4[58].$",
         ),
+        ({"graph": "complete"}, "need a sparse graph; try --graph best --reliability-bits 2"),
     ],
 )
 def test_demands_that_not_even_the_densest_graph_keeps(holders, clients, dropout, asked, words, monkeypatch):

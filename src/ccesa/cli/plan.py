@@ -20,7 +20,7 @@ from ccesa.agreement.identity import Admission
 from ccesa.cli import options
 from ccesa.cli.charter import quorum_in_words
 from ccesa.cli.output import check_output, lines, table
-from ccesa.crypto.key_agreement import DEFAULT
+from ccesa.crypto.keys import DEFAULT
 from ccesa.errors import ConfigError
 from ccesa.graphs import BEST
 from ccesa.guards import CURIOUS, guard_named

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto.key_agreement import DEFAULT, needs_accept
+from ccesa.crypto.keys import DEFAULT, needs_accept
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import BEST, Harary
 from ccesa.graphs.assumptions import MAX_PLANNED, Assumptions, Demand
@@ -32,7 +32,7 @@ from ccesa.plan.search import (
 )
 from ccesa.privacy import DifferentialPrivacy
 from ccesa.privacy.accounting import gaussian_epsilon, gaussian_mu
-from ccesa.privacy.demand import MOST_EPSILON
+from ccesa.privacy.mechanism import MOST_EPSILON
 from ccesa.protocol.steps import steps_of
 
 #: What noise with colluders is planned for under ``curious``: delta counts every graph that fails, and who

@@ -9,7 +9,7 @@ import numpy as np
 
 from ccesa.agreement.config import RoundConfig
 from ccesa.agreement.floor import Floor, threshold_ratio
-from ccesa.crypto.key_agreement import DEFAULT
+from ccesa.crypto.keys import DEFAULT
 from ccesa.graphs import Graph
 from ccesa.graphs.assumptions import (
     Assumptions,

@@ -64,7 +64,7 @@ class _Told:
             "name": federation.name,
             "guard": federation.guard,
             "version": VERSION,
-            "charter": federation.charter.digest.hex() if federation.charter else None,
+            "charter": federation.agreement.digest.hex() or None,
             "clients": federation.clients,
             "part_bytes": federation.hub.part_bytes,
             "form": federation.form,
