@@ -59,9 +59,9 @@ def _one_of(names: Iterable[str], text: str) -> Any:
     return typer.Option(help=text, metavar=f"[{'|'.join(known)}]", autocompletion=lambda: known)
 
 
-def described(text: str, **settings: Any) -> Any:
+def described(text: str, *names: str, **settings: Any) -> Any:
     """Make an option whose text says what holds without it."""
-    return typer.Option(help=text, show_default=False, **settings)
+    return typer.Option(*names, help=text, show_default=False, **settings)
 
 
 Clients = Annotated[int, typer.Option(help="Number of clients.")]

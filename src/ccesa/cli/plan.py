@@ -124,8 +124,9 @@ class CharterOptions:
     members: Annotated[
         Path | None, options.described("Admission list, one line per client: plan for all of them.")
     ] = None
-    charter: Annotated[
-        Path | None, options.described("Write their charter to this new file (active, with --members).")
+    path: Annotated[
+        Path | None,
+        options.described("Write their charter to this new file (active, with --members).", "--charter"),
     ] = None
     replaces: Annotated[
         Path | None,
@@ -170,7 +171,7 @@ class CharterOptions:
     def listed(self, guard: str) -> Admission | None:
         """Load the list; refuse what cannot become a charter before the plan is made, not after it."""
         members = None if self.members is None else Admission.load(self.members)
-        if self.charter is None:
+        if self.path is None:
             if self.replaces or self.expires or self.attempts or self.releases or self.learning:
                 raise ConfigError(
                     "--replaces, --expires, --attempts, --releases and --learning go with --charter FILE"
@@ -180,9 +181,9 @@ class CharterOptions:
             raise ConfigError(f"--charter goes with --guard active: {guard} rounds have no charter")
         if members is None:
             raise ConfigError("--charter needs --members: the admission list of all who agree on it")
-        check_output(self.charter, "--charter")
-        if self.charter.exists():
-            raise ConfigError(f"--charter: {self.charter} already exists and will not be overwritten")
+        check_output(self.path, "--charter")
+        if self.path.exists():
+            raise ConfigError(f"--charter: {self.path} already exists and will not be overwritten")
         if self.expires is not None and self._ends <= time.time():
             raise ConfigError(f"--expires {self.expires:%Y-%m-%d} is in the past")
         _ = self._before
@@ -203,7 +204,7 @@ class CharterOptions:
 
     def write(self, made: Plan, members: Admission, vectors: VectorOptions) -> None:
         """Write the charter of a plan to a new file, and print the next steps beside the plan's output."""
-        if self.charter is None:
+        if self.path is None:
             return
         before = self._before
         learned = None if before is None or self.schema else before.learning
@@ -217,8 +218,8 @@ class CharterOptions:
             learning=vectors.learning(learned, len(members)) if learned or self.learning else None,
             statistics=self.schema or msgspec.UNSET,
         )
-        files.write_new(self.charter, str(agreed), private=False)
-        path, next_step = escape(str(self.charter)), f"digest   [bold]{agreed.fingerprint}[/bold]"
+        files.write_new(self.path, str(agreed), private=False)
+        path, next_step = escape(str(self.path)), f"digest   [bold]{agreed.fingerprint}[/bold]"
         if self.learning:
             next_step = f"fill in its table \\[learning], then: ccesa charter show {path}"
         Console(stderr=True).print(
