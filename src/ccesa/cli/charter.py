@@ -147,7 +147,7 @@ def quorum_in_words(found: Charter) -> str:
 
 
 def _statistics_in_words(schema: Schema) -> Iterator[tuple[str, str]]:
-    """Yield what is counted of a member's table, and what is left out."""
+    """Describe which parts of a member's table are counted, and which are left out."""
     groups = f"{len(schema.cells):,} group(s)"
     by = f", by {_some(list(schema.group_by))}" if schema.group_by else ""
     yield (
@@ -171,7 +171,7 @@ def _statistics_in_words(schema: Schema) -> Iterator[tuple[str, str]]:
 
 
 def _noise_in_words(mechanism: Mechanism, members: int) -> Iterator[tuple[str, str]]:
-    """Yield what the noise promises, and how much of it there is."""
+    """Describe the promise and the amount of the noise."""
     fields, noise, each = mechanism.fields, mechanism.noise, report.noted(mechanism)
     yield "noise", report.demand_in_words(mechanism)
     yield (

@@ -60,7 +60,7 @@ def _one_of(names: Iterable[str], text: str) -> Any:
 
 
 def described(text: str, *names: str, **settings: Any) -> Any:
-    """Make an option whose text says what holds without it."""
+    """Make an option that shows no default: its text says what holds without it."""
     return typer.Option(*names, help=text, show_default=False, **settings)
 
 
@@ -108,7 +108,7 @@ def agreement(post_quantum: bool) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class DropoutOptions:
-    """Who drops out, in the whole round or in each step."""
+    """Dropouts of the whole round or of each step."""
 
     dropout: Annotated[
         float | None, described("Fraction of the clients that drops out of a round; 0.1 by default.")
@@ -155,7 +155,7 @@ def _number(text: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseOptions:
-    """What noise in the sum has to hide."""
+    """The demand on the noise in the sum."""
 
     epsilon: Annotated[
         float | None, described("Noise: limits what all sums together reveal about a client.")
@@ -171,7 +171,7 @@ class NoiseOptions:
     ] = None
 
     def privacy(self, field_bits: int | None = None) -> DifferentialPrivacy | None:
-        """Return what was asked of the noise; refuse a part of it."""
+        """Return the demand on the noise; refuse an incomplete one."""
         whole = {name: getattr(self, name) for name in ("epsilon", "delta", "rounds", "norm")}
         missing = [f"--{name}" for name, value in whole.items() if value is None]
         if missing and len(missing) < len(whole) + ((self.against, field_bits) != (None, None)):
@@ -181,7 +181,7 @@ class NoiseOptions:
         return None if missing else DifferentialPrivacy(**whole, against=self.against or "follows")  # type: ignore[arg-type]
 
     def about_records(self, schema: Schema, field_bits: int | None) -> DifferentialPrivacy | None:
-        """Return what was asked of the noise in statistics: its norm follows from the schema."""
+        """Return the demand on the noise in statistics, whose norm follows from the schema."""
         if schema.privacy_unit == "none":
             if {*vars(self).values(), field_bits} != {None}:
                 raise ConfigError("noise needs privacy_unit = record in the schema, and least_group = 1")

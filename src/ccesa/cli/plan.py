@@ -295,7 +295,7 @@ def plan(
 def _planned_values(
     noise: options.NoiseOptions, vectors: VectorOptions, charter: CharterOptions
 ) -> tuple[DifferentialPrivacy | None, VectorOptions]:
-    """Return what noise has to hide, and the vectors as a schema makes them if there is one."""
+    """Return the demand on noise, and the vectors as a schema makes them if there is one."""
     schema = charter.schema
     if schema is None:
         privacy = noise.privacy(vectors.field_bits)
@@ -347,9 +347,9 @@ def _show(
 
 
 def _recommendation(made: Plan, fields: Fields | None) -> Iterator[tuple[str, str]]:
-    told = made.assumptions
-    leaving = report.dropout_in_words(told.dropout, None if told.per_step is None else told.per_step.each)
-    who = f"{leaving}, {told.collusion:.3g} collude"
+    assumed = made.assumptions
+    leaving = report.dropout_in_words(assumed.dropout, assumed.per_step.each if assumed.per_step else None)
+    who = f"{leaving}, {assumed.collusion:.3g} collude"
     yield "[bold]plan[/bold]", f"[bold]{made.clients:,} clients[/bold], {who}, guard {made.guard}"
     yield "graph", f"[green]{made.graph.in_words(made.clients)}[/green]"
     yield "masks", report.masks_in_words(made)

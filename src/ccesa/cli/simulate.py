@@ -147,7 +147,7 @@ def _configured(
 
 @dataclass(frozen=True)
 class _Noise:
-    """What noise is in the sum; standard deviations of a coordinate, where there is a sum."""
+    """The noise in the sum, if there is a sum: standard deviations of a coordinate."""
 
     epsilon: float
     delta: float

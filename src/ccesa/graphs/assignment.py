@@ -71,7 +71,7 @@ class AssignmentGraph:
         return chosen
 
     def without(self, edges: Flags) -> "AssignmentGraph":
-        """Take edges out. Who holds which share was settled when the graph was drawn, and stays so."""
+        """Take edges out. The holders of shares stay those of the graph that was drawn."""
         if not edges.any():
             return self
         left = ~edges
@@ -160,7 +160,7 @@ def from_edges(ids: Nodes, low: Nodes, high: Nodes, carries_masks: Flags) -> Ass
 class Holders:
     """Every share has a place. Those of dealer i stand from ``starts[i]`` to ``starts[i + 1]``, by holder.
 
-    ``nodes`` are the holders. ``reverse`` has for the share that i dealt to j the place of what j dealt to i.
+    ``nodes`` are the holders. ``reverse`` gives for the share from i to j the place of the share from j to i.
     """
 
     starts: Nodes
@@ -247,7 +247,7 @@ def _broken(found: str) -> str:
     import scipy
 
     return (
-        f"the installed scipy {scipy.__version__} cannot tell whether masks are connected: it found {found}; "
+        f"the installed scipy {scipy.__version__} cannot check whether masks are connected: it found {found}; "
         "install another version, pip install 'scipy>=1.11.3'"
     )
 

@@ -22,7 +22,7 @@ SHORT_BITS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Assumptions:
-    """Who drops out and who colludes, neither looking at the graph.
+    """How many clients drop out and collude, independently of the graph.
 
     Attributes:
         clients: How many are enrolled, 3 to 10^8.
@@ -89,19 +89,19 @@ class Assumptions:
 
     @property
     def advertises(self) -> float:
-        """Return the probability of being in V1; all may be, where nobody says who leaves when."""
+        """Return the probability of being in V1; 1 without dropouts per step."""
         return 1.0 if self.per_step is None else self.per_step.advertises
 
     @property
     def absent(self) -> float:
-        """Return the probability of not being in V1; zero where nobody says who leaves when."""
+        """Return the probability of not being in V1; 0 without dropouts per step."""
         return 0.0 if self.per_step is None else self.per_step.leaving("advertise", "advertise")
 
     @property
     def unmasked(self) -> tuple[float, float]:
         """Return the probabilities of being unmasked with the client's own share, and without it.
 
-        Where nobody says who leaves when, everyone counts as being there without it.
+        Without dropouts per step everyone counts as unmasked without it.
         """
         if self.per_step is None:
             return 0.0, 1.0
@@ -146,7 +146,7 @@ class Assumptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Roster:
-    """The V1 that a round accepts: ``least`` = F clients or more who advertise their keys.
+    """The V1 that a round accepts: ``least`` = F clients or more that advertise their keys.
 
     F is as large as an honest round allows. Colluders need not leave when others do, so all of them may be in
     the smallest roster.
@@ -170,7 +170,7 @@ class Roster:
     def colluders(self) -> int:
         """Return how many of the whole list may collude, so that no roster of F or more has too many.
 
-        One at least where there is a fraction at all: nobody who fears colluders plans for none.
+        It is at least 1 if the fraction is not 0.
         """
         return self.of(self.least)
 
@@ -192,7 +192,7 @@ class Roster:
     def worst(self) -> int:
         """The size of the roster in which honest clients most likely have many colluding neighbours.
 
-        Where so many collude that is the smallest; where they are a fraction of it, the largest: everyone.
+        That is the smallest if the number of colluders is fixed, and everyone if it is a fraction.
         """
         return self.assumptions.clients if self.chosen else self.smallest
 
@@ -219,8 +219,8 @@ class Roster:
     def expected(cls, assumptions: Assumptions, reliability_bits: float, *, chosen: bool) -> "Roster":
         """Return the largest F that an honest round reaches.
 
-        Where nobody says who leaves when, all who drop out may do so in step 0. With colluders under
-        ``curious`` F counts the vectors that come: that is what such a round insists on (``min_survivors``).
+        Without dropouts per step all dropouts may happen in step 0. With colluders under ``curious`` F counts
+        the vectors that arrive, because such a round insists on them (``min_survivors``).
         """
         n, gone = assumptions.clients, assumptions.dropout
         if assumptions.per_step is not None:
@@ -300,7 +300,7 @@ MAX_BITS = 160
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """What may happen at most: unreliable rounds, and all privacy events that count together, in bits."""
+    """How rare unreliable rounds have to be, and all privacy events together, in bits."""
 
     reliability_bits: float
     privacy_bits: float
@@ -317,7 +317,7 @@ class Demand:
         privacy_bits: float | None = None,
         reliability_bits: float | None = None,
     ) -> "Demand":
-        """Return what was asked for, with the defaults for the rest and the guard's fewest colluders."""
+        """Make a demand, with defaults for what is not given and at least the guard's fewest colluders."""
         privacy = guard.privacy_bits if privacy_bits is None else privacy_bits
         reliability = RELIABILITY_BITS if reliability_bits is None else reliability_bits
         for name, value in (("privacy_bits", privacy), ("reliability_bits", reliability)):

@@ -52,12 +52,12 @@ class LiveTable:
     likely: Logs
     below: Logs
     first: int
-    #: What the table leaves out, counted as failure.
+    #: The probability of the outcomes that the table leaves out; it counts as failure.
     rest: float
 
     @classmethod
     def of(cls, p: float, assumptions: Assumptions, nats: float = NATS) -> "LiveTable":
-        """Make the table for those who are in V1; outcomes of less than e^-nats are left out."""
+        """Make the table for the clients in V1; outcomes of less than e^-nats are left out."""
         n, near = assumptions.clients, p * assumptions.advertises
         stay = near * assumptions.live.mean_fraction
         degrees, logs, _ = window(Binomial(near), n - 1, nats)
@@ -97,7 +97,7 @@ class OpenedTable:
     honest: Counts
     colluding: Counts
     tails: Logs
-    #: What the table leaves out, counted as failure.
+    #: The probability of the outcomes that the table leaves out; it counts as failure.
     rest: float
 
     @classmethod
@@ -236,7 +236,7 @@ def _range(low: tuple[float, int], high: tuple[float, int], nats: float) -> Coun
 
 
 def _left_out(clients: int, nats: float) -> float:
-    """Return what two numbers outside their tables have together, at every client."""
+    """Bound the probability that one of two numbers lies outside its table, at any client."""
     return 2.0 * clients * clients * math.exp(-nats)
 
 
@@ -247,7 +247,7 @@ def _log(value: float) -> float:
 #: The survivor numbers are summed in at most this many groups, each by its worst member.
 _GROUPS = 512
 _SLOPES = range(0, 1025, 32)
-#: What ``Majority()`` gives, as a line that adds nothing.
+#: ``Majority()`` as a line that adds nothing.
 _MAJORITY = Linear(slope=0, base=0)
 
 
@@ -278,7 +278,7 @@ class EdgeMasks:
     def log_torn(self, few_holders: Callable[[Assumptions], float], assumptions: Assumptions) -> float:
         """Estimate P(clients are left out after *share*, and the masks of the others fall apart).
 
-        Who is left out says nothing about the masks of the others, but that they are more.
+        Given which clients are left out, the others can only have more masks.
         """
         simple = replace(assumptions, per_step=None)
         return min(0.0, few_holders(simple) + self.log_apart(simple) + LN2)

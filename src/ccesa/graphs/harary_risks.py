@@ -18,9 +18,9 @@ from ccesa.graphs.reliability import log_all_lost, log_few, log_left_out, log_lo
 from ccesa.graphs.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_below, log_choose
 from ccesa.graphs.thresholds import Fixed, Majority, Rule, Threshold
 
-#: Dropouts are split into those before and after *share* in so many ways.
+#: The number of ways in which dropouts are split into those before and after *share*.
 _SPLITS = 128
-#: ln of what no certificate shows any more: it need not be computed closely.
+#: ln of a probability that no certificate shows: below it a rough value is enough.
 _NEGLIGIBLE = -200 * LN2
 
 
@@ -110,7 +110,7 @@ class EqualDegrees:
     def unreliable(self, rule: Rule, assumptions: Assumptions) -> float:
         """Bound P(some client has fewer than t live holders).
 
-        Where nobody says who leaves when, everyone is in V1: fewer would only lower t. Else there may be too
+        Without dropouts per step everyone is in V1: fewer would only lower t. With them there may be too
         few for the circle. Of a group of rosters the smallest has the fewest holders, the largest the
         highest t. Where everyone is a neighbour all have the same holders, and no union is needed.
         """
@@ -144,7 +144,7 @@ class EqualDegrees:
         the worst is the smallest, where the colluders are so many, or everyone, where they are a fraction of
         the roster (docs/planning.md). Where that cannot be shown nothing is promised.
 
-        If so many may be ``anywhere``, it is shown only where they are too few for certain.
+        If ``anywhere`` is set, it is shown only where that many are certainly too few.
         """
         assumptions, degree = roster.assumptions, self.degree
         sizes = np.arange(roster.smallest, min(degree + 1, assumptions.clients) + 1)
@@ -192,7 +192,7 @@ class OneDegree:
 
     @cached_property
     def unreliable(self) -> Logs:
-        """Return ln of what the bound is at least, for t = 0 .. degree + 2: as if V1 were large enough.
+        """Return ln of a lower limit of the bound, for t = 0 .. degree + 2: as if V1 were large enough.
 
         In a smaller V1 a fixed t is harder to reach. So is a majority, except that of an even number below an
         odd one, which bounds it.

@@ -1,4 +1,4 @@
-"""Every family of assignment graphs has one interface: what a round, a client and a planner ask for.
+"""Every family of assignment graphs has one interface, which rounds, clients and the planner use.
 
 A family is a module of its own with a subclass of ``Kind``, and its name in the list in ``__init__.py``. The
 draws at the end are those that families share: a word per pair of clients, and a random circle of all.
@@ -49,7 +49,7 @@ class Degrees(Protocol):
         """
 
     def may_hold(self, demand: "Demand", most: int) -> bool:
-        """Return whether a graph with more neighbours, up to so many, may keep the demand; in doubt, true."""
+        """Return whether a graph with up to ``most`` neighbours may keep the demand; in doubt, true."""
 
 
 class Masks(Protocol):
@@ -66,7 +66,7 @@ class Masks(Protocol):
 
 
 class Kind(Part, frozen=True, kw_only=True):
-    """A family of graphs with its parameters. Degrees are those of n clients who all advertise."""
+    """A family of graphs with its parameters. Degrees are those of n clients that all advertise."""
 
     #: Whether the number of neighbours depends on the seed.
     varies: ClassVar[bool] = False
@@ -77,13 +77,13 @@ class Kind(Part, frozen=True, kw_only=True):
         return str(self.__struct_config__.tag)
 
     def check(self, clients: int) -> None:
-        """Check that so many clients can have such a graph.
+        """Check that this number of clients can have such a graph.
 
         Args:
             clients: How many clients there are.
 
         Raises:
-            ConfigError: They cannot; the text says what can.
+            ConfigError: They cannot; the text names a remedy.
         """
 
     # Degrees
@@ -193,7 +193,7 @@ class Kind(Part, frozen=True, kw_only=True):
         return None
 
     def in_words(self, clients: int) -> str:
-        """Return what the graph is like, for people.
+        """Return a description of the graph for people.
 
         Args:
             clients: How many clients there are.
@@ -261,7 +261,7 @@ def circle_positions(seed: bytes, size: int) -> Nodes:
 def near_on_circle(seed: bytes, size: int, node: int, each_side: int) -> Nodes:
     """Return the nearest nodes on each side of one on the circle, ascending, without sorting all of them.
 
-    There must be so many. Only words near its own are sorted: a window is doubled until enough lie on either
+    Only words near its own are sorted: a window is doubled until enough lie on either
     side in it, or it is the whole circle.
     """
     words = _circle_words(seed, size)

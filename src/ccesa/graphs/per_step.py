@@ -1,7 +1,7 @@
 """Dropouts per step: with which probability a client leaves in each step of a round, if it was still there.
 
-The graph is drawn over V1, who has answered *advertise*. V2 is who has answered every step before *mask*, V3
-who has answered *mask*, V4 who has answered all of them.
+The graph is drawn over V1, the clients that have answered *advertise*. V2 have answered every step before
+*mask*, V3 have answered *mask*, and V4 have answered all of them.
 """
 
 import math
@@ -36,10 +36,7 @@ class PerStep:
 
     @classmethod
     def of(cls, said: object, steps: tuple[str, ...], *, confirms: bool) -> "PerStep":
-        """Read one number, which holds for each of these ``steps``, or numbers by the names of steps.
-
-        Steps that are not named lose nobody.
-        """
+        """Read one number for each of these ``steps``, or numbers by name; nobody leaves in other steps."""
         named: Mapping[Any, Any] = said if isinstance(said, Mapping) else dict.fromkeys(steps, said)
         unknown = [name for name in named if name not in ORDER]
         if unknown or not named:

@@ -27,9 +27,9 @@ from ccesa.graphs.tails import (
 _GROUPS = 64
 #: Those of less than e to minus this are left out; they count as failures. Enough for 160 bits.
 _NATS = 180.0
-#: So many terms of a tail are summed.
+#: The number of terms of a tail that are summed.
 _TERMS = 512
-#: A sum over two clients would tell each of them the other's vector, so no round ends with fewer.
+#: A sum over two clients would reveal to each of them the other's vector, so no round ends with fewer.
 _LEAST_SUM = 3
 
 
@@ -49,7 +49,7 @@ def log_lost(assumptions: Assumptions, degree: int) -> Logs:
 
 
 def log_lost_at(assumptions: Assumptions, degree: int, t: int) -> float:
-    """Return what ``log_lost`` has for one t, without the table: there are many numbers of neighbours."""
+    """Return the entry of ``log_lost`` for one t, without making the table for each degree."""
     live = Binomial.failing(assumptions.leaves)  # where clients leave by themselves
     below = [_log_below_at(live, degree, many) for many in (max(t - 1, 1), t)]
     with_own = np.logaddexp(below[0], log_unconfirmed(assumptions, np.asarray(degree), np.asarray(t)))
@@ -57,7 +57,7 @@ def log_lost_at(assumptions: Assumptions, degree: int, t: int) -> float:
 
 
 def _log_below_at(live: Binomial, draws: int, t: int) -> float:
-    """Bound ln P(X < t) of so many draws: the last terms, and what falls faster than they do."""
+    """Bound ln P(X < t): the last terms, and a geometric sum for the terms below them."""
     low = max(0, t - _TERMS)
     if low > draws or (low and t > draws * live.p):
         return 0.0
@@ -70,7 +70,7 @@ def _log_below_at(live: Binomial, draws: int, t: int) -> float:
 def log_all_lost(assumptions: Assumptions) -> Logs:
     """Return ln P(at most t of all clients stay), for t = 0 .. clients + 1: where all are neighbours.
 
-    Who stays has all others that do besides its own share, who leaves all that do.
+    A client that stays has its own share and all others that stay; one that leaves has all that stay.
     """
     n = assumptions.clients
     if assumptions.exact:
@@ -86,7 +86,7 @@ def _joined(assumptions: Assumptions, with_own: Logs, without: Logs) -> Logs:
 
 
 def besides(t: Counts) -> Counts:
-    """Return how many shares it takes besides the client's own: who has no neighbour is left out."""
+    """Return how many shares are needed besides the client's own; at least 1, or the client is left out."""
     return np.maximum(t - 1, 1)
 
 
@@ -103,9 +103,9 @@ def log_unconfirmed(assumptions: Assumptions, degrees: Counts, t: Counts) -> Log
 
 
 def log_few(assumptions: Assumptions) -> float:
-    """Return ln P(fewer than three answer every step but the last), where it is said who leaves when.
+    """Return ln P(fewer than three answer every step but the last), with dropouts per step.
 
-    Otherwise everyone counts as unmasked, and has neighbours that stay.
+    Without them everyone counts as unmasked, and has neighbours that stay.
     """
     return -math.inf if assumptions.per_step is None else log_fewer(assumptions, _LEAST_SUM)
 
@@ -113,7 +113,7 @@ def log_few(assumptions: Assumptions) -> float:
 def log_fewer(assumptions: Assumptions, least: int) -> float:
     """Return ln P(fewer than this answer every step but the last).
 
-    Where nobody says who leaves when, all who drop out may do so before it.
+    Without dropouts per step all dropouts may happen before the last step.
     """
     if assumptions.exact:
         return 0.0 if assumptions.clients - assumptions.dropped < least else -math.inf

@@ -21,7 +21,7 @@ Values = TypeVar("Values", Logs, Counts)
 LN2 = math.log(2.0)
 #: Added to every certified natural logarithm, so that rounding errors fall on the safe side.
 SLACK = 1e-6
-#: Nats by which what a search compares stays below a budget: the certificate adds up in another order.
+#: Nats by which a search stays below a budget, because the certificate adds up in another order.
 MARGIN = 1e-9
 #: From here on three terms of Stirling's series leave less than 1e-12.
 _LARGE = 1000
@@ -33,7 +33,7 @@ _NEGLIGIBLE = 400.0
 class Binomial:
     """How many of d draws succeed, each with probability p, and fail with probability q.
 
-    q says more than 1 - p where p is next to one: what is rare there is a failure.
+    q is more precise than 1 - p where p is close to 1 and failures are rare.
     """
 
     p: float
@@ -156,9 +156,9 @@ _STRIDE = 64
 def find_leftmost(
     low: int, high: int, found: Callable[[int], Answer | None], possible: Callable[[int, int], bool]
 ) -> Answer | None:
-    """Return what is found at the smallest of low .. high; ``possible`` says where it is worth looking.
+    """Return the first answer of ``found`` among low .. high; ``possible`` rules out ranges.
 
-    It tries 1, 2, 4, ... numbers at a time, and divides in two what may hold something.
+    It tries ranges of 1, 2, 4, ... numbers, and halves those that are possible.
     """
     width = 1
     while low <= high:

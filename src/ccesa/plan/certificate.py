@@ -1,4 +1,4 @@
-"""The probability of each bad event, bounded from above: what a configuration really promises.
+"""Upper bounds on the probability of each bad event: the certificate of a configuration.
 
 ======================  =====================================================================================
 unreliable              some client has fewer than t_i live share holders when it is unmasked

@@ -1,4 +1,4 @@
-"""From a plan to the charter of a federation, and back: what a charter states is computed again."""
+"""From a plan to the charter of a federation; and a check of the figures that a charter states."""
 
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -21,7 +21,7 @@ from ccesa.values.fields import WORD_BITS
 _ROUNDING = 1e-6
 #: Figures that promise more where they are higher; all others do where they are lower.
 _MORE_IS_BETTER = ("least_honest", "colluders")
-#: What a charter states in one number each.
+#: The figures of a charter that are one number each.
 _FIGURES = tuple(name for name in Stated.__struct_fields__ if name != "dropout_per_step")
 
 
@@ -78,7 +78,7 @@ def charter(
 
 
 def recompute(agreed: Charter) -> Plan:
-    """Return what the planner says of a charter's graph and rule, on the charter's own assumptions."""
+    """Certify a charter's graph and rule on the charter's own assumptions."""
     told = agreed.certificate
     steps = (
         None
@@ -97,7 +97,7 @@ def recompute(agreed: Charter) -> Plan:
 
 
 def shortfalls(agreed: Charter) -> tuple[str, ...]:
-    """Return in what a charter promises more than its graph and rule keep; nothing if it was planned."""
+    """Return the promises of a charter that its graph and rule do not keep; none if it was planned."""
     found = recompute(agreed)
     lines = [f"it keeps less than it demands: {line}" for line in found.shortfalls]
     # The certificate does not cover smaller rosters, nor fewer survivors.
@@ -118,7 +118,7 @@ def shortfalls(agreed: Charter) -> tuple[str, ...]:
 
 
 def _flattering(mechanism: Mechanism, found: Plan) -> Iterator[str]:
-    """Yield in what the noise counts on more than the graph keeps; by itself it keeps its epsilon."""
+    """Yield the figures that the noise counts on and that the graph does not keep."""
     promise = found.promised(mechanism.against)
     honest, fails = (0, 0.0) if promise is None else promise
     if mechanism.honest > honest:

@@ -107,13 +107,13 @@ def _is_steady(demand: Demand, found: Found) -> bool:
 
 #: Neighbours of the denser graphs that are offered, before everyone with everyone.
 _OFFERED = (100, 300, 500)
-#: Up to so many clients are told what it saves to lose a round in 2^7, if it is a part of the noise.
+#: Up to this many clients a note says how much noise it saves to lose one round in 2^7.
 _SMALL, _LOSSY_BITS, _WORTH = 50, 7, 0.99
 
 
 @dataclass(frozen=True, kw_only=True)
 class WantedNoise:
-    """What is asked of rounds with noise, besides a graph."""
+    """The demand on noise, besides the graph."""
 
     privacy: DifferentialPrivacy
     dimension: int
@@ -122,7 +122,7 @@ class WantedNoise:
     accept: bool
 
     def planned(self, demand: Demand, wanted: Wanted, *, gives_way: bool) -> Plan:
-        """Return the plan, with what could be had for another price."""
+        """Return the plan, with offers at other prices."""
         found, demand = self._counted(demand, wanted, gives_way=gives_way)
         made, mechanism = self._on(demand, replace(found, notes=(*found.notes, *note_if_all_needed(demand))))
         offers = self._offers(demand, made) if mechanism.honest == made.least_honest else ()
@@ -170,7 +170,7 @@ class WantedNoise:
                 yield Offer.of(*self._on(demand, raise_threshold(demand, found)))
 
     def _careless(self, clients: int) -> Iterator[str]:
-        """Say so where delta promises little: showing one client of all, by chance, would keep it."""
+        """Note a delta that promises little: publishing one client at random would meet it."""
         if self.privacy.delta * clients >= 1:
             yield (
                 f"delta = {self.privacy.delta:g} is not below 1 / {clients:,} clients: publishing one of "
@@ -178,7 +178,7 @@ class WantedNoise:
             )
 
     def _lossier(self, demand: Demand, wanted: Wanted, mechanism: Mechanism) -> Iterator[str]:
-        """Say how much less noise a small federation has that can bear to lose more rounds."""
+        """Note how much noise a small federation saves if it can bear to lose more rounds."""
         if demand.assumptions.clients > _SMALL or demand.reliability_bits <= _LOSSY_BITS:
             return
         try:

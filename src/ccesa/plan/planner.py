@@ -35,8 +35,8 @@ from ccesa.privacy.accounting import gaussian_epsilon, gaussian_mu
 from ccesa.privacy.mechanism import MOST_EPSILON
 from ccesa.protocol.steps import steps_of
 
-#: What noise with colluders is planned for under ``curious``: delta counts every graph that fails, and who
-#: picks keys for one that does can try many.
+#: Privacy bits with noise and colluders under ``curious``. Delta counts every graph that fails, and colluders
+#: can try many keys to find one.
 _AGAINST_PICKED_KEYS = 80.0
 _ACCEPTS = (
     "rounds have the step accept: without it colluders could choose who drops out, and whose noise is missing"
@@ -121,8 +121,8 @@ def check(
             ``curious`` the certificate is about rounds of that many clients or more.
         dropout: The probability that a client drops out in the course of the round, in [0, 1).
         collusion: The fraction of clients that work with the server; by default as in ``plan``.
-        privacy_bits: What is demanded; by default as in ``plan``.
-        reliability_bits: What is demanded; by default 20.
+        privacy_bits: The demand on privacy; by default as in ``plan``.
+        reliability_bits: The demand on reliability; by default 20.
         exact_dropout: Whether exactly a fraction ``dropout`` drops out, not each client by itself.
         dropout_per_step: In place of ``dropout``, as in ``plan``; one number for each step of this round.
 
@@ -236,12 +236,12 @@ class PlanRequest:
 
     @property
     def terms(self) -> dict[str, Any]:
-        """Return what a configuration has in common with its plan, besides the graph."""
+        """Return the fields that a configuration shares with its plan, besides the graph."""
         return {name: getattr(self, name) for name in ("length", "bits", "agreement", "accept")}
 
     @property
     def demand(self) -> Demand:
-        """Return what the plan has to keep, with the guard's defaults for the rest."""
+        """Return the demand, with the guard's defaults for what is not given."""
         guard, bits = guard_named(self.guard), self.privacy_bits
         if bits is None and self.privacy is not None and self.collusion and guard is CURIOUS:
             bits = _AGAINST_PICKED_KEYS

@@ -19,7 +19,7 @@ from ccesa.privacy import Mechanism
 
 @dataclass(frozen=True, kw_only=True)
 class Protection:
-    """What is kept against one kind of server: epsilon, with so many honest clients in every sum."""
+    """Epsilon against one kind of server, and the number of honest clients in every sum."""
 
     epsilon: float
     honest: int
@@ -30,12 +30,12 @@ class Figures:
     """The figures of a plan's noise; standard deviations are in units of the vector.
 
     Attributes:
-        follows: What is kept against a server that follows the protocol.
-        lies: What is kept against one that lies; None where nothing is promised.
+        follows: The protection against a server that follows the protocol.
+        lies: The protection against one that lies; None if nothing is promised.
         per_client: The standard deviation of the noise that one client adds to a coordinate.
         in_sum: That of the expected sum.
         in_mean: That of its mean: by so much a coordinate is off.
-        curator: What a trusted curator would add to a sum for the same promise.
+        curator: The noise that a trusted curator would add to a sum for the same promise.
         ratio: The noise of the expected sum beside the curator's.
         ratio_if_all_stay: The same if nobody drops out.
         drowning: The L2 norm of the noise in the mean beside the bound on a client's vector; 0 where the
@@ -82,7 +82,7 @@ def compute_figures(plan: Plan, mechanism: Mechanism) -> Figures:
 
 
 def _kept(plan: Plan, mechanism: Mechanism, against: str) -> Protection | None:
-    """Return what this noise keeps against a server for which it may not have been made."""
+    """Return the protection against a server for which the noise may not have been made."""
     promise = plan.promised(against)
     if promise is None:
         return None
@@ -90,9 +90,9 @@ def _kept(plan: Plan, mechanism: Mechanism, against: str) -> Protection | None:
     return None if epsilon == math.inf else Protection(epsilon=epsilon, honest=promise.honest)
 
 
-#: log2 of what cannot happen at all: JSON has no infinity.
+#: log2 of an impossible event, since JSON has no infinity.
 IMPOSSIBLE = -1e9
-#: What a plan has under the same name.
+#: Figures that are properties of a plan with the same name.
 _FIGURES = (
     "clients",
     "guard",
@@ -110,9 +110,9 @@ _FIGURES = (
     "colluders",
     "around",
 )
-#: What JSON says of an offer, besides the name of its graph.
+#: Figures of an offer, besides the name of its graph.
 _OFFERED = ("degree", "honest", "ratio", "sent_bytes", "agreements")
-#: What each event of a certificate means to people.
+#: The meaning of each event of a certificate.
 _MEANING = {
     "unreliable": "a client has too few live share holders: the round is lost",
     "disconnected": "the honest survivors' masks fall apart: a partial sum could be opened",
@@ -123,7 +123,7 @@ _MEANING = {
 
 
 class Bill(NamedTuple):
-    """What a round costs: as planned, by the paper's rule if it has one, and in conventional aggregation."""
+    """The cost of a round as planned, by the paper's rule if it has one, and in conventional aggregation."""
 
     plan: Cost
     paper: Cost | None
@@ -150,8 +150,8 @@ def bill(plan: Plan, rates: Rates | None = None) -> Bill:
 def bound_events(plan: Plan) -> dict[str, float]:
     """Return log2 of each event of the certificate that the guard's server cannot bring about at will.
 
-    A server that lies says who dropped out, so it parts masks as it likes, and *disconnected* says nothing:
-    what holds is that no part has fewer than ``least_honest`` honest clients.
+    A server that lies decides which clients drop out, so it can split masks: *disconnected* says nothing.
+    The promise is then that no part has fewer than ``least_honest`` honest clients.
     """
     lies = guard_named(plan.guard).chooses_roster
     events = plan.certificate.as_dict().items()
@@ -212,7 +212,7 @@ def _threshold(plan: Plan) -> dict[str, object]:
 
 
 def dropout_in_words(total: float, per_step: Iterable[float] | None) -> str:
-    """Say who is assumed to drop out, and in which steps where that is said."""
+    """Describe the dropouts that are assumed, by step where they are given per step."""
     if per_step is None:
         return f"{total:.3g} drop out"
     each = [f"{q:.3g} in {name}" for name, q in zip(ORDER, per_step, strict=True) if q]
@@ -241,14 +241,14 @@ def threshold_in_words(plan: Plan) -> str:
 
 
 def tightest_in_words(plan: Plan) -> str:
-    """Say which demand decides what the graph costs, and by how many bits each is met."""
+    """Name the demand that decides the cost of the graph, and the bits by which each is met."""
     (first, least), (other, more) = plan.spare_bits.items()
     spare = "cannot fail" if more == math.inf else f"has {more:.1f} to spare"
     return "neither can fail" if least == math.inf else f"{first}, {least:.1f} bits to spare; {other} {spare}"
 
 
 def promise_in_words(plan: Plan) -> str:
-    """Say who is in whatever can be opened, whoever drops out; empty where nobody chooses dropouts."""
+    """Describe the honest clients in every opened sum; empty where nobody chooses dropouts."""
     if plan.least_honest is None or plan.least_honest_fails is None:
         return ""
     fails = plan.least_honest_fails
@@ -266,7 +266,7 @@ def promise_in_words(plan: Plan) -> str:
 
 
 def covers_in_words(honest: str, *, noisy: bool, releases: int = 1) -> str:
-    """Say what covers so many honest clients: all that is opened for a task, or each sum by itself."""
+    """Say what covers the honest clients: all that is opened for a task, or each sum by itself."""
     if noisy or releases > 1:
         return f"any sum covers {honest}"
     return f"whatever is opened for a task, in all attempts together, covers {honest}"
@@ -288,7 +288,7 @@ def probability_in_words(log2: float) -> str:
 
 
 def certificate_in_words(plan: Plan) -> Iterator[tuple[str, float, str]]:
-    """Say what can go wrong under the plan's guard: a name, log2 of a bound on it, and what it means."""
+    """Yield each event that can go wrong: its name, log2 of its bound, and its meaning."""
     guard, bounds = guard_named(plan.guard), bound_events(plan)
     for name in guard.events:
         if name in bounds:
@@ -302,13 +302,13 @@ def certificate_in_words(plan: Plan) -> Iterator[tuple[str, float, str]]:
 
 
 def _few_join(plan: Plan) -> str:
-    """Say so where most of the bound is what is set aside for small rosters."""
+    """Explain a bound that consists mostly of the part set aside for small rosters."""
     few = f"fewer than {plan.least_roster:,} clients join"
     return f"mostly set aside: {few}, or {_MEANING['unreliable']}"
 
 
 def demand_in_words(mechanism: Mechanism) -> str:
-    """Say what the noise was asked to keep, and against whom."""
+    """Describe the demand on the noise, and the server that it is made for."""
     server = "follows the protocol" if mechanism.against == "follows" else "lies"
     about = f" about any one {mechanism.unit}" if mechanism.unit else ""
     within = "" if mechanism.unit else f" and an L2 norm of at most {mechanism.norm:g}"
@@ -320,12 +320,12 @@ def demand_in_words(mechanism: Mechanism) -> str:
 
 
 def noted(mechanism: Mechanism) -> str:
-    """Say what noise is added to: a parameter of a model, or a count of records."""
+    """Name the unit of the noise: a parameter of a model, or a count of records."""
     return "count" if mechanism.unit else "parameter"
 
 
 def noise_in_words(plan: Plan, mechanism: Mechanism) -> Iterator[tuple[str, str]]:
-    """Say what the noise promises, how much there is of it, and what it costs, line by line."""
+    """Yield lines about the promise, the amount and the cost of the noise."""
     found, expected, each = compute_figures(plan, mechanism), plan.assumptions.staying, noted(mechanism)
     yield "noise", demand_in_words(mechanism)
     yield "server follows", _kept_in_words(found.follows)
@@ -353,7 +353,7 @@ def _kept_in_words(kept: Protection | None) -> str:
 
 
 def drowning_in_words(found: Figures, options: Iterable[Mapping[str, object]]) -> str:
-    """Say that there is more noise than signal, and what would do."""
+    """Say that there is more noise than signal, and name changes that help."""
     said = [f"--{name} {value}" for option in options for name, value in option.items()]
     would = " or ".join([", ".join(said[:-1]), said[-1]] if said[:-1] else said)
     return (

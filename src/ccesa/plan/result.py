@@ -47,7 +47,7 @@ class Offer:
         degree: Neighbours of a client.
         honest: H, the honest clients whose noise is counted on.
         ratio: The noise of an expected sum beside that of a trusted curator.
-        sent_bytes: What a client sends in a round.
+        sent_bytes: Bytes that a client sends in a round.
         agreements: How often a client agrees on keys in a round.
     """
 
@@ -60,7 +60,7 @@ class Offer:
 
     @classmethod
     def of(cls, plan: "Plan", mechanism: Mechanism) -> "Offer":
-        """Return what a plan with this noise has to offer."""
+        """Make an offer of a plan with this noise."""
         return cls(
             graph=plan.graph,
             degree=int(plan.degree),
@@ -72,7 +72,7 @@ class Offer:
 
 
 def noise_ratio(mechanism: Mechanism, survivors: int) -> float:
-    """Return the noise of a sum over so many beside that of a trusted curator."""
+    """Return the noise of a sum over these survivors, divided by that of a trusted curator."""
     return mechanism.noise(survivors) / mechanism.curator
 
 
@@ -95,7 +95,7 @@ class Plan:
         graph: The graph.
         threshold: The threshold rule.
         certificate: Bounds on everything that can go wrong.
-        notes: What was planned otherwise than asked for, in words.
+        notes: Remarks, such as where the plan differs from the request.
         survivors: Sums over fewer are not opened, where that is more than ``least_honest`` says.
         agreement: How two clients come to a common secret, ``x25519`` or ``x25519-mlkem768``.
         accept: Whether rounds have the step *accept*.
@@ -154,7 +154,7 @@ class Plan:
 
     @property
     def colluders(self) -> int:
-        """So many clients of the whole list may collude.
+        """How many clients of the whole list may collude.
 
         Under ``active`` whichever roster of at least ``least_roster`` the server chooses, be they all in it.
         """
@@ -268,7 +268,7 @@ class Plan:
 
     @property
     def floor(self) -> Floor:
-        """What a client that knows this plan can insist on under ``curious``, and an honest round has.
+        """The minimum that a client with this plan can insist on under ``curious``; honest rounds reach it.
 
         A roster of F clients, the plan's degrees and thresholds even then, and sums over nobody less. It is
         about means: a server that lies needs more than that, and under ``active`` everything is agreed on.
@@ -304,7 +304,7 @@ class Plan:
     def spare_bits(self) -> dict[str, float]:
         """By how many bits each demand is met, the tightest first; that one decides what the graph costs.
 
-        What the other bounds say may be far above the truth: they need not be close.
+        The other bounds may be far above the real probability.
         """
         spare = {
             "reliability": -self.certificate.unreliable - self.reliability_bits,
@@ -319,7 +319,7 @@ class Plan:
 
     @property
     def shape(self) -> Shape:
-        """What the cost of a round depends on."""
+        """The properties of a round that its cost depends on."""
         return Shape(
             clients=self.clients,
             degree=self.degree,
@@ -336,7 +336,7 @@ class Plan:
 
     @property
     def cost(self) -> Cost:
-        """What a round costs, in bytes and operations; ``price`` says the seconds too."""
+        """The cost of a round in bytes and operations; ``price`` adds seconds."""
         return price(self.shape)
 
     def config(self, **others: Any) -> RoundConfig:

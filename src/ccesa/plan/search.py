@@ -24,7 +24,7 @@ from ccesa.plan.certificate import certify, log_disconnected
 
 @dataclass(frozen=True)
 class Found:
-    """A graph and a rule, and what the user has to know about them."""
+    """A graph and a rule, with notes for the user."""
 
     graph: Graph
     threshold: Threshold
@@ -115,7 +115,7 @@ def _log_apart(demand: Demand, graph: Graph) -> float:
     return graph.masks(demand.assumptions.clients).log_apart(demand.assumptions)
 
 
-#: What could be said instead: one of the planner's arguments, and its value.
+#: A change: arguments of the planner, with their values.
 Option = dict[str, Any]
 #: Plans with a change, and says whether that worked.
 Tries = Callable[[Option], bool]
@@ -131,7 +131,7 @@ LEAST_BITS = 1
 def explain(
     demand: Demand, graph: str, works: Tries, free: Option, *, gives_way: bool = False
 ) -> ImpossiblePlan:
-    """Say why not even the densest graph of this kind works, and what would.
+    """Explain why not even the densest graph of this kind works, and name changes that do.
 
     ``free`` is part of every change: a degree that was asked for is in the way of each.
     ``gives_way``: less reliability than was demanded is taken, so a change need not reach all of it.
@@ -170,7 +170,7 @@ def _lowest_private(demand: Demand) -> int | None:
     return int(private[0]) if private.size else None
 
 
-# What is wrong
+# The problem
 
 
 def _problem(demand: Demand, graph: str) -> str:
@@ -211,11 +211,11 @@ def _reaches_densest(demand: Demand, graph: str) -> bool:
     return clients <= MAX_HOLDERS or (top or 0) >= densest_degree(demand.assumptions)
 
 
-# What would work
+# Changes that work
 
 
 def in_words(options: tuple[Option, ...]) -> str:
-    """Say options as the command line takes them."""
+    """Return options as the command line takes them."""
     if not options:
         return "no single change is enough: plan for fewer dropouts and colluders, or for fewer bits"
     said = [_change(option) for option in options]
@@ -223,7 +223,7 @@ def in_words(options: tuple[Option, ...]) -> str:
 
 
 def _change(option: Option) -> str:
-    """Say what to add, and what not to say any more."""
+    """Return the options to add, and those to leave out."""
     said = (
         f"--{name.replace('_', '-')} {_text(value)}" for name, value in option.items() if value is not None
     )
@@ -253,7 +253,7 @@ def _options(
 
 
 def _changes(demand: Demand) -> Iterator[Option]:
-    """Yield what the densest graph allows, the mildest of each kind."""
+    """Yield changes that the densest graph allows, the mildest of each kind."""
     clients, reliable = demand.assumptions.clients, find_reachable_bits(demand)
     if reliable is not None and LEAST_BITS <= reliable < demand.reliability_bits:
         yield {"reliability_bits": math.floor(reliable)}
@@ -331,7 +331,7 @@ class Wanted(NamedTuple):
         )
 
     def explained(self, demand: Demand, *, gives_way: bool = False) -> ImpossiblePlan:
-        """Say why there is none, and what would work; each change was planned with."""
+        """Explain why there is none, and name changes that work; each of them was planned."""
         tries = self.works
         if tries is None:
             return ImpossiblePlan("no graph keeps the demand", ())
@@ -371,7 +371,7 @@ def search(
 
 
 def note_if_all_needed(demand: Demand) -> Iterator[str]:
-    """Say that no client may be missing, where that follows from steps that were not named."""
+    """Note that no client may be missing, if that follows from steps that were not named."""
     roster = demand.roster
     if not demand.assumptions.per_step or roster.least < demand.assumptions.clients:
         return
