@@ -247,7 +247,7 @@ def _broken(found: str) -> str:
     import scipy
 
     return (
-        f"the installed scipy {scipy.__version__} cannot check whether masks are connected: it found {found}; "
+        f"the installed scipy {scipy.__version__} cannot tell if masks are connected: it found {found}; "
         "install another version, pip install 'scipy>=1.11.3'"
     )
 
