@@ -6,16 +6,10 @@ import time
 import msgspec
 import pytest
 
-from browser import chromium, opened
+from browser import opened
 from ccesa.service.operator.events import change
 from ccesa.service.status import StepStatus
 from shown_desk import TOKEN, ShownDesk, served
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as one:
-        yield one
 
 
 @pytest.fixture
