@@ -1,7 +1,7 @@
 """A plan for people and for programs: its figures, as a JSON object, and its parts in words."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from ccesa.guards import guard_named
 from ccesa.plan import paper
 from ccesa.plan.price import Cost, Rates, price
 from ccesa.plan.result import Plan, noise_ratio
+from ccesa.plan.search import Option, in_words
 from ccesa.privacy import Mechanism
 
 
@@ -352,11 +353,9 @@ def _kept_in_words(kept: Protection | None) -> str:
     return f"epsilon = {kept.epsilon:.3g}, by the noise of {kept.honest:,} honest clients in every sum"
 
 
-def drowning_in_words(found: Figures, options: Iterable[Mapping[str, object]]) -> str:
+def drowning_in_words(found: Figures, options: tuple[Option, ...]) -> str:
     """Say that there is more noise than signal, and name changes that help."""
-    said = [f"--{name} {value}" for option in options for name, value in option.items()]
-    would = " or ".join([", ".join(said[:-1]), said[-1]] if said[:-1] else said)
     return (
         f"the noise in a mean has {found.drowning:.3g} times the L2 norm of a client's vector, so little but "
-        f"noise is left; {f'try {would}' if would else 'no single change helps'}"
+        f"noise is left; {in_words(options) if options else 'no single change helps'}"
     )

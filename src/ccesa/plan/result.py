@@ -348,17 +348,9 @@ class Plan:
         Raises:
             ConfigError: A field cannot be; under ``active`` a charter makes configurations.
         """
-        settings: dict[str, Any] = {
-            "clients": self.clients,
-            "length": self.length,
-            "bits": self.bits,
-            "graph": self.graph,
-            "threshold": self.threshold,
-            "guard": self.guard,
-            "agreement": self.agreement,
-            "accept": self.accept,
-            "min_survivors": self.least_survivors,
-        }
+        shared = ("clients", "length", "bits", "graph", "threshold", "guard", "agreement", "accept")
+        settings: dict[str, Any] = {name: getattr(self, name) for name in shared}
+        settings["min_survivors"] = self.least_survivors
         return RoundConfig(**(settings | others))
 
 
