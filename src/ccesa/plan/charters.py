@@ -79,19 +79,16 @@ def charter(
 
 def recompute(agreed: Charter) -> Plan:
     """Certify a charter's graph and rule on the charter's own assumptions."""
-    told = agreed.certificate
-    steps = (
-        None
-        if told.dropout_per_step is msgspec.UNSET
-        else dict(zip(ORDER, told.dropout_per_step, strict=True))
-    )
+    states = agreed.certificate
+    each = states.dropout_per_step
+    steps = None if each is msgspec.UNSET else dict(zip(ORDER, each, strict=True))
     return check(
         agreed.config(length=agreed.length or 1),
-        told.dropout if steps is None else None,
-        told.collusion,
-        privacy_bits=told.privacy_bits,
-        reliability_bits=told.reliability_bits,
-        exact_dropout=told.exact_dropout,
+        states.dropout if steps is None else None,
+        states.collusion,
+        privacy_bits=states.privacy_bits,
+        reliability_bits=states.reliability_bits,
+        exact_dropout=states.exact_dropout,
         dropout_per_step=steps,
     )
 

@@ -111,7 +111,7 @@ _OFFERED = (100, 300, 500)
 _SMALL, _LOSSY_BITS, _WORTH = 50, 7, 0.99
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class WantedNoise:
     """The demand on noise, besides the graph."""
 

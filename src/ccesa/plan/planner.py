@@ -220,13 +220,7 @@ class PlanRequest:
                 f"guard = {self.guard} protects only against a server that follows the protocol; for "
                 "against = lies use guard = active"
             )
-        noise = WantedNoise(
-            privacy=privacy,
-            dimension=self.length,
-            field_bits=self.field_bits,
-            agreement=self.agreement,
-            accept=self.accept,
-        )
+        noise = WantedNoise(privacy, self.length, self.field_bits, self.agreement, self.accept)
         return noise.planned(demand, wanted, gives_way=self._gives_way)
 
     @property

@@ -81,6 +81,10 @@ def add_log2(one: float, other: float) -> float:
     return min(0.0, float(np.logaddexp2(one, other)))
 
 
+#: Fields of ``Shape`` that a plan has under the same name.
+_SHAPE = ("clients", "degree", "mask_degree", "length", "bits", "guard", "agreement", "accept")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """A graph and a threshold rule, what they promise, and what they cost.
@@ -321,17 +325,10 @@ class Plan:
     def shape(self) -> Shape:
         """The properties of a round that its cost depends on."""
         return Shape(
-            clients=self.clients,
-            degree=self.degree,
-            mask_degree=self.mask_degree,
             threshold=self.t,
-            length=self.length,
-            bits=self.bits,
             dropout=self.assumptions.dropout,
-            guard=self.guard,
-            agreement=self.agreement,
-            accept=self.accept,
             per_step=self.assumptions.per_step,
+            **{name: getattr(self, name) for name in _SHAPE},
         )
 
     @property
