@@ -29,8 +29,7 @@ from ccesa.errors import (
     without_frames,
 )
 from ccesa.evidence import Accusation, Evidence
-from ccesa.graphs.assignment import AssignmentGraph
-from ccesa.graphs.components import check_scipy
+from ccesa.graphs.assignment import AssignmentGraph, check_scipy
 from ccesa.graphs.evolution import Evolution
 from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
