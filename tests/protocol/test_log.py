@@ -614,7 +614,7 @@ def test_where_there_are_no_locks_the_counter_is_compared(monkeypatch):
                 play.hand_over(client, reply)
                 other.receive(client, reply)
             play.close()
-            with pytest.raises(StaleLog, match="another process has counted on"):
+            with pytest.raises(StaleLog, match="another process has changed the counter"):
                 other.close()
             is_over(other)
 
