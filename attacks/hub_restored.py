@@ -19,6 +19,7 @@ from attacks.stage import inputs, names, opened
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import CcesaError
 from ccesa.logfile import OpeningCounter
+from ccesa.policy import Policy
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
@@ -34,7 +35,6 @@ from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.showing import Showing
 from ccesa.service.meters import Meters
-from ccesa.service.policy import Policy
 from ccesa.service.status import Status
 from ccesa.service.store import open_store
 from ccesa.words import Vector

@@ -17,7 +17,7 @@ from attacks.servers import SERVER_ATTACKS
 from ccesa.errors import UsageError
 from ccesa.graphs import ErdosRenyi, Graph, Harary
 from ccesa.graphs.assignment import draw
-from ccesa.protocol.active import client_1_share
+from ccesa.protocol import active_client
 from ccesa.protocol.server import Server
 
 #: With its defence in place: what the last lines say about where it was stopped.
@@ -26,7 +26,7 @@ STOPPED = {
     "S2": r"(\d+) of \1 neighbours .* the server holds 1 of \d+ shares of b_",
     "S3": "all four aborted",
     "S4": "lists this client itself as dropped",
-    "S5": "another request after the last one",
+    "S5": "the round is over for this client",
     "S6": "0 shares of b_3",
     "S7": "the roster that the server committed to",
     "S8": "the roster that the server committed to",
@@ -182,7 +182,7 @@ def test_s18_with_thin_masks_a_cut_opens_one_client(seed):
 
 def test_taking_away_what_is_not_there_is_refused():
     with pytest.raises(UsageError, match="nothing is taken away"):
-        relaxed(client_1_share.answer, check_confirmed=skip)
+        relaxed(active_client.share, check_confirmed=skip)
     with pytest.raises(UsageError, match="does not use _due"):  # a method, which no global name hides
         relaxed(Server._receive, _due=skip)
 
