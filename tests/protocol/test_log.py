@@ -422,7 +422,7 @@ def test_another_task_can_be_told_after_a_replay_until_clients_know_theirs():
         play.step()
         assert {read(request).task for request in play.requests.values()} == {TASK}
         play.renew()
-        with pytest.raises(OrderError, match="told their task already"):
+        with pytest.raises(OrderError, match="clients already know their task"):
             play.server.work_on(bytes(32))
 
 
