@@ -167,7 +167,7 @@ class Leader:
         closes = not self._federation.policy.stays_open(
             asked=len(replica.requests) - empty,
             answered=answers - empty,
-            minimum=min(self._federation.minimum, len(replica.requests)),
+            minimum=min(self._federation.min_survivors, len(replica.requests)),
             seconds=seconds,
             vectors=opened.question is not None,
         )

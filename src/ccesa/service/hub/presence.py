@@ -58,7 +58,7 @@ class Presence:
         """
         known = {client: row.known for client, row in self.rows.items() if row.known > place}
         told = sorted(known.keys() & self.eligible)
-        if len(told) <= self._federation.agreement.colluders:
+        if len(told) <= self._federation.agreement.certificate.colluders:
             return ""
         series, exchange = min(known[client] for client in told)
         who = ", ".join(self._federation.agreement.names[client] for client in told[:_NAMED])

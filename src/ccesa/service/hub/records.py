@@ -102,7 +102,7 @@ class Records:
         if row.outcome == SUM:
             self._agenda.tell()
             row = self._told(row)
-        blames = blamed(row.pairs, self._federation.agreement.around)
+        blames = blamed(row.pairs, self._federation.agreement.certificate.around)
         if isinstance(ended.failure, CorruptShares):
             blames.add(ended.failure.client)
         aside = self._store.put_round(row, blames, self._federation.policy.faults, self._promised(row))
@@ -129,7 +129,7 @@ class Records:
         agreed, privacy = self._federation.agreement, spent(self._federation, [*self._agenda.rounds, row])
         return {
             "charter": agreed.digest.hex() or None,
-            "certificate": agreed.stated,
+            "certificate": agreed.certificate.logged,
             "epsilon": None if privacy is None else privacy.epsilon,
             "delta": None if privacy is None else privacy.delta,
         }
