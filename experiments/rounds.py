@@ -22,7 +22,7 @@ from ccesa.protocol.round import run_round
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, Step, steps_under
 from ccesa.simulate import Independent
-from ccesa.simulate.dropout import Dropouts
+from ccesa.simulate.simulation import Dropouts
 from ccesa.words import Vector
 
 

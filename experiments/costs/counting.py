@@ -17,7 +17,7 @@ from ccesa.plan import paper, plan
 from ccesa.plan.price import Shape, price
 from ccesa.protocol.server import Aggregate
 from ccesa.protocol.steps import steps_under
-from ccesa.simulate.dropout import Dropouts
+from ccesa.simulate.simulation import Dropouts
 from experiments import bounds, rounds
 from experiments.costs import bell
 

@@ -19,7 +19,7 @@ from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import ConfigError, FaultyClient, FaultyServer
 from ccesa.guards import guard_named
 from ccesa.protocol import active_server, signed_texts
-from ccesa.simulate import Federation, chartered
+from ccesa.simulate import Enrolment, chartered
 from ccesa.simulate.enrolment import new_client, new_server
 from rounds import changed, read
 
@@ -135,7 +135,7 @@ class Stand(HostileRound):
     def __init__(self, guard: str) -> None:
         agreed = {"clients": CLIENTS, "min_survivors": 2}
         config = CHARTER.config(length=2) if guard == "active" else RoundConfig(length=2, **agreed)
-        members = Federation(identities=IDENTITIES, charter=CHARTER)
+        members = Enrolment(identities=IDENTITIES, charter=CHARTER)
         vectors = {who: np.zeros(2, np.uint32) for who in range(CLIENTS)}
         clients = {who: new_client(config, who, vector, members) for who, vector in vectors.items()}
         super().__init__(new_server(config, members), clients, vectors)

@@ -22,7 +22,7 @@ ORDER = [
     {"extras", "files", "guards", "labels", "parts", "wire", "words"},
     {"logfile", "memory"},
     {"crypto", "values"},
-    {"privacy", "workers"},
+    {"policy", "privacy", "workers"},
     {"graphs"},
     {"statistics"},
     {"agreement"},
@@ -35,7 +35,7 @@ ORDER = [
 ]
 #: Rooms of the service from the inside out. A site, the store and both sides of HTTP do not know each other.
 SERVICE = [
-    {"errors", "logs", "policy", "status", "tasks", "tokens"},
+    {"errors", "logs", "status", "tasks", "tokens"},
     {"audit", "coordinator", "desk", "forms", "problems"},
     {"federation", "meters"},
     {"http", "operator", "participant", "store"},
@@ -221,7 +221,7 @@ def test_an_agreement_is_asked_and_not_whether_there_is_a_charter():
     assert found == {
         "cli/join.py": 1,
         "cli/ledger.py": 1,
-        "flower/server/settings.py": 1,
+        "flower/server/rounds.py": 1,
         "privacy/ledger.py": 2,
         "service/federation.py": 1,
     }

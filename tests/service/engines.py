@@ -13,6 +13,7 @@ import numpy as np
 
 from ccesa.errors import CcesaError
 from ccesa.memory import ProcessMemory
+from ccesa.policy import Policy
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.series_client import SeriesClient
@@ -29,7 +30,6 @@ from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.records import Records
 from ccesa.service.hub.showing import Showing
 from ccesa.service.meters import Meters
-from ccesa.service.policy import Policy
 from ccesa.service.store import Store, open_store
 from ccesa.service.tasks import task_digest
 from ccesa.simulate.enrolment import new_client

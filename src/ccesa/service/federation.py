@@ -33,10 +33,10 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, MalformedMessage, quoted, shown
 from ccesa.guards import guard_named
 from ccesa.parts import Part, is_printable
+from ccesa.policy import Policy
 from ccesa.protocol.messages import has_vector
 from ccesa.protocol.steps import steps_of
 from ccesa.service.forms import AnyForm, Arrays, form_of
-from ccesa.service.policy import Policy
 
 _MOST_BYTES = 1 << 20
 #: Requests that are made of a hub without a proxy in between.

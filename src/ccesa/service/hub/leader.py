@@ -164,10 +164,10 @@ class Leader:
         """
         place, seconds = (replica.row.series, opened.exchange), elapsed(opened.opened, now)
         answers, empty = self._store.count_answered(*place)
-        closes = self._federation.policy.closes(
+        closes = not self._federation.policy.stays_open(
             asked=len(replica.requests) - empty,
             answered=answers - empty,
-            least=min(self._federation.minimum, len(replica.requests)),
+            minimum=min(self._federation.minimum, len(replica.requests)),
             seconds=seconds,
             vectors=opened.question is not None,
         )
