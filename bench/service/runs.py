@@ -179,6 +179,7 @@ def _federation(case: Case, folder: Path, store: str | None, ports: Sequence[int
             operate=f"127.0.0.1:{ports[1]}",
             store=store or "sqlite:///bench.db",
             spool=f"spool-{ports[0]}",
+            counter=f"{ports[0]}.counter",
         ),
         folder=folder,
     )

@@ -6,12 +6,14 @@ A hub can be killed there, its store can be away, or all other hubs can go on fo
 import random
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from ccesa.errors import CcesaError
+from ccesa.logfile import OpeningCounter
 from ccesa.memory import ProcessMemory
 from ccesa.policy import Policy
 from ccesa.protocol import envelope
@@ -102,7 +104,7 @@ class Recorded(Questions):
 class Hub:
     """One hub; ``turn`` is what its thread does again and again."""
 
-    def __init__(self, world: "World", name: str) -> None:
+    def __init__(self, world: "World", name: str, counter: OpeningCounter | None) -> None:
         self.world, self.view = world, None
         made = world.federation
         self.store = store = Fragile(open_store(world.url))
@@ -122,6 +124,7 @@ class Hub:
             publish=self._publish,
             meters=meters,
             name=name,
+            counter=counter,
         )
 
     def _publish(self, view: View, status: object) -> None:
@@ -135,9 +138,12 @@ class Hub:
 
 
 class World:
-    """Hubs on one database, and clients that ask and answer any of them."""
+    """Hubs on one database, and clients that ask and answer any of them; ``counters`` is a folder."""
 
-    def __init__(self, url: str, made: Federation, seed: int, hubs: int = 2) -> None:
+    def __init__(
+        self, url: str, made: Federation, seed: int, hubs: int = 2, counters: Path | None = None
+    ) -> None:
+        self.counters, self._counting = counters, dict[int, OpeningCounter]()
         self.url, self.federation, self.random, self.now = url, made, random.Random(seed), 1000.0
         self.lives = Counter()
         #: Clients that are there: heard from, and answering.
@@ -159,7 +165,14 @@ class World:
 
     def hub(self, place: int) -> Hub:
         self.lives[place] += 1
-        return Hub(self, f"hub{place}.{self.lives[place]}")
+        if self.counters is not None:
+            self._let_go(place)
+            self._counting[place] = OpeningCounter(self.counters / f"{place}.counter")
+        return Hub(self, f"hub{place}.{self.lives[place]}", self._counting.get(place))
+
+    def _let_go(self, place: int) -> None:
+        if place in self._counting:
+            self._counting.pop(place).close()
 
     def saw(self, view: View) -> None:
         """All hubs ask the same of everyone, down to the byte."""
@@ -277,8 +290,9 @@ class World:
         raise AssertionError(f"not over: {[hub.status for hub in self.hubs]}")
 
     def close(self) -> None:
-        for hub in self.hubs:
+        for place, hub in enumerate(self.hubs):
             hub.store.store.close()
+            self._let_go(place)
 
 
 def check(world: World) -> list[Any]:

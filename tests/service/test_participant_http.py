@@ -49,6 +49,7 @@ def federation(folder, guard: str, **options) -> Federation:
         "listen": f"127.0.0.1:{free_ports(1)[0]}",
         "operate": "127.0.0.1:0",
         "spool": str(folder / "spool"),
+        "counter": str(folder / "federation.counter"),
         **options.pop("hub", {}),
     }
     rounds = (

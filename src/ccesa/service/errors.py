@@ -14,14 +14,6 @@ class NewerDatabase(ConfigError):
     """
 
 
-class StaleStore(CcesaError):
-    """Raised for a database that has gone back: an older copy, or a standby that had not everything.
-
-    A hub that went on would ask for what it asked before, and might ask otherwise. The operator puts the
-    newest database back, or begins a new series.
-    """
-
-
 class EngineFailed(CcesaError):
     """Raised where a hub ends because of an error that nobody expected; ccesa itself is at fault.
 

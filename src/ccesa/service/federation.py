@@ -54,6 +54,7 @@ class HubTable(Part, frozen=True, kw_only=True):
             loopback addresses.
         pages: Origins of web pages whose clients may take part.
         spool: Folder for uploads in parts; by default one beside the file.
+        counter: File that counts what this hub has asked; never restored together with the store.
         part_bytes: Replies above this size are sent in parts.
         certificate: File of a TLS certificate, if no proxy does TLS.
         key: File of its key.
@@ -68,6 +69,7 @@ class HubTable(Part, frozen=True, kw_only=True):
     origins: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
     spool: str = "spool"
+    counter: str = "federation.counter"
     part_bytes: int = 8 << 20
     certificate: str | None = None
     key: str | None = None
@@ -231,6 +233,11 @@ class Federation:
     def spool(self) -> Path:
         """The folder for uploads in parts."""
         return self._folder / self.hub.spool
+
+    @property
+    def counter(self) -> Path:
+        """The file that counts what this hub has asked."""
+        return self._folder / self.hub.counter
 
     @property
     def tls(self) -> tuple[Path, Path] | None:

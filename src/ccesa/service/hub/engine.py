@@ -14,9 +14,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from ccesa.errors import CcesaError, LateMessage
+from ccesa.errors import CcesaError, LateMessage, StaleLog
+from ccesa.logfile import OpeningCounter
 from ccesa.service.desk import Receipt, Taken, View
-from ccesa.service.errors import Forgotten, NewerDatabase, StaleStore, Unavailable
+from ccesa.service.errors import Forgotten, NewerDatabase, Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence, elapsed
@@ -26,7 +27,7 @@ from ccesa.service.hub.showing import DEAD, Showing
 from ccesa.service.meters import Meters
 from ccesa.service.status import Status
 from ccesa.service.store import Store
-from ccesa.service.store.mark import Mark, Saved
+from ccesa.service.store.mark import Mark, Saved, count_of
 from ccesa.service.store.rows import Claim, Exchange, SeriesRow
 from ccesa.wire import Data
 
@@ -75,6 +76,7 @@ class Engine:
         publish: Takes each new view, and each new status.
         meters: Counts.
         name: Of this hub.
+        counter: Counts the exchanges that this hub has shown; without one it forgets them when it ends.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Engine:
         publish: Callable[[View, Status], None],
         meters: Meters,
         name: str,
+        counter: OpeningCounter | None = None,
     ) -> None:
         self._federation, self._store, self._leader, self._records = federation, store, leader, records
         self._presence, self._showing, self._publish = presence, showing, publish
@@ -98,7 +101,8 @@ class Engine:
         self._stopping = self._ended = False
         #: The newest series as this hub has seen it, and how far the store had come.
         self._row: SeriesRow | None = None
-        self._mark = Mark()
+        self._counter = counter
+        self._mark = Mark() if counter is None else Mark.counted(counter.value)
         self._beat = self._glance = self._status_made = self._status_rest = 0.0
         self._status: Status | None = None
         self._thread = threading.Thread(target=self._run, name="ccesa-engine", daemon=True)
@@ -190,7 +194,7 @@ class Engine:
         except CcesaError as error:  # such as a series under another charter, or a store that has gone back
             self._replica = None
             self.trouble = str(error)
-            self._leader.hold(self.trouble, now, is_stale=isinstance(error, StaleStore))
+            self._leader.hold(self.trouble, now, is_stale=isinstance(error, StaleLog))
             _refuse(batch, "this hub cannot go on")
             with suppress(CcesaError):
                 self._show(now)
@@ -218,22 +222,34 @@ class Engine:
             changed = True
         else:
             changed = self._replica.follow() or changed
+        self._count_opening()
         if changed:  # what others have recorded since counts, for whoever opens the next exchange
             self._records.reload()
             self._row, self._glance = row, 0.0  # not before: the store may go away in between
+
+    def _count_opening(self) -> None:
+        """Count the open exchange, before its first request leaves this hub."""
+        if self._counter is None or self._replica is None or self._replica.open is None:
+            return
+        count = count_of(self._replica.row.series, self._replica.open)
+        if count != self._counter.value:
+            try:
+                self._counter.set(*count)
+            except OSError as error:
+                raise Unavailable(f"the counter of this hub cannot be written: {error.strerror}") from error
 
     def _reached(self) -> SeriesRow | None:
         """Return the newest series, of a store that has not gone back."""
         self._presence.share_known()  # before the store is read, which knows all that was ever asked
         try:
             self._mark = self._store.follow(self._mark)
-        except StaleStore as error:
+        except StaleLog as error:
             self._store.went_back(str(error), self._presence.now())  # for the other hubs, and the next start
             raise
         if witnesses := self._presence.ahead_of(max(self._mark.place, (self._mark.above, -1))):
-            raise StaleStore(
+            raise StaleLog(
                 f"the database has gone back: {witnesses}, and the last one that it has is exchange "
-                f"{self._mark.exchange} of series {self._mark.place[0]}"
+                f"{self._mark.place[1]} of series {self._mark.place[0]}"
             )
         return self._mark.series
 

@@ -49,15 +49,16 @@ class Records:
             replica.ended.pop(0)
         self._store.forget(replica.row.series, replica.oldest)
 
-    def abandon(self, now: float) -> None:
+    def abandon(self, now: float, counted: int = 0) -> None:
         """End the series that is running, if there is one; whatever was in flight in it is lost.
 
-        Vectors may have left for the questions that were asked in it, so they count as asked.
+        Vectors may have left for the questions that were asked in it, so they count as asked. The next series
+        has a number above ``counted``.
         """
         row = self._store.series()
         if row is not None and not row.over:
             self._abandon(row, now)
-        self._store.begin_anew()
+        self._store.begin_anew(counted)
 
     def _abandon(self, row: SeriesRow, now: float) -> None:
         self._agenda.reload()
