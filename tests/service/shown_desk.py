@@ -13,10 +13,10 @@ import msgspec
 import uvicorn
 
 from ccesa.errors import ConfigError
+from ccesa.service.desk import MemberStatus, PrivacyStatus, RoundStatus, Status, StepStatus
 from ccesa.service.errors import Unavailable
 from ccesa.service.meters import Meters
 from ccesa.service.operator import app
-from ccesa.service.status import MemberStatus, PrivacyStatus, RoundStatus, Status, StepStatus
 
 TOKEN = "the operator's token, 32 bytes or so"  # noqa: S105
 #: What a round does in three exchanges; the set-up of the next rides along.

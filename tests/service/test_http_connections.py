@@ -39,7 +39,7 @@ QUICK = Limits(
     linger_seconds=0.5,
     linger_bytes=1 << 20,
     grace_seconds=0.5,
-    least_rate=10_000,
+    minimum_rate=10_000,
     handshake_seconds=1.0,
     shutdown_seconds=2,
 )
@@ -364,7 +364,7 @@ def test_p2_members_that_send_slowly_keep_no_other_waiting(tmp_path):
 
 def test_p2_whoever_does_not_read_is_cut_off(tmp_path, monkeypatch):
     monkeypatch.setattr("desks.TASK", bytes(20_000_000))
-    with served(tmp_path, limits=Limits(grace_seconds=0.5, least_rate=1 << 20)) as hub:
+    with served(tmp_path, limits=Limits(grace_seconds=0.5, minimum_rate=1 << 20)) as hub:
         cut_off(hub)
         with hub.client() as http:
             assert len(http.get(f"/v1/tasks/{task_of(0).hex()}").content) == 20_000_000

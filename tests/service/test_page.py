@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from browser import chromium, opened
-from ccesa.service.operator.events import change
-from ccesa.service.status import StepStatus
+from ccesa.service.desk import StepStatus
+from ccesa.service.operator import change
 from shown_desk import TOKEN, ShownDesk, served
 
 
@@ -153,7 +153,7 @@ def test_what_the_hub_refuses_is_said(browser, desk):
         shown.page.get_by_role("button", name="Pause").click()
         shown.page.get_by_role("dialog").get_by_role("button", name="Pause").click()
         shown.wait(
-            "#dialog-error", "Nothing has changed. The hub cannot do this now: the store cannot be reached."
+            "#dialog-error", "Nothing has changed. Temporarily unavailable: the store cannot be reached."
         )
 
 

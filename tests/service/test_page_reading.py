@@ -8,7 +8,7 @@ import pytest
 from browser import LOW_CONTRAST, chromium, opened
 from shown_desk import TOKEN, ShownDesk, served
 
-HTML = resources.files("ccesa.service.operator").joinpath("page.html").read_text()
+HTML = resources.files("ccesa.service").joinpath("page.html").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
+from ccesa.service.desk import MemberState, State, Status
 from ccesa.service.problems import KINDS
-from ccesa.service.status import MemberState, State, Status
 
 STEPS = ("advertise", "share", "accept", "mask", "confirm", "unmask")
 STATES, MEMBERS = get_args(State), get_args(MemberState)

@@ -1,4 +1,4 @@
-"""What a request asks for, read strictly: numbers in its path, query and header, and how long it waits."""
+"""Strict readers of what a request states: numbers in path, query and header, its body, how long it waits."""
 
 import asyncio
 import re
@@ -8,8 +8,8 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 
 from ccesa.service.desk import Desk, View
-from ccesa.service.http.connection import connection_of
 from ccesa.service.http.limits import Limits
+from ccesa.service.http.serving import connection_of
 from ccesa.service.meters import Meters
 from ccesa.service.problems import Problem
 
@@ -19,7 +19,7 @@ _WAIT = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?([0-9]{1,4})(?![0-9])', re.ASCII)
 
 
 class _Number(Convertor[int]):
-    """A number in a path: Python refuses to read thousands of digits."""
+    """A number in a path, of at most nine digits."""
 
     regex = "[0-9]{1,9}"
 
@@ -47,18 +47,18 @@ register_url_convertor("digest", _Digest())
 
 
 def after(request: Request, default: int = -1) -> int:
-    """Return the number after which the client wants something."""
+    """Return the number in ``?after=``."""
     text = request.query_params.get("after", str(default))
     if not _AFTER.fullmatch(text):
-        raise Problem("malformed", "after= is a whole number from -1 on")
+        raise Problem("malformed", "after must be -1 or greater")
     return int(text)
 
 
 def size(request: Request, name: str) -> int:
-    """Return a size that a header states."""
+    """Return the size in a header."""
     text = request.headers.get(name, "")
     if not _SIZE.fullmatch(text):
-        raise Problem("malformed", f"{name} is a whole number of bytes")
+        raise Problem("malformed", f"{name} must be a number of bytes")
     return int(text)
 
 
@@ -69,47 +69,47 @@ def body_size(request: Request, most: int) -> int:
         Problem: The size is unknown or too large, or the body is compressed.
     """
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Problem("encoded", "what is sent looks random, so there is nothing to compress")
+        raise Problem("encoded", "send the body uncompressed: masked data does not compress")
     if "transfer-encoding" in request.headers or "content-length" not in request.headers:
-        raise Problem("length-required", "send Content-Length, and the body in one piece")
+        raise Problem("length-required", "send Content-Length, and no chunks")
     found = size(request, "content-length")
     check_size(found, most)
     return found
 
 
 def check_size(found: int, most: int) -> None:
-    """Refuse more bytes than are taken."""
+    """Refuse a size that is too large."""
     if found > most:
-        raise Problem("too-large", f"at most {most} bytes are taken here", most_bytes=most)
+        raise Problem("too-large", f"send at most {most} bytes", most_bytes=most)
 
 
 async def pieces(
     request: Request, limits: Limits, check: Callable[[], object] = lambda: None
 ) -> AsyncIterator[bytes]:
-    """Yield a body as it comes.
+    """Yield a body as it arrives.
 
     Args:
-        request: Whose size was checked.
-        limits: For the least rate, and the longest silence.
+        request: Its ``body_size`` was checked.
+        limits: For the minimum rate and the longest pause.
         check: Called for each piece; raises if the body is no longer wanted.
 
     Raises:
-        Problem: The body comes too slowly, or the client is gone.
+        Problem: The body arrives too slowly, or the client is gone.
     """
     clock, got, more = asyncio.get_running_loop().time, 0, True
     began = clock()
     while more:
-        slowest = began + limits.grace_seconds + got / limits.least_rate
+        slowest = began + limits.grace_seconds + got / limits.minimum_rate
         try:
             async with asyncio.timeout_at(min(slowest, clock() + limits.silence_seconds)):
                 message = await request.receive()
         except TimeoutError:
-            rate, silence = limits.least_rate, limits.silence_seconds
+            rate, silence = limits.minimum_rate, limits.silence_seconds
             raise Problem(
                 "timeout", f"send at least {rate} bytes per second, and pause for at most {silence:g} seconds"
             ) from None
         if message["type"] != "http.request":
-            raise Problem("timeout", "the connection ended before the body did")
+            raise Problem("timeout", "the connection ended before the body")
         piece, more = message.get("body", b""), message.get("more_body", False)
         got += len(piece)
         check()
@@ -117,7 +117,7 @@ async def pieces(
 
 
 class Patience:
-    """How long a request wants to be kept waiting for something to change: ``Prefer: wait=SECONDS``."""
+    """How long a request waits for a change: ``Prefer: wait=SECONDS``."""
 
     def __init__(self, request: Request, desk: Desk, limits: Limits, meters: Meters) -> None:
         found = _WAIT.search(request.headers.get("prefer", ""))
@@ -127,7 +127,7 @@ class Patience:
         self._connection, self._desk, self._meters = connection_of(request), desk, meters
 
     async def until(self, ready: Callable[[View], bool]) -> View:
-        """Return the first view that will do; where time is up before there is one, the last.
+        """Return the first view that is ready, or the latest one when time is up.
 
         Raises:
             Problem: The hub is stopping.

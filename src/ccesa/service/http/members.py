@@ -26,8 +26,8 @@ from ccesa.errors import ConfigError
 from ccesa.service.desk import Desk
 from ccesa.service.federation import Federation
 from ccesa.service.http import asking
-from ccesa.service.http.connection import Connection, connection_of
 from ccesa.service.http.limits import Limits
+from ccesa.service.http.serving import Connection, connection_of
 from ccesa.service.logs import event
 from ccesa.service.problems import FRESH, Problem
 from ccesa.service.tokens import signed_text

@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from ccesa.errors import ConfigError, OrderError
-from ccesa.service.desk import ACTIONS, TO_MEMBERS, Receipt, Taken, View
+from ccesa.service.desk import ACTIONS, TO_MEMBERS, Receipt, Status, Taken, View
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import published
 from ccesa.service.hub.engine import Engine, Handed
 from ccesa.service.hub.presence import Presence
-from ccesa.service.status import Status
 from ccesa.service.store import Store
 from ccesa.service.tokens import hashed, new_token
 from ccesa.wire import Data

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from ccesa.privacy.mechanism import Mechanism
+from ccesa.service.desk import PrivacyStatus
 from ccesa.service.federation import Federation
-from ccesa.service.status import PrivacyStatus
 from ccesa.service.store.rows import RoundRow
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ccesa.errors import CcesaError, LateMessage
-from ccesa.service.desk import Receipt, Taken, View
+from ccesa.service.desk import Receipt, Status, Taken, View
 from ccesa.service.errors import Forgotten, NewerDatabase, StaleStore, Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.leader import Leader
@@ -24,7 +24,6 @@ from ccesa.service.hub.records import Records
 from ccesa.service.hub.replica import Diverged, Replica
 from ccesa.service.hub.showing import DEAD, Showing
 from ccesa.service.meters import Meters
-from ccesa.service.status import Status
 from ccesa.service.store import Store
 from ccesa.service.store.mark import Mark, Saved
 from ccesa.service.store.rows import Claim, Exchange, SeriesRow

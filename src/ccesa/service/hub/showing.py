@@ -3,14 +3,13 @@
 import time
 
 from ccesa.agreement.charter import Charter
-from ccesa.service.desk import View
+from ccesa.service.desk import MemberState, MemberStatus, RoundStatus, State, Status, StepStatus, View
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import Agenda
 from ccesa.service.hub.budget import spent
 from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.replica import Replica
-from ccesa.service.status import MemberState, MemberStatus, RoundStatus, State, Status, StepStatus
 from ccesa.service.store import Store
 from ccesa.service.store.rows import Exchange, RoundRow
 
