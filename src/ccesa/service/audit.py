@@ -1,6 +1,6 @@
-"""The audit log: entries that are bound to each other by hashes, so that none is changed or left out unseen.
+"""The audit log: a chain of hashes over entries, so that no change or gap goes unnoticed.
 
-Whoever has noted the hash of one entry can tell later that everything up to it is as it was.
+With the noted hash of one entry, anyone can check later that all entries up to it are unchanged.
 """
 
 import json
@@ -14,13 +14,13 @@ from ccesa import labels
 from ccesa.errors import ConfigError
 from ccesa.service.errors import DamagedAudit
 
-#: What the first entry follows.
+#: The hash before the first entry.
 START = bytes(32)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRow:
-    """One entry of the audit log. ``hash`` is over the entry and the hash of the one before."""
+    """An entry of the audit log. ``hash`` covers the entry and the hash of the one before."""
 
     place: int
     time: float
@@ -31,7 +31,7 @@ class AuditRow:
 
 
 def entry(head: AuditRow | None, kind: str, body: dict[str, Any], now: float) -> AuditRow:
-    """Return the entry that follows the last one; raise ConfigError for what JSON has no word for."""
+    """Return the entry that follows ``head``; raise ConfigError if it cannot be JSON."""
     if not math.isfinite(now):
         raise ConfigError("an entry of the audit log needs a time")
     try:
@@ -45,17 +45,14 @@ def entry(head: AuditRow | None, kind: str, body: dict[str, Any], now: float) ->
 
 
 def verify(rows: Iterable[AuditRow], noted: bytes | None = None) -> list[AuditRow]:
-    """Check all entries of an audit log, from the first on.
+    """Check and return all entries of an audit log, in their order.
 
     Args:
-        rows: All entries in their order.
-        noted: The hash of an entry that somebody wrote down, which must be among them.
-
-    Returns:
-        The entries.
+        rows: From the first entry on.
+        noted: A hash that one of the entries must have.
 
     Raises:
-        DamagedAudit: If an entry was changed, left out or put in, or if ``noted`` is the hash of none.
+        DamagedAudit: An entry was changed, removed or inserted, or no entry has the hash ``noted``.
     """
     checked: list[AuditRow] = []
     for place, row in enumerate(rows):
@@ -63,10 +60,10 @@ def verify(rows: Iterable[AuditRow], noted: bytes | None = None) -> list[AuditRo
         if row.place != place:
             raise DamagedAudit(place, "is missing")
         if row.hash != _hash(previous, place, row.time, row.kind, row.body):
-            raise DamagedAudit(place, "is not as it was written, or does not follow the one before")
+            raise DamagedAudit(place, "was changed, or does not follow the one before")
         checked.append(row)
     if noted is not None and noted not in {row.hash for row in checked}:
-        raise DamagedAudit(len(checked), "is missing: none of those before has the hash that was noted")
+        raise DamagedAudit(len(checked), "is missing: no entry before has the hash that was noted")
     return checked
 
 
