@@ -37,7 +37,7 @@ ORDER = [
 #: Rooms of the service from the inside out. A site, the store and both sides of HTTP do not know each other.
 SERVICE = [
     {"errors", "logs", "policy", "tasks", "tokens"},
-    {"audit", "coordinator", "desk", "forms", "problems"},
+    {"coordinator", "desk", "forms", "problems"},
     {"federation", "meters"},
     {"http", "operator", "participant", "store"},
     {"hub"},

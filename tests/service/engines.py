@@ -16,7 +16,6 @@ from ccesa.memory import ProcessMemory
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.series_client import SeriesClient
-from ccesa.service import audit
 from ccesa.service.coordinator import Questions
 from ccesa.service.desk import Receipt, Taken, View
 from ccesa.service.errors import Unavailable
@@ -30,7 +29,7 @@ from ccesa.service.hub.records import Records
 from ccesa.service.hub.showing import Showing
 from ccesa.service.meters import Meters
 from ccesa.service.policy import Policy
-from ccesa.service.store import Store, open_store
+from ccesa.service.store import Store, audit, open_store
 from ccesa.service.tasks import task_digest
 from ccesa.simulate.enrolment import new_client
 from rounds import charter, configure, federation_of

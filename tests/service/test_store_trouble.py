@@ -10,7 +10,7 @@ import pytest
 
 from ccesa.errors import ConfigError
 from ccesa.service.errors import Unavailable
-from ccesa.service.store import open_store, postgres, replies, sqlite
+from ccesa.service.store import database, open_store, postgres, replies
 from store_hub import Process, check, number, opening
 
 SHARE = b"a share of a secret"
@@ -55,7 +55,7 @@ def test_a_full_disk_loses_nothing_and_half_saves_nothing(path):
 
 
 def test_a_file_that_others_hold_is_away_for_that_long(path, monkeypatch):
-    monkeypatch.setattr(sqlite, "_SECONDS", 0.05)
+    monkeypatch.setattr(database, "_SECONDS", 0.05)
     store = begun(f"sqlite:///{path}")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

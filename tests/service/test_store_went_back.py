@@ -13,10 +13,9 @@ import httpx
 import pytest
 
 import processes
-from ccesa.service import audit
 from ccesa.service.errors import StaleStore, Unavailable
 from ccesa.service.hub import engine
-from ccesa.service.store import open_store
+from ccesa.service.store import audit, open_store
 from ccesa.service.store.mark import Mark
 from engines import CLIENTS, World, check, federation
 from postgres import Server

@@ -8,7 +8,7 @@ import msgspec
 
 from ccesa.errors import OrderError
 from ccesa.service.errors import StaleStore
-from ccesa.service.store import chain
+from ccesa.service.store import audit
 from ccesa.service.store.database import Run
 from ccesa.service.store.mark import ABOVE, Mark, lacking, newest, reached
 from ccesa.service.store.replies import Replies
@@ -55,7 +55,7 @@ class Log(Replies):
                 _GONE_BACK,
                 reason.encode(),
             ):
-                chain.append(run, "gone back", {"reason": reason}, now)
+                audit.append(run, "gone back", {"reason": reason}, now)
 
     def begin_anew(self) -> None:
         """Let the next series have a number that no member knows, whatever this database has forgotten."""
@@ -90,9 +90,9 @@ class Log(Replies):
                 row = SeriesRow(series=series, config=config, rounds=rounds)
                 run("INSERT INTO facts VALUES (?, ?)", f"form of series {series}", form)
                 if names:
-                    chain.seat(run, names)
+                    audit.seat(run, names)
                 if body is not None:
-                    chain.append(run, "series", body | {"series": series, "rounds": rounds}, now)
+                    audit.append(run, "series", body | {"series": series, "rounds": rounds}, now)
             return row
 
     def form_of(self, series: int) -> bytes:

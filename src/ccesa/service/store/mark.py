@@ -6,8 +6,8 @@ the past: what they lack is the end. So the last thing of each kind is enough to
 
 from dataclasses import dataclass, replace
 
-from ccesa.service.audit import AuditRow
-from ccesa.service.store import chain
+from ccesa.service.store import audit
+from ccesa.service.store.audit import AuditRow
 from ccesa.service.store.database import Run
 from ccesa.service.store.rows import SeriesRow
 
@@ -55,7 +55,7 @@ def reached(run: Run, before: Mark) -> Mark:
         series=series,
         exchange=exchange,
         closed=bool(closed),
-        head=chain.head(run),
+        head=audit.head(run),
         saved=before.saved,
         above=int(above[0][0]) if above else 0,
     )
