@@ -90,7 +90,7 @@ def test_a_screen_reader_finds_its_way(browser, serving):
             'region "Rounds"',
             'region "Results"',
             'region "Members"',
-            'region "What is promised"',
+            'region "Privacy"',
             'region "Accusations"',
             'region "Operator"',
             'region "Record"',
@@ -107,7 +107,7 @@ def test_a_screen_reader_finds_its_way(browser, serving):
             'img "accuracy over questions: from ',
             'list "Rounds from the oldest to the newest"',
             "Round 1.3: lost, too few members answered",
-            'link "Skip to what is going on"',
+            'link "Skip to the main part"',
         ):
             assert wanted in tree, wanted
         unnamed = re.findall(
