@@ -6,7 +6,7 @@ from typing import Any, cast
 from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import Stage, changed, names, under
-from ccesa.crypto.key_agreement import AGREEMENTS, X25519
+from ccesa.crypto.keys import AGREEMENTS, X25519
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.drawing import note_keys

@@ -10,7 +10,7 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import changed, under
 from ccesa.crypto import shamir
-from ccesa.crypto.field import FIELD
+from ccesa.crypto.shamir import FIELD
 from ccesa.errors import CorruptShares
 from ccesa.graphs.assignment import Nodes
 from ccesa.graphs.thresholds import Fixed

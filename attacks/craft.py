@@ -6,8 +6,7 @@ import numpy as np
 
 from attacks.eavesdropper import Eavesdropper
 from ccesa.crypto import merkle
-from ccesa.crypto.key_agreement import AGREEMENTS
-from ccesa.crypto.keys import COMMITMENT_BYTES
+from ccesa.crypto.keys import AGREEMENTS, COMMITMENT_BYTES
 from ccesa.crypto.primitives import SIGNATURE_BYTES
 from ccesa.graphs.assignment import Flags, neighbourhood
 from ccesa.protocol import messages as m

@@ -14,7 +14,7 @@ from ccesa.protocol.client_states import VectorSource
 from ccesa.protocol.contributing import Careful
 from ccesa.protocol.server import Server
 from ccesa.statistics import Category, Number, Schema
-from ccesa.statistics.exact import packed
+from ccesa.statistics.packing import pack_exact
 from ccesa.statistics.tally import Sums, Tally, small_cells, tallied
 from ccesa.words import Vector
 
@@ -116,7 +116,7 @@ def rare_value(defended: bool, tell: Tell) -> Outcome:
     rows = [{"ward": "one", "viral load": load} for load in loads]
     tell(f"a site counts a ward of five; viral loads: {loads}; least_group = {SCHEMA.least_group}")
     tally = tallied(SCHEMA, rows)
-    total = packed(tally if defended else Tally(SCHEMA, _by_records(rows), len(rows), 0))
+    total = pack_exact(tally if defended else Tally(SCHEMA, _by_records(rows), len(rows), 0))
     (group,) = SCHEMA.decode(total, 1).groups
     found = group.numbers["viral load"]
     tell(f"the report: {group.records} records, {found.count} value(s), mean {found.mean}")

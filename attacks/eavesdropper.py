@@ -16,7 +16,7 @@ import numpy as np
 from ccesa import words
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import CcesaError
 from ccesa.graphs.assignment import AssignmentGraph, Flags, draw
 from ccesa.protocol import messages as m

@@ -9,7 +9,7 @@ from ccesa import words
 from ccesa.agreement.config import RoundConfig
 from ccesa.agreement.floor import Floor
 from ccesa.crypto import keys, masks, shamir
-from ccesa.crypto.key_agreement import X25519, Content, Encapsulated
+from ccesa.crypto.keys import X25519, Content, Encapsulated
 from ccesa.errors import ConfigError
 from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw

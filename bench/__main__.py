@@ -7,9 +7,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import claims, flower, report, scale
+from bench import claims, report
+from bench.flower import secagg as flower
 from bench.parts import PARTS
 from bench.progress import say
+from bench.protocol import scale
 
 HERE = Path(__file__).parent
 KEPT = HERE / "results.json"

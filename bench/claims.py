@@ -1,6 +1,7 @@
-"""The README's table of claims: each with its number, read from the results, and the command behind it.
+"""The table of claims: each with its number, read from the results, and the command behind it.
 
-``python -m bench.claims`` writes the table anew; ``python -m bench`` does so by itself.
+``python -m bench.claims`` writes all of them into docs/claims.md, and five into the README; ``python -m
+bench`` does so by itself.
 """
 
 import json
@@ -18,8 +19,9 @@ from ccesa.protocol.active import STEPS as ACTIVE
 from ccesa.protocol.curious import STEPS as CURIOUS
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "README.md"
-#: What is between these two lines of the page is written by this file.
+#: Which page has which claims: all, or those of the front page.
+PAGES = {ROOT / "docs" / "claims.md": False, ROOT / "README.md": True}
+#: What is between these two lines of a page is written by this file.
 BEGIN, END = "<!-- claims: written by python -m bench.claims -->", "<!-- claims end -->"
 
 
@@ -43,6 +45,8 @@ class Claim(NamedTuple):
     what: str
     found: Callable[[Results], str]
     commands: tuple[str, ...]
+    #: Whether it is also on the front page.
+    front: bool = False
 
 
 def _paper_client(results: Results) -> str:
@@ -185,12 +189,14 @@ CLAIMS = (
         "A client with 1,000,000 words among 1,000 planned clients, all steps",
         _large_client,
         _bench("server"),
+        front=True,
     ),
     Claim("The server of that round, a tenth dropping out", _large_server, _bench("server")),
     Claim(
         "Processor time beside Flower {flwr}'s SecAgg+: same neighbours, threshold, length",
         _flower,
         _bench("flower"),
+        front=True,
     ),
     Claim(
         "All in one process: 1,000 clients of 1,000,000 parameters; 10,000 of 1,000",
@@ -212,6 +218,7 @@ CLAIMS = (
         "Bytes per client on top of its vector, 1,000 clients and 100,000",
         _bytes,
         ("make pictures", "ccesa plan --clients 100000 --dropout 0.1"),
+        front=True,
     ),
     Claim("Bytes for a value of 8 bits, 1,000 clients", _fields, _bench("fields")),
     Claim(
@@ -234,11 +241,13 @@ CLAIMS = (
         "Attacks to run: each fails, and succeeds with its defence taken away",
         _attacks,
         ("make attack", "make attack NAME=split-view DEFENCE=off"),
+        front=True,
     ),
     Claim(
         "A second client, in TypeScript, in the same rounds as ours",
         _mixed,
         ("make test-typescript",),
+        front=True,
     ),
     Claim(
         "Test vectors for a client, good and bad",
@@ -253,10 +262,12 @@ CLAIMS = (
 )
 
 
-def table(results: Results) -> str:
-    """Return the table in Markdown."""
+def table(results: Results, *, front: bool = False) -> str:
+    """Return the table in Markdown, of all claims or of those of the front page."""
     lines = ["| claim | found | again with |", "|---|---|---|"]
     for claim in CLAIMS:
+        if front and not claim.front:
+            continue
         commands = "<br>".join(f"`{command}`" for command in claim.commands)
         what = claim.what.format(flwr=results.bench["machine"]["flwr"])
         lines.append(f"| {what} | {_found(claim, results)} | {commands} |")
@@ -270,15 +281,17 @@ def _found(claim: Claim, results: Results) -> str:
         return "not measured yet"
 
 
-def page(text: str, results: Results) -> str:
+def page(text: str, results: Results, *, front: bool = False) -> str:
     """Return the page with the table as it is now; ValueError where it has no place for one."""
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{table(results, front=front)}\n\n{END}{after}"
 
 
 def write() -> None:
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), kept()), encoding="utf-8")
+    """Write the claims into both pages."""
+    for path, front in PAGES.items():
+        path.write_text(page(path.read_text(encoding="utf-8"), kept(), front=front), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,30 +3,27 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bench import (
+from bench import imports, typescript
+from bench.crypto import cuda, kernels, noise
+from bench.flower import secagg as flower
+from bench.flower import versus
+from bench.progress import say
+from bench.protocol import (
     active,
     ahead,
     client,
-    cuda,
     executor,
     fields,
-    flower,
     hybrid,
-    imports,
-    kernels,
     large,
     liars,
-    noise,
     privacy,
     scale,
     server,
-    service,
     table,
     threads,
-    typescript,
-    versus,
 )
-from bench.progress import say
+from bench.service import load as service
 
 
 class Part(NamedTuple):

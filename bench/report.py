@@ -10,7 +10,8 @@ _INTRODUCTION = """# Performance
 Made by `make bench` (`python -m bench`), which writes this page and `bench/results.json`; do not edit.
 Times are milliseconds and move with the machine; ratios are measured in one run and move less. The *floor*
 is what the cryptographic library alone needs for the same number of X25519 agreements (from the peer's 32
-bytes) and the same bytes of AES-128-CTR keystream, sampled all through the run (`bench/floor.py`)."""
+bytes) and the same bytes of AES-128-CTR keystream, sampled all through the run
+(`bench/protocol/floor.py`)."""
 
 
 def page(results: dict[str, Any]) -> str:

@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from bench import cuda, executor, fields, hybrid, kernels, noise, privacy, server, service, typescript
-from bench.versus import LEAST
+from bench import typescript
+from bench.crypto import cuda, kernels, noise
+from bench.flower.versus import LEAST
+from bench.protocol import executor, fields, hybrid, privacy, server
+from bench.service import load as service
 
 #: What was measured, how much, what it has to reach, and whether a small number is good.
 Target = tuple[str, float, float, bool]

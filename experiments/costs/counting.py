@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.rounds import client_work, server_work
+from bench.protocol.rounds import client_work, server_work
 from ccesa import words
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES

@@ -1,5 +1,5 @@
 /* Draws of noise: a number finds its place among the thresholds of a table, in integers. What is drawn stands in
-   ccesa/privacy/table.py, and what the guide is in ccesa/privacy/noise.py. */
+   ccesa/privacy/table.py, and what the guide is in ccesa/privacy/quantizer.py. */
 #include "arrays.h"
 #include "module.h"
 

@@ -1,6 +1,6 @@
 /* The orthonormal Walsh-Hadamard transform, in place.
  *
- * Every number comes from the same operations in the same order as in ccesa/privacy/rotation.py: all are scaled,
+ * Every number comes from the same operations in the same order as in ccesa/privacy/quantizer.py: all are scaled,
  * then pairs at the distances 1, 2, 4, ... become their sum and their difference. Which pairs come first is up to
  * the cache and changes no result. The compiler must not fuse products and sums: see meson.build.
  */

@@ -1,7 +1,7 @@
 """Workers of an executor, in other processes or on other machines, sum masks that a server takes off.
 
-A worker gets keys and a range of the vector, and returns the sum of those masks there; it sees no vector.
-What does not come back the server sums itself: an executor can make a round faster, and cannot lose it.
+A worker gets keys and a range of the vector, and returns the sum of those masks there; it sees no vector. The
+server itself sums what does not come back: an executor can make a round faster, and cannot lose it.
 """
 
 import logging
@@ -16,9 +16,8 @@ from queue import Empty, SimpleQueue
 import numpy as np
 
 from ccesa import words
-from ccesa.crypto.generators import ALIGNMENT, GENERATORS
-from ccesa.crypto.masks import Mask, add_masks, helpful_threads, ranges
-from ccesa.crypto.threads import side_by_side
+from ccesa.crypto.masks import Mask, add_masks, helpful_threads, ranges, side_by_side
+from ccesa.crypto.primitives import ALIGNMENT, GENERATORS
 from ccesa.errors import VectorError
 from ccesa.words import Vector
 

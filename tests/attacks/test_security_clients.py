@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from ccesa.crypto import shamir
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import (
     ConflictingMessage,

@@ -12,7 +12,7 @@ import pytest
 from attacks.stage import ids
 from ccesa.agreement.config import RoundConfig
 from ccesa.agreement.floor import Floor
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, LateMessage, OrderError
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.thresholds import Fixed

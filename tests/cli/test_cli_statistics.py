@@ -12,8 +12,7 @@ from ccesa import Admission, Member
 from ccesa.errors import VectorError
 from ccesa.plan import charter, plan
 from ccesa.statistics import Category, Number, Schema
-from ccesa.statistics.preview import LeftOut, previewed
-from ccesa.statistics.tally import tallied
+from ccesa.statistics.tally import LeftOut, previewed, tallied
 from rounds import identity
 from tables import is_missing, rows_of, schemas
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ccesa import labels
 from ccesa.crypto import keys, primitives
-from ccesa.crypto.key_agreement import AGREEMENTS, DEFAULT, POST_QUANTUM, Content
+from ccesa.crypto.keys import AGREEMENTS, DEFAULT, POST_QUANTUM, Content
 from ccesa.errors import ConfigError
 from strategies import client_ids
 

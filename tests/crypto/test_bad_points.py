@@ -15,7 +15,7 @@ from attacks.hostile import HostileRound
 from ccesa.agreement.config import RoundConfig
 from ccesa.agreement.identity import Admission, Identity
 from ccesa.crypto import primitives
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import ConfigError, FaultyClient, FaultyServer
 from ccesa.protocol import signed_texts
 from ccesa.protocol.active import server_0_advertise

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from bench import columns
-from ccesa.crypto import correction, shamir
-from ccesa.crypto.correction import TooManyWrong
-from ccesa.crypto.field import FIELD
+from bench.crypto import columns
+from ccesa.crypto import shamir
+from ccesa.crypto.shamir import FIELD, TooManyWrong
 from strategies import randomness, seeds
 
 
@@ -47,7 +46,7 @@ def found(sharing, shares) -> list[int] | None:
     """The places that are named; None where too many are wrong."""
     _, threshold, xs, _, rng = sharing
     try:
-        return np.flatnonzero(correction.wrong_places(xs, shares, threshold, rng.bytes)).tolist()
+        return np.flatnonzero(shamir.wrong_places(xs, shares, threshold, rng.bytes)).tolist()
     except TooManyWrong:
         return None
 
@@ -111,7 +110,7 @@ def test_wrong_shares_are_counted_over_all_elements(sharing):
     most = (xs.size - threshold) // 2
     changed = spoiled(sharing, range(most + 1), "each in another element")
     with pytest.raises(TooManyWrong, match=f"more than {most} of {xs.size} shares are wrong"):
-        correction.wrong_places(xs, changed, threshold, randomness(0))
+        shamir.wrong_places(xs, changed, threshold, randomness(0))
 
 
 @given(sharings(), st.data())
@@ -119,7 +118,7 @@ def test_fewer_shares_than_the_threshold_show_nothing(sharing, data):
     _, threshold, xs, shares, rng = sharing
     count = data.draw(st.integers(0, threshold - 1))
     with pytest.raises(TooManyWrong):
-        correction.wrong_places(xs[:count], shares[:count], threshold, rng.bytes)
+        shamir.wrong_places(xs[:count], shares[:count], threshold, rng.bytes)
 
 
 def test_many_holders():
@@ -127,7 +126,7 @@ def test_many_holders():
     shares = shamir.split(np.arange(16, dtype=np.uint16), 501, 1500, rng.bytes)
     wrong = np.sort(rng.choice(1500, 499, replace=False))
     shares[wrong] = (shares[wrong].astype(np.int64) + 1) % FIELD
-    flags = correction.wrong_places(np.arange(1, 1501), shares, 501, rng.bytes)
+    flags = shamir.wrong_places(np.arange(1, 1501), shares, 501, rng.bytes)
     assert np.flatnonzero(flags).tolist() == wrong.tolist()
 
 
@@ -136,11 +135,11 @@ def test_a_lie_that_one_combination_misses_is_in_the_other(draw):
     """Two elements are wrong so that one of the two combinations cancels them."""
     rng = np.random.default_rng(3)
     shares = shamir.split(np.arange(16, dtype=np.uint16), 3, 9, rng.bytes)
-    words = rng.bytes(2 * 16 * correction.TIMES)
-    factors = np.frombuffer(words, "<u2").reshape(16, correction.TIMES).astype(np.int64)
+    words = rng.bytes(2 * 16 * shamir.TIMES)
+    factors = np.frombuffer(words, "<u2").reshape(16, shamir.TIMES).astype(np.int64)
     shares[4, 0] = (shares[4, 0] + factors[1, draw]) % FIELD
     shares[4, 1] = (shares[4, 1] - factors[0, draw]) % FIELD
-    assert np.flatnonzero(correction.wrong_places(np.arange(1, 10), shares, 3, lambda _: words)) == [4]
+    assert np.flatnonzero(shamir.wrong_places(np.arange(1, 10), shares, 3, lambda _: words)) == [4]
 
 
 # Many secrets at once
@@ -150,7 +149,7 @@ def fit(secrets, spare, seed) -> list[bool]:
     """Of pairs of xs and shares."""
     rows = np.repeat(np.arange(len(secrets)), [xs.size for xs, _ in secrets])
     xs, shares = (np.concatenate(parts) for parts in zip(*secrets, strict=True))
-    return correction.fit_each(rows, xs, shares, spare, randomness(seed)).tolist()
+    return shamir.fit_each(rows, xs, shares, spare, randomness(seed)).tolist()
 
 
 @given(st.lists(sharings(least=1), min_size=1, max_size=4), st.data(), seeds)

@@ -10,7 +10,7 @@ from attacks.hostile import HostileRound
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys
-from ccesa.crypto.key_agreement import AGREEMENTS, POST_QUANTUM, Content, Hybrid
+from ccesa.crypto.keys import AGREEMENTS, POST_QUANTUM, Content, Hybrid
 from ccesa.errors import ConfigError, CorruptSeeds, CorruptShares, FaultyServer, RoundFailed
 from ccesa.graphs import Complete, Harary
 from ccesa.plan.price import Shape, price

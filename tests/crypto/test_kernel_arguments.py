@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ccesa import compiled
-from ccesa.crypto.generators import GENERATORS
 from ccesa.crypto.kernels import native
+from ccesa.crypto.primitives import GENERATORS
 
 ccesa_native = compiled.installed()
 pytestmark = pytest.mark.needs("kernel")

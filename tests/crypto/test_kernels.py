@@ -18,9 +18,9 @@ from ccesa import words
 from ccesa.cli.app import app
 from ccesa.compiled import INTERFACE
 from ccesa.crypto import kernels
-from ccesa.crypto.generators import ALIGNMENT, GENERATORS
 from ccesa.crypto.kernels import native, pure
 from ccesa.crypto.masks import Mask
+from ccesa.crypto.primitives import ALIGNMENT, GENERATORS
 from ccesa.errors import ConfigError
 from ccesa.simulate.enrolment import new_client, new_server
 from rounds import CONFIGURE, federation_of, inputs

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ccesa import labels
 from ccesa.crypto import keys, primitives
-from ccesa.crypto.generators import GENERATORS
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
+from ccesa.crypto.primitives import GENERATORS
 from strategies import client_ids, generators
 
 P = 2**255 - 19

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from ccesa import words
 from ccesa.crypto import masks
-from ccesa.crypto.generators import ALIGNMENT, GENERATORS
 from ccesa.crypto.kernels import pure
 from ccesa.crypto.masks import Mask, add_masks, mask_words, masked
+from ccesa.crypto.primitives import ALIGNMENT, GENERATORS
 from strategies import bits, generators, seeds
 
 lengths = st.integers(1, 400)

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ccesa import compiled
-from ccesa.privacy.noise import CHUNK, Inversion, Noise
-from ccesa.privacy.rotation import _transform, _transformed, rotate, unrotate
+from ccesa.privacy.quantizer import CHUNK, Inversion, Noise, _transform, _transformed, rotate, unrotate
 from ccesa.privacy.table import Tables
 from ccesa.values.fields import Fields
 from ccesa.values.quantize import Quantizer

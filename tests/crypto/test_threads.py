@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 import machine
 from ccesa.crypto import masks
-from ccesa.crypto import threads as side
+from ccesa.crypto import masks as side
 from ccesa.crypto.kernels import KERNELS, kernel
-from ccesa.crypto.masks import Mask, add_masks, helpful_threads
-from ccesa.crypto.threads import side_by_side
+from ccesa.crypto.masks import Mask, add_masks, helpful_threads, side_by_side
 from ccesa.simulate import Exactly, simulate
 from rounds import configure
 

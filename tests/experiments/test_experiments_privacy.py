@@ -13,7 +13,7 @@ from experiments.privacy.audit import run as audit
 from experiments.privacy.bits import run as bits
 from sklearn.datasets import load_digits
 
-from bench import privacy as bench
+from bench.protocol import privacy as bench
 from ccesa.errors import RoundFailed
 from ccesa.privacy import NoisyQuantizer
 

@@ -13,7 +13,7 @@ from ccesa.errors import AttemptsSpent
 from ccesa.flower import SecureGrid
 from ccesa.flower.both.terms import Terms
 from ccesa.flower.server.attempts import Attempts
-from ccesa.values.layout import ASIDE, stepped_aside
+from ccesa.values.fields import ASIDE, stepped_aside
 from flower_grid import (
     ERROR,
     SILENT,

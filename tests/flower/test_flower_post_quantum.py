@@ -4,7 +4,7 @@ import pytest
 from flwr.serverapp import strategy as flower
 
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto.key_agreement import POST_QUANTUM
+from ccesa.crypto.keys import POST_QUANTUM
 from ccesa.errors import ConfigError
 from ccesa.flower import SecureGrid
 from flower_grid import DROP, MemoryGrid, as_record, lose, make_app, new_model, number

@@ -16,7 +16,7 @@ from ccesa.flower.both.terms import Terms
 from ccesa.flower.server.noisy_rounds import NoisyRounds
 from ccesa.flower.server.releases import Releases
 from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer, chosen
-from ccesa.privacy.release import total
+from ccesa.privacy.mechanism import total
 from flower_grid import (
     DROP,
     ERROR,

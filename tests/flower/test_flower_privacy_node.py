@@ -13,7 +13,7 @@ from ccesa.flower.both.noisy import packing_for
 from ccesa.flower.both.packing import Reply
 from ccesa.flower.both.terms import Terms
 from ccesa.privacy import DifferentialPrivacy
-from ccesa.privacy import noise as noise_module
+from ccesa.privacy import quantizer as noise_module
 from ccesa.privacy.ledger import Ledger
 from ccesa.protocol import messages as m
 from flower_grid import DROP, MemoryGrid, all_say, as_record, lose, make_app, new_model, number

@@ -17,7 +17,7 @@ from flwr.serverapp import strategy as flower
 from flwr.supercore.task_identity import TaskIdentity
 
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import AttemptsSpent, ConfigError, RoundsLost
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both import envelope

@@ -14,7 +14,7 @@ import pytest
 
 import ccesa
 from ccesa import labels
-from ccesa.crypto import generators, keys, masks, primitives
+from ccesa.crypto import keys, masks, primitives
 from ccesa.errors import CcesaError, VectorError
 from ccesa.graphs import Complete
 from ccesa.protocol.client import Client
@@ -36,13 +36,13 @@ def recorded(monkeypatch, name):
 
 
 def test_mask_generators_have_at_least_128_bits_of_key():
-    for generator in generators.GENERATORS.values():
+    for generator in primitives.GENERATORS.values():
         assert generator.key_bytes >= 16
 
 
 def test_every_mask_key_is_used_whole():
     """Two keys that differ in one bit anywhere give different streams."""
-    for name, generator in generators.GENERATORS.items():
+    for name, generator in primitives.GENERATORS.items():
         streams = set()
         for bit in range(8 * generator.key_bytes):
             key = (1 << bit).to_bytes(generator.key_bytes, "little")

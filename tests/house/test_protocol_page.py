@@ -14,12 +14,11 @@ from ccesa.agreement.charter import Charter, Learning, Stated
 from ccesa.agreement.config import RoundConfig
 from ccesa.agreement.identity import Admission, Identity
 from ccesa.crypto import keys, merkle
-from ccesa.crypto.key_agreement import AGREEMENTS
-from ccesa.crypto.keys import vector_digest
+from ccesa.crypto.keys import AGREEMENTS, vector_digest
 from ccesa.graphs import Harary
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.privacy.mechanism import Mechanism
-from ccesa.privacy.rotation import rotate
+from ccesa.privacy.quantizer import rotate
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import Client

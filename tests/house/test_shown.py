@@ -15,7 +15,7 @@ from ccesa.errors import CcesaError, MalformedMessage, quoted, shown
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.thresholds import Fixed, Linear
 from ccesa.protocol import messages
-from ccesa.values.layout import Layout
+from ccesa.values.fields import Layout
 from ccesa.values.quantize import Quantizer
 
 #: Line ends of several kinds, a terminal's escapes, and a character that turns the direction of writing.

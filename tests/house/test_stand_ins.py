@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench.stand_ins import StandIns
+from bench.protocol.stand_ins import StandIns
 from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.graphs.thresholds import Majority

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from ccesa.privacy import accounting
 from ccesa.privacy.accounting import R, eta, gaussian_delta, gaussian_epsilon, gaussian_mu, slack
-from ccesa.privacy.demand import DifferentialPrivacy
-from ccesa.privacy.mechanism import chosen
+from ccesa.privacy.mechanism import DifferentialPrivacy, chosen
 
 mp.mp.dps = 60
 #: Masses are whole numbers of 2^-BITS.

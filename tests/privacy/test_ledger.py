@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccesa.errors import BudgetSpent, ConfigError, DamagedLedger
-from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen, ledger_file, ledger_lines
+from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen, ledger_file
 from ccesa.privacy import ledger as ledger_module
 from ccesa.privacy.accounting import gaussian_delta, gaussian_mu
 from ccesa.privacy.ledger import Ledger
@@ -412,7 +412,7 @@ def test_lines_that_another_version_wrote_are_not_read(tmp_path):
         assert texts != [first, second]
         before, wrong = bytes(32), []
         for text in texts:
-            before = ledger_lines.labels.digest(b"ccesa-ledger-1 line", before, text)
+            before = ledger_file.labels.digest(b"ccesa-ledger-1 line", before, text)
             wrong.append(before.hex().encode() + b" " + text + b"\n")
         put(tmp_path, b"".join(wrong), wrong[-1])
         assert reading(tmp_path) is None

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError
 from ccesa.privacy import accounting
-from ccesa.privacy.demand import DifferentialPrivacy
-from ccesa.privacy.mechanism import MOST_SLACK, Mechanism, chosen
-from ccesa.privacy.release import Release
+from ccesa.privacy.mechanism import MOST_SLACK, DifferentialPrivacy, Mechanism, Release, chosen
 from ccesa.privacy.table import tables
 
 ASKED = {"epsilon": 8.0, "delta": 1e-6, "rounds": 100, "norm": 1.0}

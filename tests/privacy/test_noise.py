@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ccesa.errors import ConfigError, VectorError
-from ccesa.privacy import noise
-from ccesa.privacy.noise import CHUNK, Inversion, Noise
+from ccesa.privacy import quantizer
+from ccesa.privacy.quantizer import CHUNK, Inversion, Noise
 from ccesa.privacy.table import tables
 from test_noise_table import stored
 
@@ -178,9 +178,9 @@ def test_different_keys_give_different_noise_and_the_same_key_the_same():
 def test_nothing_of_a_call_stays_behind():
     """Neither a key nor a draw is in what an object could be stored as, nor in its text."""
     made, key = Noise(1239, 2), b"sixteen byte key"
-    before = pickle.dumps(made), dict(vars(made)), set(vars(noise))
+    before = pickle.dumps(made), dict(vars(made)), set(vars(quantizer))
     made.sample(np.arange(100), lambda _: key)
-    assert (pickle.dumps(made), vars(made), set(vars(noise))) == before
+    assert (pickle.dumps(made), vars(made), set(vars(quantizer))) == before
     assert key not in before[0]
     assert "key" not in repr(made)
 

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError, VectorError
 from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, chosen
-from ccesa.privacy.quantizer import square
-from ccesa.privacy.rotation import rotate, unrotate
+from ccesa.privacy.quantizer import rotate, square, unrotate
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
-from ccesa.values.layout import Layout
+from ccesa.values.fields import Layout
 from ccesa.values.quantize import Quantized
 from rounds import configure
 from strategies import randomness, seeds

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ccesa.privacy.rotation import _transform, _transformed, mixed, rotate, unrotate
+from ccesa.privacy.quantizer import _transform, _transformed, mixed, rotate, unrotate
 
 CONTEXT = bytes(range(32))
 #: Of 1, 10, 100, 1000 and 10000.

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import ids
 from ccesa.crypto import shamir
-from ccesa.crypto.field import FIELD
+from ccesa.crypto.shamir import FIELD
 from ccesa.errors import CorruptShares, RoundFailed
 from ccesa.evidence import Accusation, Evidence, WrongShare
 from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary

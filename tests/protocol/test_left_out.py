@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from attacks.stage import Stage, inputs
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import TooFewClients
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw

@@ -5,7 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import MalformedMessage, UsageError
 from ccesa.graphs import Harary
 from ccesa.guards import GUARDS

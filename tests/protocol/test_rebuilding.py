@@ -4,10 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench import columns
-from ccesa.crypto import correction, shamir
-from ccesa.crypto.correction import TooManyWrong
-from ccesa.crypto.field import FIELD
+from bench.crypto import columns
+from ccesa.crypto import shamir
+from ccesa.crypto.shamir import FIELD, TooManyWrong
 from ccesa.evidence import WrongShare
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
@@ -137,7 +136,7 @@ def test_secrets_and_wrong_shares_are_those_found_element_by_element(kind, size,
 def test_a_wrong_share_that_hides_once_is_looked_for_again(monkeypatch):
     """Two combinations miss a wrong share with a probability of about 2^-32, here at the first try."""
     tale = next(tale for tale in (Tale(Complete(), 20, 0.1, 0.0, seed) for seed in range(99)) if tale.is_hard)
-    needed, tried, located = np.flatnonzero(tale.evolution.v3).tolist(), set(), correction.wrong_places
+    needed, tried, located = np.flatnonzero(tale.evolution.v3).tolist(), set(), shamir.wrong_places
 
     def blind_at_first(xs, elements, threshold, random):
         if elements.tobytes() in tried:
@@ -145,7 +144,7 @@ def test_a_wrong_share_that_hides_once_is_looked_for_again(monkeypatch):
         tried.add(elements.tobytes())
         return np.zeros(xs.size, bool)
 
-    monkeypatch.setattr(correction, "wrong_places", blind_at_first)
+    monkeypatch.setattr(shamir, "wrong_places", blind_at_first)
     found = tale.rebuilt(needed)
     assert tried
     assert found.failure is None

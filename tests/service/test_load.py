@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from bench.service_crowd import Case, Seen, Wire, plain_sum
-from bench.service_runs import run
+from bench.service.crowd import Case, Seen, Wire, plain_sum
+from bench.service.runs import run
 from ccesa.service.participant.calls import Call
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError, VectorError
 from ccesa.statistics import Category, Number, Schema
-from ccesa.statistics.exact import MOST_SITES, packed
+from ccesa.statistics.packing import MOST_SITES, pack_exact
 from ccesa.statistics.tally import Tally, tallied
 from ccesa.values.fields import Fields
 from tables import check_report, rows_of, schemas
@@ -65,7 +65,7 @@ def test_nothing_overflows_with_all_records_at_the_bound(records, upper, places,
     schema = Schema(name="large", max_records=records, least_group=1, numbers=(column,))
     largest = {one.key: [records * one.largest] * one.width for one in schema.quantities}
     largest[column.name, "bins"] = [0] * (len(column.ends) - 2) + [records]
-    one = packed(Tally(schema, largest, records, 0))
+    one = pack_exact(Tally(schema, largest, records, 0))
     report = schema.decode(one * np.uint64(sites), sites)  # as if so many sites had sent it
     measured = report.groups[0].numbers[column.name]
     assert measured.count == measured.clipped == records * sites

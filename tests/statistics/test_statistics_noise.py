@@ -14,10 +14,10 @@ from ccesa.errors import ConfigError, VectorError
 from ccesa.privacy import DifferentialPrivacy, Ledger, Mechanism, NoisyQuantizer, chosen
 from ccesa.privacy.quantizer import square
 from ccesa.statistics import Category, Number, Schema
-from ccesa.statistics import noisy as noisy_words
-from ccesa.statistics.noisy import Scale, centres
+from ccesa.statistics import packing as noisy_words
+from ccesa.statistics.packing import Scale, centres
 from ccesa.statistics.tally import Tally, tallied
-from ccesa.values.layout import Layout
+from ccesa.values.fields import Layout
 from tables import rows_of, schemas
 
 AGE = Number(

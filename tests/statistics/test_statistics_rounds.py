@@ -26,7 +26,7 @@ from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import ActiveServer
 from ccesa.statistics import Category, Number, Schema, read_csv
-from ccesa.statistics.noisy import Scale
+from ccesa.statistics.packing import Scale
 from rounds import charter, identity
 from series_rounds import SeriesPlay
 from tables import check_report, schemas

@@ -8,7 +8,7 @@ import pytest
 
 from ccesa import errors
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto import correction, merkle, primitives, shamir
+from ccesa.crypto import merkle, primitives, shamir
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.thresholds import Fixed, Linear, Majority
 from second import raw
@@ -22,7 +22,7 @@ ERRORS = {
     "SealBroken": primitives.SealBroken,
     "BadSignature": primitives.BadSignature,
     "WrongProof": merkle.WrongProof,
-    "TooManyWrong": correction.TooManyWrong,
+    "TooManyWrong": shamir.TooManyWrong,
     "OutsideField": shamir.OutsideField,
     "ValueError": ValueError,
 }

@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from ccesa import words
 from ccesa.errors import ConfigError, VectorError
-from ccesa.values.digits import Digits
-from ccesa.values.fields import WORD_BITS, Fields
-from ccesa.values.layout import Layout
+from ccesa.values.fields import WORD_BITS, Digits, Fields, Layout
 from ccesa.values.quantize import WEIGHT_UNITS, Quantizer
 from strategies import seeds
 

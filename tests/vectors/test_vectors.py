@@ -15,7 +15,7 @@ import pytest
 
 from ccesa import labels, words
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto import correction, keys, masks, primitives, shamir
+from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.graphs.assignment import draw, neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
@@ -299,9 +299,9 @@ def test_correct(case):
     xs, shares, threshold = np.array(case["xs"]), elements(*case["shares"]), case["threshold"]
     if "error" in case:
         with refused(case["error"]):
-            correction.wrong_places(xs, shares, threshold, os.urandom)
+            shamir.wrong_places(xs, shares, threshold, os.urandom)
         return
-    wrong = correction.wrong_places(xs, shares, threshold, os.urandom)
+    wrong = shamir.wrong_places(xs, shares, threshold, os.urandom)
     right = np.flatnonzero(~wrong)[:threshold]
     assert shamir.to_bytes(shamir.join(xs[right], shares[right])).hex() == case["secret"]
     assert np.flatnonzero(wrong).tolist() == case["wrong"] == case["changed"]

@@ -3,7 +3,7 @@
 import pytest
 
 from ccesa.crypto import keys, primitives
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
 from ccesa.protocol.server import Server
 from second import raw, replies_of
 from second_replay import bytes_in, without_texts

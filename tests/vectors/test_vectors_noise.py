@@ -5,8 +5,7 @@ import pytest
 
 from ccesa import wire, words
 from ccesa.privacy import Mechanism, NoisyQuantizer
-from ccesa.privacy.noise import Noise
-from ccesa.privacy.rotation import rotate, unrotate
+from ccesa.privacy.quantizer import Noise, rotate, unrotate
 from ccesa.privacy.table import tables
 from second import raw
 from second_config import Refused

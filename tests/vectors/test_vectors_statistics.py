@@ -10,9 +10,7 @@ from ccesa import wire, words
 from ccesa.errors import ConfigError
 from ccesa.privacy import Mechanism
 from ccesa.statistics import Schema
-from ccesa.statistics.exact import unpacked
-from ccesa.statistics.noisy import centres
-from ccesa.statistics.noisy import unpacked as unpacked_noisy
+from ccesa.statistics.packing import centres, unpack_exact, unpack_noisy
 from ccesa.statistics.tally import tallied
 from second import raw
 from second_config import Refused
@@ -108,7 +106,7 @@ def test_sum(case):
         return
     schema.decode(total, members, mechanism)
     if mechanism is None:
-        assert flat(schema, unpacked(schema, total, members)) == integers(case["numbers"])
+        assert flat(schema, unpack_exact(schema, total, members)) == integers(case["numbers"])
     else:
-        found = flat(schema, unpacked_noisy(schema, total, mechanism))
+        found = flat(schema, unpack_noisy(schema, total, mechanism))
         assert found == pytest.approx(case["numbers"], rel=1e-8)

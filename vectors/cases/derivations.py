@@ -6,7 +6,7 @@ from cases.common import Case, configurations, fields, sample, secret
 from ccesa import labels
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys, primitives
-from ccesa.crypto.generators import GENERATORS
+from ccesa.crypto.primitives import GENERATORS
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 

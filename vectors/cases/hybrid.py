@@ -16,7 +16,7 @@ from cases.refused_curious import from_round
 from cases.rounds import Plan
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys, primitives
-from ccesa.crypto.key_agreement import AGREEMENTS, Content
+from ccesa.crypto.keys import AGREEMENTS, Content
 from ccesa.protocol import messages as m
 
 DESCRIPTION = (

@@ -4,8 +4,8 @@ import hashlib
 
 from cases.common import Case, sample
 from ccesa import words
-from ccesa.crypto.generators import GENERATORS
 from ccesa.crypto.masks import mask_words
+from ccesa.crypto.primitives import GENERATORS
 
 DESCRIPTION = (
     "Elements [start, start + count) of one mask for each generator and bit width, as little-endian words; "

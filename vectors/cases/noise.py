@@ -9,8 +9,7 @@ from cases.common import Case, sample
 from ccesa import wire, words
 from ccesa.errors import CcesaError
 from ccesa.privacy import Mechanism, NoisyQuantizer
-from ccesa.privacy.noise import Noise
-from ccesa.privacy.rotation import _passes, rotate, unrotate
+from ccesa.privacy.quantizer import Noise, _passes, rotate, unrotate
 from ccesa.privacy.table import tables
 
 DESCRIPTION = (

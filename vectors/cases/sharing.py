@@ -4,8 +4,7 @@ import numpy as np
 
 from cases.common import Case, Stream, configurations, secret
 from ccesa.crypto import keys, shamir
-from ccesa.crypto.field import FIELD
-from ccesa.crypto.shamir import Elements
+from ccesa.crypto.shamir import FIELD, Elements
 
 DESCRIPTION = (
     "Shamir sharing over GF(65521): a secret and its shares are rows of little-endian 16-bit words. Share x "

@@ -9,9 +9,7 @@ from cases.common import Case, sample
 from ccesa import wire, words
 from ccesa.errors import CcesaError, ConfigError
 from ccesa.privacy import Mechanism
-from ccesa.statistics.exact import _digits, unpacked
-from ccesa.statistics.noisy import centres
-from ccesa.statistics.noisy import unpacked as unpacked_noisy
+from ccesa.statistics.packing import _digits, centres, unpack_exact, unpack_noisy
 from ccesa.statistics.schema import Schema
 from ccesa.statistics.tally import tallied
 
@@ -459,6 +457,6 @@ def _sums(place: int, noise: int | None, name: str, members: int, total: bytes) 
     except CcesaError as error:
         return {**case, "error": type(error).__name__}
     if with_noise is None:
-        return {**case, "numbers": exact(_flat(unpacked(made, vector, members), GOOD[place]))}
-    found = _flat(unpacked_noisy(made, vector, with_noise), GOOD[place])
+        return {**case, "numbers": exact(_flat(unpack_exact(made, vector, members), GOOD[place]))}
+    found = _flat(unpack_noisy(made, vector, with_noise), GOOD[place])
     return {**case, "numbers": [float(f"{one:.10g}") for one in found]}

@@ -28,7 +28,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bench.privacy import noise_of
+from bench.protocol.privacy import noise_of
 from ccesa.agreement.config import RoundConfig
 from ccesa.plan import Plan, plan
 from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer

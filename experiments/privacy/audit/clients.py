@@ -7,8 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ccesa.privacy import Mechanism, NoisyQuantizer
-from ccesa.privacy.noise import Noise
-from ccesa.privacy.rotation import Floats, rotate
+from ccesa.privacy.quantizer import Floats, Noise, rotate
 from ccesa.values.fields import Row
 from ccesa.words import Vector
 from experiments.privacy.audit.canaries import Encode

@@ -19,7 +19,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from bench.privacy import kept, noise_of, ratios
+from bench.protocol.privacy import kept, noise_of, ratios
 from ccesa.errors import ConfigError
 from ccesa.plan import plan
 from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen

@@ -19,7 +19,7 @@ from ccesa.agreement import toml
 from ccesa.agreement.config import SERIES_ID_BYTES, VERSION, CharteredRound, RoundConfig
 from ccesa.agreement.floor import BARE_FLOOR
 from ccesa.agreement.identity import Admission, Member, in_base64
-from ccesa.crypto.key_agreement import DEFAULT, needs_accept
+from ccesa.crypto.keys import DEFAULT, needs_accept
 from ccesa.errors import ConfigError, quoted, shown
 from ccesa.graphs import Complete, Graph
 from ccesa.graphs.per_step import PerStep

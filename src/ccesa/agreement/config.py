@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from ccesa import labels, wire, words
-from ccesa.crypto.generators import GENERATORS
-from ccesa.crypto.key_agreement import AGREEMENTS, DEFAULT, needs_accept
+from ccesa.crypto.keys import AGREEMENTS, DEFAULT, needs_accept
+from ccesa.crypto.primitives import GENERATORS
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError, MalformedMessage, quoted
 from ccesa.graphs import Complete, Graph

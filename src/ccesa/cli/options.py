@@ -7,14 +7,14 @@ from typing import Annotated, Any, NamedTuple, get_args
 import msgspec
 import typer
 
-from ccesa.crypto.generators import GENERATORS
-from ccesa.crypto.key_agreement import DEFAULT, POST_QUANTUM
+from ccesa.crypto.keys import DEFAULT, POST_QUANTUM
+from ccesa.crypto.primitives import GENERATORS
 from ccesa.errors import ConfigError, quoted
 from ccesa.graphs import NAMES
 from ccesa.graphs.per_step import ORDER
 from ccesa.guards import GUARDS
 from ccesa.privacy import DifferentialPrivacy
-from ccesa.privacy.demand import Against
+from ccesa.privacy.mechanism import Against
 from ccesa.statistics import Schema
 
 

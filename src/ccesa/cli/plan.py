@@ -13,7 +13,7 @@ from ccesa.agreement.identity import Admission
 from ccesa.cli import options
 from ccesa.cli.charter import NewCharter, Values
 from ccesa.cli.output import lines, table
-from ccesa.crypto.key_agreement import DEFAULT
+from ccesa.crypto.keys import DEFAULT
 from ccesa.errors import ConfigError
 from ccesa.graphs import BEST
 from ccesa.guards import CURIOUS

@@ -16,7 +16,7 @@ from ccesa import simulate as simulation
 from ccesa.agreement.config import RoundConfig
 from ccesa.cli import LOST, WENT_WRONG, options
 from ccesa.cli.output import lines
-from ccesa.crypto.key_agreement import needs_accept
+from ccesa.crypto.keys import needs_accept
 from ccesa.errors import ConfigError, RoundFailed
 from ccesa.graphs import BEST, KINDS, Graph, kind_named
 from ccesa.graphs.thresholds import Fixed

@@ -15,7 +15,7 @@ from ccesa.cli import options
 from ccesa.cli.output import lines, table
 from ccesa.errors import ConfigError
 from ccesa.statistics import Schema, read_csv
-from ccesa.statistics.preview import ColumnPreview, LeftOut, Preview, previewed
+from ccesa.statistics.tally import ColumnPreview, LeftOut, Preview, previewed
 
 statistics = typer.Typer(help="Tables of sites, for joint statistics.", no_args_is_help=True)
 _SchemaFile = Annotated[

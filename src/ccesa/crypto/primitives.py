@@ -1,11 +1,14 @@
 """This is the only file that calls cryptographic libraries.
 
 Everything here is a thin, typed name for one library call. Verification raises: it never returns a bool.
+
+The generators of keystreams, by the names that configurations, charters and the command line take.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
@@ -345,3 +348,20 @@ def aes128_blocks(key: bytes, one: NDArray[np.int64], other: NDArray[np.int64]) 
     blocks = np.empty((one.size, 2), "<u8")
     blocks[:, 0], blocks[:, 1] = one, other
     return np.frombuffer(cipher.update(blocks.view(np.uint8).ravel().data), "<u8")[::2]
+
+
+class Generator(NamedTuple):
+    """A generator has keys and blocks of fixed sizes, and opens its keystream at any block."""
+
+    key_bytes: int
+    block_bytes: int
+    stream: Callable[[bytes, int], Stream]
+
+
+GENERATORS = {
+    "aes128-ctr": Generator(16, 16, aes128_ctr),
+    "chacha20": Generator(32, 64, chacha20),
+}
+
+#: A multiple of this is a whole number of blocks of every generator, and of words of every size.
+ALIGNMENT = math.lcm(*(kind.block_bytes for kind in GENERATORS.values()))

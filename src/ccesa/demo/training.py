@@ -7,7 +7,7 @@ import numpy as np
 
 from ccesa import words
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto.key_agreement import DEFAULT, needs_accept
+from ccesa.crypto.keys import DEFAULT, needs_accept
 from ccesa.demo import learning
 from ccesa.demo.learning import Dataset, Model
 from ccesa.errors import RoundFailed

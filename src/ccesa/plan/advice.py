@@ -13,7 +13,7 @@ from ccesa.plan.figures import figures
 from ccesa.plan.planner import plan
 from ccesa.plan.result import Plan
 from ccesa.privacy.accounting import gaussian_epsilon, gaussian_mu
-from ccesa.privacy.demand import MOST_EPSILON
+from ccesa.privacy.mechanism import MOST_EPSILON
 
 _TRIES = 8
 

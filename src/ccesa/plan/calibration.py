@@ -17,7 +17,7 @@ import numpy as np
 
 from ccesa import words
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.crypto.key_agreement import AGREEMENTS, DEFAULT, POST_QUANTUM, Content, Encapsulated
+from ccesa.crypto.keys import AGREEMENTS, DEFAULT, POST_QUANTUM, Content, Encapsulated
 from ccesa.graphs import Complete
 from ccesa.graphs.assignment import draw
 from ccesa.plan.price import Curve, Rates

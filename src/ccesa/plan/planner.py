@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto.key_agreement import DEFAULT, needs_accept
+from ccesa.crypto.keys import DEFAULT, needs_accept
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import BEST, Harary
 from ccesa.graphs.assumptions import Assumptions

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ccesa.crypto.key_agreement import DEFAULT, POST_QUANTUM
+from ccesa.crypto.keys import DEFAULT, POST_QUANTUM
 from ccesa.crypto.merkle import HASH_BYTES
 from ccesa.errors import ConfigError
 from ccesa.graphs.per_step import PerStep
@@ -27,7 +27,8 @@ _CONTEXT_BYTES = 32
 #: Below each of these a client id takes so many bytes, in msgpack's shortest form.
 _ID_FORMS = ((1 << 7, 1), (1 << 8, 2), (1 << 16, 3), (1 << 32, 5))
 #: Python around the primitives, in messages taken in without content: what a client does with each of its
-#: requests, and a server with each reply. Fitted with bench/plan.py; they hardly depend on the machine.
+#: requests, and a server with each reply. Fitted with bench/protocol/plan.py; they hardly depend on the
+#: machine.
 _CLIENT_HANDLINGS = 3
 _SERVER_HANDLINGS = 0.8
 

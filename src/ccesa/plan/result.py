@@ -7,7 +7,7 @@ from typing import Any
 
 from ccesa.agreement.config import RoundConfig
 from ccesa.agreement.floor import Floor, threshold_ratio
-from ccesa.crypto.key_agreement import DEFAULT
+from ccesa.crypto.keys import DEFAULT
 from ccesa.graphs import Graph
 from ccesa.graphs.assumptions import Assumptions, Roster
 from ccesa.graphs.bisection import first

@@ -1,16 +1,14 @@
 """Differential privacy: noise that clients add before they mask, and what it promises about the sum.
 
-``demand`` is what is asked for, ``mechanism`` the numbers that keep it by ``accounting``, ``release`` what a
-vector spends, ``quantizer`` a client's part with ``rotation``, ``noise`` and its ``table``; ``ledger`` counts
-what a site has spent.
+``mechanism`` has what is asked for, the numbers that keep it by ``accounting``, and what a vector spends;
+``quantizer`` is a client's part, with noise from a ``table``; ``ledger`` counts what a site has spent.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ccesa.privacy.demand import DifferentialPrivacy
 from ccesa.privacy.ledger import Account, Ledger, Spent
-from ccesa.privacy.mechanism import Mechanism, chosen
+from ccesa.privacy.mechanism import DifferentialPrivacy, Mechanism, chosen
 
 if TYPE_CHECKING:
     from ccesa.privacy.quantizer import NoisyQuantizer

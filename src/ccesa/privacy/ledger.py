@@ -21,10 +21,8 @@ from pathlib import Path
 
 from ccesa.errors import BudgetSpent, ConfigError, VectorError, quoted
 from ccesa.parts import check_type
-from ccesa.privacy.ledger_file import InMemory, OnDisk, Pages
-from ccesa.privacy.ledger_lines import Book, Budget, Entry, first_line, next_line
-from ccesa.privacy.mechanism import Mechanism
-from ccesa.privacy.release import total
+from ccesa.privacy.ledger_file import Book, Budget, Entry, InMemory, OnDisk, Pages, first_line, next_line
+from ccesa.privacy.mechanism import Mechanism, total
 from ccesa.words import Vector
 
 _DIGEST_BYTES = 32

@@ -1,29 +1,253 @@
 """``NoisyQuantizer``: a model becomes a vector of words with noise in it, and a sum becomes the mean.
 
-One client's part: clip to the norm, rotate, round to the fine grid, check the norm there in whole numbers,
-and draw an integer around every value. No float decides how far a client can change the sum, or how noise
-falls.
+A client clips its vector to the norm, rotates it, rounds it to the fine grid, checks the norm there in whole
+numbers, and draws an integer around every value. No float decides how far a client can change the sum, or
+how noise falls.
+
+The rotation spreads what a vector has in a few places over all of them, so that fields can be narrow: signs
+from a public keystream, then the Walsh-Hadamard transform, scaled so that norms stay. It works on powers of
+two: of d coordinates first the leading 2^k are rotated, then the last 2^k, with k as large as it gets, and
+nothing is padded. Privacy does not rest on it.
+
+A draw of the discrete Gaussian takes 16 bytes of an AES-128-CTR keystream whose key is fresh in every call,
+and finds its place among the thresholds of a ``table``. Integers are compared, nothing else. The keystream
+stands for uniform bits, as it does in masks. How long a draw takes depends on it: somebody that can measure
+single draws on the client's machine is not kept out.
 """
 
 import math
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Generic
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ccesa import words
+from ccesa import compiled, labels, words
+from ccesa.crypto.masks import mask_words
 from ccesa.crypto.shamir import Randomness
 from ccesa.errors import ConfigError, VectorError
 from ccesa.parts import check_type, whole_number
-from ccesa.privacy.mechanism import Mechanism
-from ccesa.privacy.noise import Noise
-from ccesa.privacy.rotation import Floats, rotate, unrotate
-from ccesa.values.fields import WORD_BITS, Row
-from ccesa.values.layout import Arrays, Layout
+from ccesa.privacy.mechanism import Mechanism, mixed
+from ccesa.privacy.table import Tables, tables
+from ccesa.values.fields import WORD_BITS, Arrays, Layout, Row
 from ccesa.values.quantize import Mean, Model, Quantized
 from ccesa.words import Vector
+
+Floats = NDArray[np.float64]
+
+_GENERATOR = "aes128-ctr"
+
+
+# Rotation
+
+
+def rotate(values: Floats, context: bytes) -> Floats:
+    """Return the rotated vector, of the same norm but for rounding.
+
+    Args:
+        values: At least one number.
+        context: The round's 32 bytes, which every client has and the server.
+    """
+    rotated = values.copy()
+    for part, signs in _passes(rotated, context):
+        part *= signs
+        _transform(part)
+    return rotated
+
+
+def unrotate(values: Floats, context: bytes) -> Floats:
+    """Return the vector whose rotation this is.
+
+    Args:
+        values: What ``rotate`` returned, or a sum of such vectors.
+        context: The same 32 bytes.
+    """
+    restored = values.copy()
+    for part, signs in reversed(list(_passes(restored, context))):
+        _transform(part)
+        part *= signs
+    return restored
+
+
+def _passes(values: Floats, context: bytes) -> Iterator[tuple[Floats, NDArray[np.int8]]]:
+    """Yield the parts that are rotated, one after the other, and their signs."""
+    many = mixed(values.size)
+    starts = (0,) if many == values.size else (0, values.size - many)
+    key = labels.digest(labels.ROTATION, context)[:16]
+    stream = mask_words(_GENERATOR, key, 0, -(-many * len(starts) // 8), 8)
+    signs = 1 - 2 * np.unpackbits(stream, bitorder="little").astype(np.int8)
+    for place, start in enumerate(starts):
+        yield values[start : start + many], signs[place * many : (place + 1) * many]
+
+
+def _transform(values: Floats) -> None:
+    """Replace 2^k contiguous numbers by their orthonormal Walsh-Hadamard transform.
+
+    Every result comes from the same additions in the same order, compiled or not, on every machine.
+    """
+    native = compiled.module()
+    if native:
+        native.walsh(values)
+    else:
+        values[:] = _transformed(values)
+
+
+def _transformed(values: Floats) -> Floats:
+    """Return the transform: numbers are scaled, then paired at the distances 1, 2, 4, ...
+
+    Scaled first, so that nothing on the way is larger than the norm. Each step writes sums and differences
+    of neighbours into the two halves of the result. That turns the bits of every place by one, which brings
+    pairs of the next distance together, and after the last step everything to its own place.
+    """
+    half, spare = values.size // 2, np.empty_like(values)
+    values = values * (1 / math.sqrt(values.size))
+    for _ in range(half.bit_length()):
+        left, right = values[::2], values[1::2]
+        np.add(left, right, out=spare[:half])
+        np.subtract(left, right, out=spare[half:])
+        values, spare = spare, values
+    return values
+
+
+# Noise
+
+
+Words = NDArray[np.uint64]
+Numbers = NDArray[np.int64]
+
+#: Draws that are made before moving on: what they need stays in cache.
+CHUNK = 2**15
+#: Fine values lie within these bounds, so that no draw can wrap.
+MOST_FINE = 2**62
+#: So many bits of u lead through the guide.
+GUIDE_BITS = 8
+
+_GENERATOR = "aes128-ctr"
+
+
+class Noise:
+    """Draws integers around numbers of the fine grid, from tables that everybody has.
+
+    Args:
+        variance: Of each draw, in units of 1/256.
+        grid_bits: The fine grid has the step 2^-grid_bits.
+
+    Raises:
+        ConfigError: A number is out of range, or the tables would be too large.
+    """
+
+    def __init__(self, variance: int, grid_bits: int) -> None:
+        self.tables = tables(variance, grid_bits)
+        self._inversion = _inversion(self.tables)
+
+    def sample(self, fine: Numbers, random: Callable[[int], bytes] = os.urandom) -> Numbers:
+        """Return a draw for each number, independent of all others, in units of the coarse grid.
+
+        Draw j takes block j of the keystream: the high word first, each little-endian.
+
+        Args:
+            fine: Centres in steps of the fine grid, a vector of int64 between -2^62 and 2^62.
+            random: Asked once for the 16 bytes of the key, which nobody keeps.
+
+        Raises:
+            VectorError: The centres are not a vector of int64, or out of range.
+        """
+        _check_centres(fine)
+        key, drawn = random(16), np.empty(fine.size, np.int64)
+        for first in range(0, fine.size, CHUNK):
+            centres = fine[first : first + CHUNK]
+            words = mask_words(_GENERATOR, key, 2 * first, 2 * centres.size, WORD_BITS)
+            self._inversion.draw(centres, words.reshape(-1, 2), drawn[first : first + CHUNK])
+        return drawn
+
+
+def around_zero(mechanism: Mechanism, random: Callable[[int], bytes] = os.urandom) -> Vector:
+    """Return the vector of a client that has nothing to send: with noise, and nothing else.
+
+    Args:
+        mechanism: The noise.
+        random: Asked once for 16 bytes.
+    """
+    noise = Noise(mechanism.variance, mechanism.grid_bits)
+    return mechanism.fields.pack(noise.sample(np.zeros(mechanism.dimension, np.int64), random))
+
+
+def _check_centres(fine: Numbers) -> None:
+    if not isinstance(fine, np.ndarray) or fine.dtype != np.int64 or fine.ndim != 1:
+        raise VectorError("expected a vector of int64: numbers in steps of the fine grid")
+    if fine.size and not -MOST_FINE <= int(fine.min()) <= int(fine.max()) <= MOST_FINE:
+        raise VectorError("numbers of the fine grid must lie between -2^62 and 2^62")
+
+
+class Inversion:
+    """Finds draws among the thresholds of a table, by the first bits of u and then by bisection.
+
+    The guide has a row for each phase, indexed by these bits: twice the least that a u beginning with them
+    draws, plus one where it may draw more, at most what the next entry says.
+    """
+
+    def __init__(self, made: Tables, guide_bits: int = GUIDE_BITS) -> None:
+        self._tables = made
+        self._shift, self._stride = made.word_bits - guide_bits, 2**guide_bits + 1
+        phase = np.repeat(np.arange(made.first.size), np.diff(made.starts))
+        passed = (made.high >> self._shift).astype(np.int64) + 1  # from this entry on the threshold counts
+        counts = np.bincount(phase * self._stride + passed, minlength=made.first.size * self._stride)
+        least = counts.reshape(-1, self._stride).cumsum(axis=1) + made.first[:, np.newaxis]
+        more = np.diff(least, append=least[:, -1:]) > 0
+        self._guide = (2 * least + more).astype(np.int32).ravel()
+        self._origin = made.starts[:-1] - made.first
+
+    def draw(self, fine: Numbers, words: Words, drawn: Numbers) -> None:
+        """Write the draw of each number; u has a row of two words, the high one first."""
+        native, made = compiled.module(), self._tables
+        if not native:
+            drawn[:] = self._drawn(fine, words[:, 0], words[:, 1])
+            return
+        numbers = np.ascontiguousarray(fine), np.ascontiguousarray(words), drawn
+        native.draw_noise(
+            *numbers, made.grid_bits, self._shift, self._guide, self._origin, made.high, made.low
+        )
+
+    def _drawn(self, fine: Numbers, high: Words, low: Words) -> Numbers:
+        coarse, phase = fine >> self._tables.grid_bits, fine & (2**self._tables.grid_bits - 1)
+        place = phase * self._stride + (high >> self._shift).view(np.int64)
+        least = self._guide.take(place)
+        drawn = coarse + (least >> 1)
+        left = np.flatnonzero(least & 1)
+        origin, place = self._origin[phase[left]], place[left]
+        start, end = (origin + (self._guide[entry] >> 1) for entry in (place, place + 1))
+        drawn[left] = coarse[left] + self._bisect(start, end, high[left], low[left]) - origin
+        return drawn
+
+    def _bisect(self, start: Numbers, end: Numbers, high: Words, low: Words) -> Numbers:
+        """Return the first place from start on, before end, whose threshold is above u, or else the end."""
+        left = np.arange(start.size)
+        while left.size:
+            middle = (start[left] + end[left]) >> 1
+            passed = self._at_most(middle, high[left], low[left])
+            start[left[passed]] = middle[passed] + 1
+            end[left[~passed]] = middle[~passed]
+            left = left[start[left] < end[left]]
+        return start
+
+    def _at_most(self, place: Numbers, high: Words, low: Words) -> NDArray[np.bool_]:
+        """Tell which thresholds are at most u."""
+        found = self._tables.high[place]
+        passed, same = found < high, np.flatnonzero(found == high)
+        passed[same] = self._tables.low[place[same]] <= low[same]
+        return passed
+
+
+@lru_cache(maxsize=4)
+def _inversion(made: Tables) -> Inversion:
+    return Inversion(made)
+
+
+# The quantizer
+
 
 #: How often a vector that is still too long on the fine grid is made shorter; then it is zero.
 _TRIES = 4

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import MalformedMessage
 from ccesa.evidence import Accusation
 from ccesa.graphs.assignment import AssignmentGraph

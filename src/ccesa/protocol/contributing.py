@@ -56,7 +56,7 @@ def contributed(round: Round[Any]) -> Vector:
 
 def nothing(account: Account, round: Round[Any]) -> Vector:
     """Return the vector of a client that has nothing to send."""
-    from ccesa.privacy.noise import around_zero  # what draws noise is loaded where it is drawn
+    from ccesa.privacy.quantizer import around_zero  # what draws noise is loaded where it is drawn
 
     return around_zero(account.mechanism, round.random)
 

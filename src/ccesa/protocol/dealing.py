@@ -8,9 +8,9 @@ import numpy as np
 from ccesa import labels
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys, primitives, shamir
-from ccesa.crypto.key_agreement import AGREEMENTS, Content
+from ccesa.crypto.keys import AGREEMENTS, Content
+from ccesa.crypto.masks import helpful, side_by_side
 from ccesa.crypto.shamir import MAX_HOLDERS
-from ccesa.crypto.threads import helpful, side_by_side
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m

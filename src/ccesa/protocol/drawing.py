@@ -7,8 +7,7 @@ import numpy as np
 
 from ccesa import words
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto.key_agreement import AGREEMENTS
-from ccesa.crypto.keys import COMMITMENT_BYTES
+from ccesa.crypto.keys import AGREEMENTS, COMMITMENT_BYTES
 from ccesa.errors import MalformedMessage
 from ccesa.graphs.assignment import Flags, Nodes, draw
 from ccesa.graphs.evolution import flags, informative

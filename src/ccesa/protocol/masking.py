@@ -6,7 +6,7 @@ import numpy as np
 
 from ccesa import words
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.crypto.key_agreement import AGREEMENTS, Content
+from ccesa.crypto.keys import AGREEMENTS, Content
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Flags, Neighbourhood
 from ccesa.protocol import messages as m

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.crypto.key_agreement import X25519
+from ccesa.crypto.keys import X25519
 from ccesa.graphs.assignment import AssignmentGraph, Flags
 
 

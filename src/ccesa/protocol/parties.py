@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.kernels import kernel
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import ConfigError
 from ccesa.guards import guard_named
 from ccesa.parts import check_type, whole_number

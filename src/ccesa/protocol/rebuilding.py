@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ccesa.crypto import correction, shamir
+from ccesa.crypto import shamir
 from ccesa.errors import CorruptShares
 from ccesa.evidence import WrongShare
 from ccesa.graphs.assignment import Flags, Nodes
@@ -82,7 +82,7 @@ class Rebuilding:
         found: set[int] = set()
         for kind, nodes in self._groups(some, np.frexp(self._spare.astype(np.float64))[1]):
             shares = self.released.of(nodes, self.evolution.v4)
-            fits = correction.fit_each(shares.rows, shares.xs, shares.elements, 1 << (kind - 1), self.random)
+            fits = shamir.fit_each(shares.rows, shares.xs, shares.elements, 1 << (kind - 1), self.random)
             found.update(nodes[~fits].tolist())
         return found
 
@@ -92,8 +92,8 @@ class Rebuilding:
         threshold = int(self.evolution.thresholds[node])
         for _ in range(TRIES):
             try:
-                wrong = correction.wrong_places(shares.xs, shares.elements, threshold, self.random)
-            except correction.TooManyWrong as error:
+                wrong = shamir.wrong_places(shares.xs, shares.elements, threshold, self.random)
+            except shamir.TooManyWrong as error:
                 raise CorruptShares(dealer, str(error)) from error
             secret = self._join(node, shares, wrong)
             if secret is not None:

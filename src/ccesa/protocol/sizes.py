@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ccesa.crypto.key_agreement import AGREEMENTS
+from ccesa.crypto.keys import AGREEMENTS
 
 
 class Size(NamedTuple):

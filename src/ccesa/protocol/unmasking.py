@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ccesa.crypto import keys, masks, primitives
-from ccesa.crypto.key_agreement import AGREEMENTS, X25519
+from ccesa.crypto.keys import AGREEMENTS, X25519
 from ccesa.errors import CorruptSeeds
 from ccesa.evidence import Evidence, WrongShare
 from ccesa.graphs.evolution import Evolution

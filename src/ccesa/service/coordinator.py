@@ -15,7 +15,7 @@ import numpy as np
 from ccesa.errors import ConfigError
 from ccesa.service.errors import CoordinatorFailed
 from ccesa.service.tasks import NamedArrays
-from ccesa.values.layout import stepped_aside
+from ccesa.values.fields import stepped_aside
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

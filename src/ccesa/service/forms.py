@@ -21,8 +21,7 @@ from ccesa.privacy import NoisyQuantizer
 from ccesa.privacy.mechanism import Mechanism
 from ccesa.service.tasks import pack_arrays, unpack_arrays
 from ccesa.statistics import Report, Schema
-from ccesa.values.fields import USUAL_BITS, WORD_BITS
-from ccesa.values.layout import is_masked
+from ccesa.values.fields import USUAL_BITS, WORD_BITS, is_masked
 from ccesa.values.quantize import Mean, Quantizer
 from ccesa.words import Vector
 

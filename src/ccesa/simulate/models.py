@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto.key_agreement import DEFAULT
+from ccesa.crypto.keys import DEFAULT
 from ccesa.errors import ConfigError, RoundFailed, VectorError
 from ccesa.graphs import BEST, Graph
 from ccesa.graphs.thresholds import Majority, Threshold
@@ -23,8 +23,7 @@ from ccesa.simulate.dropout import Dropout, Independent
 from ccesa.simulate.noisy import check_alone
 from ccesa.simulate.result import AggregatedModels
 from ccesa.simulate.simulation import simulate
-from ccesa.values.fields import WORD_BITS
-from ccesa.values.layout import Arrays, Layout
+from ccesa.values.fields import WORD_BITS, Arrays, Layout
 from ccesa.values.quantize import Clip, Quantized, Quantizer, T
 
 Done = TypeVar("Done")

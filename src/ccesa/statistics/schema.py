@@ -1,7 +1,8 @@
-"""``Schema``: which columns, bounds, groups and measures everybody has agreed on, before anyone counts.
+"""``Schema``: the columns, bounds, groups and measures that all sites have agreed on before anyone counts.
 
-Numbers are counted in steps of 10^-``places`` above their lower bound, so all sums are of whole numbers and
-exact. A record adds at most ``Quantity.largest`` to a number, which bounds every sum beforehand.
+A column has numbers between bounds, in exact steps, or words from a list. Numbers are counted in steps of
+10^-``places`` above their lower bound, so all sums are of whole numbers and exact. A record adds at most
+``Quantity.largest`` to a number, which bounds every sum beforehand.
 """
 
 import itertools
@@ -10,18 +11,219 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
+from unicodedata import normalize
 
 import msgspec
 
 from ccesa.errors import ConfigError, quoted, shown
-from ccesa.parts import Part, check_integer
+from ccesa.parts import Part, check_integer, is_printable
 from ccesa.privacy.mechanism import Mechanism
-from ccesa.statistics.columns import Category, Measure, Number, check_list, check_text, composed
 from ccesa.values.fields import WORD_BITS
 from ccesa.words import Vector
+
+Measure = Literal["count", "sum", "mean", "variance", "histogram", "quantiles"]
+
+#: What the sums of a number column are for.
+_NEEDED_BY = {
+    "sum": ("sum", "mean", "variance"),
+    "square": ("variance",),
+    "bins": ("histogram", "quantiles"),
+}
+#: What a category is where it is none of the agreed values, or empty.
+OTHER, MISSING = "other", "missing"
+#: The largest of everything; all that a schema says is sent to and kept by every site.
+_MOST_PLACES, _MOST_STEPS, _MOST_LISTED = 9, 2**53, 1000
+#: Precision for what lies within the bounds; nobody's own settings change it.
+_CONTEXT = Context(prec=40, rounding=ROUND_HALF_EVEN)
+
+
+class Number(Part, frozen=True, kw_only=True, dict=True):
+    """A column of numbers, between two bounds.
+
+    Attributes:
+        name: Of the column.
+        lower: The least value; what is below is clipped to it, and counted.
+        upper: The largest value.
+        places: Decimal places: values are rounded to them, half to even, and are exact from there on.
+        measures: What is learned of it.
+        edges: Where one bin ends and the next begins, ascending, within the bounds; a value on an edge is in
+            the upper bin.
+        quantiles: Which quantiles, between 0 and 1, ascending.
+
+    Raises:
+        ConfigError: A field cannot be.
+    """
+
+    name: str
+    lower: float
+    upper: float
+    places: int = 0
+    measures: tuple[Measure, ...] = ("count", "mean")
+    edges: tuple[float, ...] = ()
+    quantiles: tuple[float, ...] = (0.25, 0.5, 0.75)
+
+    def __post_init__(self) -> None:
+        composed(self, "name")
+        check_text("the name of a column", self.name)
+        _settle(self, "lower", "upper", "edges", "quantiles")
+        msgspec.structs.force_setattr(self, "measures", tuple(self.measures))
+        check_integer("places", self.places)
+        if not 0 <= self.places <= _MOST_PLACES:
+            raise self._wrong(f"places must lie in 0..{_MOST_PLACES}, not {self.places}")
+        if not self.measures or not set(self.measures) <= set(get_args(Measure)):
+            raise self._wrong(f"measures are some of {', '.join(get_args(Measure))}")
+        check_list(f"measures of {quoted(self.name)}", self.measures)
+        ends = [self.lower, *self.edges, self.upper]
+        if any(one >= other for one, other in itertools.pairwise(map(self._exact, ends))):
+            raise self._wrong("lower, edges and upper must ascend")
+        # What is no number is neither below nor above another one.
+        if not all(one < other for one, other in itertools.pairwise([0.0, *self.quantiles, 1.0])):
+            raise self._wrong("quantiles must ascend between 0 and 1")
+        check_list(f"edges of {quoted(self.name)}", self.edges)
+        check_list(f"quantiles of {quoted(self.name)}", self.quantiles)
+        if self.needs("bins") != bool(self.edges):
+            raise self._wrong("histogram and quantiles go with edges of bins, and edges with one of them")
+        if "quantiles" in self.measures and not self.quantiles:
+            raise self._wrong("it is not said which quantiles")
+
+    def _wrong(self, why: str) -> ConfigError:
+        return ConfigError(f"column {quoted(self.name)}: {why}")
+
+    def _exact(self, value: float) -> int:
+        """Return a bound or an edge in steps, as it is written; refuse one that lies between two steps."""
+        steps = Decimal(repr(value)).scaleb(self.places, _CONTEXT) if math.isfinite(value) else None
+        if steps is None or not -_MOST_STEPS <= steps <= _MOST_STEPS or steps != int(steps):
+            raise self._wrong(f"{value!r} is not a number below 2^53 steps with {self.places} places")
+        return int(steps)
+
+    def needs(self, what: str) -> bool:
+        """Return whether some measure needs these sums.
+
+        Args:
+            what: ``sum``, ``square`` or ``bins``.
+        """
+        return not set(_NEEDED_BY[what]).isdisjoint(self.measures)
+
+    @cached_property
+    def least(self) -> int:
+        """The lower bound in steps."""
+        return self._exact(self.lower)
+
+    @cached_property
+    def range(self) -> int:
+        """How many steps the upper bound is above the lower one."""
+        return self._exact(self.upper) - self.least
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """The ends of all bins in steps above the lower bound, the first 0 and the last ``range``."""
+        return tuple(self._exact(one) - self.least for one in (self.lower, *self.edges, self.upper))
+
+    @cached_property
+    def bounds(self) -> tuple[Decimal, Decimal]:
+        """Both bounds, exactly."""
+        return Decimal(repr(self.lower)), Decimal(repr(self.upper))
+
+    def steps(self, value: Decimal) -> int:
+        """Return a value in steps above the lower bound, clipped to the bounds.
+
+        Args:
+            value: Any finite number.
+        """
+        lower, upper = self.bounds
+        if not lower < value < upper:  # also numbers that are too large to be written out
+            return 0 if value <= lower else self.range
+        exact = value.quantize(Decimal((0, (1,), -self.places)), context=_CONTEXT)
+        return int(exact.scaleb(self.places, _CONTEXT)) - self.least
+
+
+class Category(Part, frozen=True, kw_only=True, dict=True):
+    """A column of words.
+
+    Attributes:
+        name: Of the column.
+        values: Those that are counted, in Normalization Form C; any other counts as ``other``, and an empty
+            one as ``missing``.
+
+    Raises:
+        ConfigError: A field cannot be.
+    """
+
+    name: str
+    values: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        composed(self, "name", "values")
+        check_text("the name of a column", self.name)
+        if not self.values:
+            raise ConfigError(f"column {quoted(self.name)} has no values")
+        check_list(f"values of {quoted(self.name)}", self.values)
+        for value in self.values:
+            check_text(f"a value of column {quoted(self.name)}", value)
+            if value in (OTHER, MISSING):
+                raise ConfigError(f"column {quoted(self.name)}: {value} is counted anyway")
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """All that a record can be counted as."""
+        return (*self.values, OTHER, MISSING)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The place of each value among the labels."""
+        return {value: place for place, value in enumerate(self.labels)}
+
+
+def _settle(part: Part, *names: str) -> None:
+    """Give each number one form: 20 and 20.0 would have two digests."""
+    for name in names:
+        value = getattr(part, name)
+        try:
+            settled = tuple(map(_float, value)) if isinstance(value, list | tuple) else _float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ConfigError(f"{name} must be a number, or numbers, not {quoted(value)}") from None
+        msgspec.structs.force_setattr(part, name, settled)
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, str | bool):
+        raise TypeError
+    return float(value) + 0.0  # the other zero is the same number
+
+
+def check_list(what: str, values: Iterable[object], most: int = _MOST_LISTED) -> None:
+    """Refuse a list with an entry twice, or with too many."""
+    listed = list(values)
+    if len(set(listed)) != len(listed):
+        raise ConfigError(f"{what}: an entry is there twice")
+    if len(listed) > most:
+        raise ConfigError(f"{what}: at most {most} can be, not {len(listed)}")
+
+
+def composed(part: Part, *names: str) -> None:
+    """Put texts into Normalization Form C, in which those that look alike are alike."""
+    for name in names:
+        value = getattr(part, name)
+        if isinstance(value, list | tuple):
+            value = tuple(_composed(one) for one in value)
+        msgspec.structs.force_setattr(part, name, _composed(value))
+
+
+def _composed(value: Any) -> Any:
+    return normalize("NFC", value) if isinstance(value, str) else value
+
+
+def check_text(what: str, text: object) -> None:
+    """Refuse what is no name: it is shown to people, and compared."""
+    if not isinstance(text, str) or not 1 <= len(text) <= 100 or text.strip() != text:
+        raise ConfigError(f"{what} has one to 100 characters and no space around it, not {quoted(text)}")
+    if not is_printable(text):
+        raise ConfigError(f"{what} has characters that cannot be printed: {quoted(text)}")
+
 
 if TYPE_CHECKING:
     from ccesa.statistics.report import Report
@@ -33,6 +235,9 @@ MOST_CELLS, MOST_LENGTH = 10_000, 2**20
 _MOST_RECORDS = {"none": 2**32, "record": 2**30}
 #: A schema of a thousand values in each of many columns fits in.
 MAX_FILE_BYTES = 1 << 20
+
+
+# The schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +384,7 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
         """Words of a vector, of 64 bits each."""
         if self.privacy_unit == "record":
             return self.dimension
-        from ccesa.statistics.exact import length_of
+        from ccesa.statistics.packing import length_of
 
         return length_of(self)
 
@@ -200,12 +405,14 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
             VectorError: More than ``max_records`` records, or a value that is none; no text names a value.
             ConfigError: No noise where the schema has it, noise where it has none, or of another kind.
         """
-        from ccesa.statistics import exact, noisy
+        from ccesa.statistics import packing
         from ccesa.statistics.tally import tallied
 
         self.check_noise(mechanism)
         tally = tallied(self, rows)
-        return exact.packed(tally) if mechanism is None else noisy.packed(tally, mechanism, random)
+        return (
+            packing.pack_exact(tally) if mechanism is None else packing.pack_noisy(tally, mechanism, random)
+        )
 
     def decode(self, total: Vector, sites: int, mechanism: Mechanism | None = None) -> "Report":
         """Return the joint statistics of all sites whose vectors are in the sum.
@@ -219,13 +426,15 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
             VectorError: Another length or type, or a sum that so many sites cannot have.
             ConfigError: As for ``encode``.
         """
-        from ccesa.statistics import exact, noisy
-        from ccesa.statistics.measuring import reported
+        from ccesa.statistics import packing
+        from ccesa.statistics.report import reported
 
         self.check_noise(mechanism, sites)
         if mechanism is None:
-            return reported(self, exact.unpacked(self, total, sites), sites)
-        return reported(self, noisy.unpacked(self, total, mechanism), sites, noisy.Scale(self, mechanism))
+            return reported(self, packing.unpack_exact(self, total, sites), sites)
+        return reported(
+            self, packing.unpack_noisy(self, total, mechanism), sites, packing.Scale(self, mechanism)
+        )
 
     def check_noise(self, mechanism: Mechanism | None, sites: int = 1) -> None:
         """Check that noise is made for this schema, or that neither has any.
@@ -237,7 +446,7 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
         Raises:
             ConfigError: It is not, or so many sites could overflow a sum.
         """
-        from ccesa.statistics import exact, noisy
+        from ccesa.statistics import packing
 
         if (self.privacy_unit == "record") != (mechanism is not None):
             raise ConfigError(
@@ -245,9 +454,9 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
                 "noise: a table [privacy] in the charter"
             )
         if mechanism is None:
-            exact.check_sites(sites)
+            packing.check_sites(sites)
         else:
-            noisy.Scale(self, mechanism).check(sites)
+            packing.Scale(self, mechanism).check(sites)
 
     @classmethod
     def parse(cls, text: str) -> "Schema":

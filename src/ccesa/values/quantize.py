@@ -16,9 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.errors import ConfigError, VectorError, quoted
-from ccesa.values.digits import Digits
-from ccesa.values.fields import ARITHMETIC_ERROR, STEPS, USUAL_BITS, Fields, Row, is_positive
-from ccesa.values.layout import Arrays, Layout, Tensor
+from ccesa.values.fields import (
+    ARITHMETIC_ERROR,
+    STEPS,
+    USUAL_BITS,
+    Arrays,
+    Digits,
+    Fields,
+    Layout,
+    Row,
+    Tensor,
+    is_positive,
+)
 from ccesa.words import Vector
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ccesa.crypto.generators import ALIGNMENT, GENERATORS
 from ccesa.crypto.kernels import native, pure
+from ccesa.crypto.primitives import ALIGNMENT, GENERATORS
 from ccesa.errors import VectorError
 from ccesa.extras import missing
 from ccesa.words import Vector
@@ -30,7 +30,8 @@ GENERATOR = "chacha20"
 #: The generator counts blocks in 32 bits.
 MOST_BYTES = GENERATORS[GENERATOR].block_bytes << 32
 SOURCE = Path(__file__).with_name("chacha20.cu")
-#: How the work is cut, as ``bench/cuda.py`` found it best on an H200; the source says what the names mean.
+#: How the work is cut, as ``bench/crypto/cuda.py`` found it best on an H200; the source says what the names
+#: mean.
 SHAPE = {"BLOCKS": 1, "UNROLL": 10, "THREADS": 128}
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ccesa import compiled
-from ccesa.crypto.generators import GENERATORS
 from ccesa.crypto.kernels import pure
+from ccesa.crypto.primitives import GENERATORS
 from ccesa.words import Vector
 
 if TYPE_CHECKING:

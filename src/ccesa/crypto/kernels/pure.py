@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ccesa.crypto.generators import GENERATORS
+from ccesa.crypto.primitives import GENERATORS
 from ccesa.words import Vector
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.values.digits import Digits
-from ccesa.values.fields import Fields, Row
+from ccesa.values.fields import Digits, Fields, Row
 from ccesa.values.quantize import WEIGHT_UNITS
 
 Metrics = dict[str, float | list[float]]

@@ -22,8 +22,7 @@ from ccesa.flower.both.hidden_names import HiddenNames
 from ccesa.flower.both.metrics import Metrics
 from ccesa.flower.both.model import Arrays, differences, moved
 from ccesa.flower.both.terms import COUNTER_CLIP, Terms
-from ccesa.values.digits import Digits
-from ccesa.values.fields import ARITHMETIC_ERROR, Row
+from ccesa.values.fields import ARITHMETIC_ERROR, Digits, Row
 from ccesa.values.quantize import WEIGHT_UNITS, Quantizer
 from ccesa.words import Vector
 

@@ -18,7 +18,7 @@ from ccesa.agreement.floor import Floor
 from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError
 from ccesa.flower.both.terms import COUNTER_CLIP, DEFAULTS, Terms, check_message_type
-from ccesa.privacy.demand import check_budget
+from ccesa.privacy.mechanism import check_budget
 from ccesa.protocol.spending import ATTEMPTS, RELEASES
 
 _PREFIX, _FLOOR = "ccesa-", "ccesa-floor-"

@@ -22,7 +22,7 @@ from ccesa.flower.both.terms import Terms
 from ccesa.flower.server.lost_rounds import RoundLost
 from ccesa.flower.server.running import Running
 from ccesa.flower.server.transport import RoundTransport
-from ccesa.values.layout import ASIDE, stepped_aside
+from ccesa.values.fields import ASIDE, stepped_aside
 
 #: What Flower writes into the settings of every round.
 _ROUND = "server-round"

@@ -28,7 +28,7 @@ from ccesa.flower.server.running import KeptSeries, Running, SeriesOfOne, Single
 from ccesa.flower.server.settings import rounds_of
 from ccesa.flower.server.transport import RoundTransport
 from ccesa.flower.server.waiting import Deadline, Waiting
-from ccesa.privacy.demand import DifferentialPrivacy
+from ccesa.privacy.mechanism import DifferentialPrivacy
 from ccesa.protocol.parties import check_executor
 from ccesa.protocol.series import Series
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto.key_agreement import DEFAULT, POST_QUANTUM
+from ccesa.crypto.keys import DEFAULT, POST_QUANTUM
 from ccesa.errors import ConfigError, quoted
 from ccesa.flower.both.envelope import kind_of
 from ccesa.flower.both.metrics import slots_of
@@ -19,7 +19,7 @@ from ccesa.guards import CURIOUS
 from ccesa.parts import check_type
 from ccesa.plan.planner import plan
 from ccesa.plan.result import Plan
-from ccesa.privacy.demand import DifferentialPrivacy
+from ccesa.privacy.mechanism import DifferentialPrivacy
 from ccesa.protocol.server import Server
 from ccesa.protocol.spending import RELEASES
 

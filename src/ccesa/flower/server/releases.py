@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable
 from ccesa.errors import BudgetSpent, ConfigError
 from ccesa.flower.both import log
 from ccesa.flower.server.report import nodes_text
-from ccesa.privacy.demand import DifferentialPrivacy
-from ccesa.privacy.mechanism import Mechanism
-from ccesa.privacy.release import total
+from ccesa.privacy.mechanism import DifferentialPrivacy, Mechanism, total
 
 
 class Releases:

@@ -7,7 +7,7 @@ import msgspec
 
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto.key_agreement import DEFAULT, POST_QUANTUM, needs_accept
+from ccesa.crypto.keys import DEFAULT, POST_QUANTUM, needs_accept
 from ccesa.errors import ConfigError, ImpossiblePlan, quoted
 from ccesa.flower.both import log
 from ccesa.flower.both.envelope import kind_of

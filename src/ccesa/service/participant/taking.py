@@ -239,7 +239,7 @@ class Taking:
         noise = self._terms.form.mechanism
         if noise is None:
             return self._made(given, payload, config)
-        from ccesa.privacy.noise import around_zero  # what draws noise is loaded where it is drawn
+        from ccesa.privacy.quantizer import around_zero  # what draws noise is loaded where it is drawn
 
         # Where every vector takes the same time, drawing noise afterwards would be seen.
         nothing = None if self._site.make is at_once else around_zero(noise)

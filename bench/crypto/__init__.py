@@ -1,0 +1,1 @@
+"""Keystreams, keys, signatures, field arithmetic and draws of noise, measured."""

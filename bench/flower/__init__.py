@@ -1,0 +1,1 @@
+"""Beside Flower's own secure aggregation, and in its federations."""

@@ -1,0 +1,1 @@
+"""Rounds, parties and plans, measured."""

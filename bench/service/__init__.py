@@ -1,0 +1,1 @@
+"""A hub under load."""
