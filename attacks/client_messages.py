@@ -19,6 +19,7 @@ from ccesa.graphs import Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
+from ccesa.protocol.steps import Requests
 from ccesa.protocol.summing import settle
 from ccesa.wire import Data
 from ccesa.words import Vector
@@ -152,15 +153,24 @@ def stale_task(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
 class FrontEnd(Server):
     """One of several servers of a round that each take some of the vectors."""
 
-    def __init__(self, *arguments: Any, openings: set[bytes] | None = None, **options: Any) -> None:
-        self._made_of, self._steps_opened = (arguments, options), set() if openings is None else openings
-        super().__init__(*arguments, openings=self._steps_opened, **options)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._made_of = arguments, options
+        self._closed: list[dict[int, bytes]] = []
+        super().__init__(*arguments, **options)
+
+    def close(self) -> Requests:
+        """Close the step, and know what led to that."""
+        self._closed.append({client: self.recall(client) for client in self.answered})
+        return super().close()
 
     def beside(self) -> "FrontEnd":
-        """Return another server of this round, where it stands now."""
+        """Return another server of this round, in the same step."""
         arguments, options = self._made_of
-        other = type(self)(*arguments, openings=self._steps_opened, **options)
-        other.restore(self.checkpoint())
+        other = type(self)(*arguments, **options)
+        other.open()
+        for answers in self._closed:
+            other.take_over(answers)
+            other.close()
         return other
 
 
@@ -181,7 +191,7 @@ def answer_at_two(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
             stage.hand_over(client, reply)
         if client in (0, LIAR):
             second.receive(client, reply)
-    answers, total = {i: second.taken(i) for i in second.answered}, cast(Vector, second.total)
+    answers, total = {i: second.recall(i) for i in second.answered}, cast(Vector, second.total)
     try:
         first.take_over(answers, total.tobytes())
     except OverlappingSums as error:

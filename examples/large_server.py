@@ -1,4 +1,4 @@
-"""A large server: two front ends take the vectors, and workers of an executor take the masks off their sum.
+"""A large server: two front ends take replies, workers take the masks off, and a log outlives a crash.
 
     python examples/large_server.py                          # two processes of this machine work
     python examples/large_server.py --dask tcp://host:8786   # those of a Dask cluster that has ccesa
@@ -12,9 +12,11 @@ import argparse
 import logging
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
+from pathlib import Path
 
 import numpy as np
 
@@ -51,30 +53,52 @@ def die() -> None:
 
 
 def run(executor: Executor) -> None:
-    """Set up on one server, take vectors on two, and open the sum of both on the first."""
+    """Take replies on two servers, and open the sum of both on the first."""
     config = plan(CLIENTS, dropout=0.1, length=WORDS, bits=64).config()
     clients = [ccesa.Client(config, i, np.full(WORDS, i, np.uint64)) for i in range(CLIENTS)]
-    openings: set[bytes] = set()  # for real a table that all of them reach, and that no backup sets back
-    server = ccesa.Server(config, executor=executor, openings=openings)
-
-    requests = server.open()
-    while server.step.name != "mask":
-        take(server, clients, requests)
-        requests = server.close()
-
-    front = ccesa.Server(config, openings=openings)  # on another machine; it opens nothing: no executor
-    asked = front.restore(server.checkpoint())
-    take(server, clients, {i: request for i, request in requests.items() if i % 2 == 0})
-    take(front, clients, {i: request for i, request in asked.items() if i % 2 == 1})
-    server.merge(front.checkpoint())  # each client belongs to one front end; both is OverlappingSums
-
-    take(server, clients, server.close())
-    start = time.perf_counter()
-    server.close()
-    found = server.result()
-    print(f"masks taken off in {time.perf_counter() - start:.2f} s")
+    with tempfile.TemporaryDirectory() as folder:
+        found = run_logged(executor, config, clients, Path(folder))
     right = bool((found.vector == sum(found.survivors)).all())
     print(f"the sum over {len(found.survivors)} clients is {'right' if right else 'wrong'}")
+
+
+def run_logged(
+    executor: Executor, config: ccesa.RoundConfig, clients: list[ccesa.Client], folder: Path
+) -> ccesa.Aggregate:
+    """Run the round on a server with a log, which is lost when all vectors have come."""
+    files = {"path": folder / "log", "counter": folder / "counter"}  # for real on two disks
+    log = ccesa.RoundLog(**files)
+    server, front = ccesa.Server(config, executor=executor, log=log), ccesa.Server(config)
+    requests = server.open()
+    front.open()  # on another machine: it follows the first, and asks its own clients the same
+    while True:
+        take(server, clients, {i: request for i, request in requests.items() if i % 2 == 0})
+        take(front, clients, {i: request for i, request in requests.items() if i % 2 == 1})
+        own, others = answers_of(server), answers_of(front)
+        server.take_over(*others)  # each client belongs to one front end; both is OverlappingSums
+        if server.step.name == "unmask":
+            break
+        front.take_over(*own)
+        if server.step.name == "mask":
+            log.close()  # the server is lost here, and another one goes on
+            log = ccesa.RoundLog(**files)
+            server = ccesa.Server(config, executor=executor, log=log)
+            server.replay()
+        requests = server.close()
+        front.close()
+
+    start = time.perf_counter()
+    server.close()
+    log.close()
+    print(f"masks taken off in {time.perf_counter() - start:.2f} s")
+    return server.result()
+
+
+def answers_of(server: ccesa.Server) -> tuple[dict[int, bytes], memoryview]:
+    """Return what another front end takes over: all answers, and the sum of their vectors."""
+    summed = server.total is not None and server.step.name == "mask"
+    total = server.total.copy().data.cast("B") if summed else memoryview(b"")
+    return {i: server.recall(i) for i in server.answered}, total
 
 
 def take(server: ccesa.Server, clients: list[ccesa.Client], requests: Mapping[int, bytes]) -> None:

@@ -1,7 +1,7 @@
 """The server of each round, the project's own, with a front end on the device.
 
-A server can be merged with the sum that another one took in. Here the other one is the device: it adds the
-masked vectors up, and their sum and the replies they came with are merged as a front end's are.
+A server can take over the sum that another one took in. Here the other one is the device: it adds the
+masked vectors up, and their sum and the replies they came with are taken over as a front end's are.
 """
 
 import time
@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from ccesa.crypto.masks import Mask
-from ccesa.protocol import checkpoint
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate, Server
@@ -64,12 +62,12 @@ class Protocol:
 
     def __init__(self, processes: int) -> None:
         self._parties = Parties(processes)
-        self._open: dict[bytes, tuple[Task, Server, checkpoint.SavedServer]] = {}
+        self._open: dict[bytes, tuple[Task, Server, dict[int, bytes]]] = {}
 
     def prepare(self, task: Task) -> Prepared:
         """Make keys, draw the graph, deal shares, agree on masks."""
         started = time.perf_counter()
-        server = Server(task.config, openings=set())
+        server = Server(task.config)
         witness = Witness(client=_steadfast(task), requests=[])
         self._parties.join(task.config, task.seed)
         requests = server.open()
@@ -80,10 +78,8 @@ class Protocol:
             requests = server.close()
         witness.requests.append(requests[witness.client])
         answers = dict(self._answers(task, server, requests))
-        here = checkpoint.decode(server.checkpoint(), checkpoint.SavedServer, server.context)
         replies = {client: answer.reply for client, answer in answers.items()}
-        front = msgspec.structs.replace(here, answers=[*here.answers[:-1], replies])
-        self._open[server.context] = task, server, front
+        self._open[server.context] = task, server, replies
         return Prepared(
             masks={client: answer.masks for client, answer in answers.items()},
             witness=witness,
@@ -91,10 +87,10 @@ class Protocol:
         )
 
     def finish(self, context: bytes, total: bytes) -> Finished:
-        """Merge the sum of the masked vectors, rebuild the secrets, take the masks off."""
+        """Take over the sum of the masked vectors, rebuild the secrets, take the masks off."""
         started = time.perf_counter()
-        task, server, front = self._open.pop(context)
-        server.merge(checkpoint.encode(msgspec.structs.replace(front, total=total)))
+        task, server, replies = self._open.pop(context)
+        server.take_over(replies, total)
         requests = server.close()
         while requests:
             for client, answer in self._answers(task, server, requests):

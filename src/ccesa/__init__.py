@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         CorruptSeeds,
         CorruptShares,
         DamagedLedger,
+        DamagedLog,
         Disconnected,
         FaultyClient,
         FaultyNeighbour,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
         OverlappingSums,
         RoundFailed,
         RoundsLost,
-        StaleCheckpoint,
+        StaleLog,
         TaskSpent,
         TooFewClients,
         Unreliable,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer
     from ccesa.privacy.ledger import Ledger
     from ccesa.protocol.client import ActiveClient, Client
+    from ccesa.protocol.log import RoundLog
     from ccesa.protocol.round import run_series
     from ccesa.protocol.series import Ended, Series
     from ccesa.protocol.series_client import SeriesClient
@@ -69,6 +71,7 @@ __all__ = [
     "CorruptSeeds",
     "CorruptShares",
     "DamagedLedger",
+    "DamagedLog",
     "DifferentialPrivacy",
     "Disconnected",
     "Ended",
@@ -96,11 +99,12 @@ __all__ = [
     "Quantizer",
     "RoundConfig",
     "RoundFailed",
+    "RoundLog",
     "RoundsLost",
     "Series",
     "SeriesClient",
     "Server",
-    "StaleCheckpoint",
+    "StaleLog",
     "TaskSpent",
     "TooFewClients",
     "Unreliable",
@@ -119,8 +123,8 @@ _WHERE = {
     "ccesa.agreement.config": "RoundConfig",
     "ccesa.errors": (
         "AttemptsSpent BudgetSpent CcesaError ConfigError ConflictingMessage CorruptSeeds CorruptShares "
-        "DamagedLedger Disconnected FaultyClient FaultyNeighbour FaultyServer ImpossiblePlan LateMessage "
-        "MalformedMessage OrderError OverlappingSums RoundFailed RoundsLost StaleCheckpoint TaskSpent "
+        "DamagedLedger DamagedLog Disconnected FaultyClient FaultyNeighbour FaultyServer ImpossiblePlan "
+        "LateMessage MalformedMessage OrderError OverlappingSums RoundFailed RoundsLost StaleLog TaskSpent "
         "TooFewClients Unreliable UsageError VectorError "
     ),
     "ccesa.evidence": "Evidence",
@@ -131,6 +135,7 @@ _WHERE = {
     "ccesa.privacy": "DifferentialPrivacy NoisyQuantizer",
     "ccesa.privacy.ledger": "Ledger",
     "ccesa.protocol.client": "ActiveClient Client",
+    "ccesa.protocol.log": "RoundLog",
     "ccesa.protocol.round": "run_series",
     "ccesa.protocol.series": "Ended Series",
     "ccesa.protocol.series_client": "SeriesClient",

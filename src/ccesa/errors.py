@@ -8,7 +8,8 @@
     │   │   ├── ImpossiblePlan     demands that no graph can meet
     │   │   ├── TaskSpent          this client has contributed to this task as often as it may
     │   │   ├── BudgetSpent        one more vector would tell more than the site's budget allows
-    │   │   └── DamagedLedger (.line)  a ledger that is not as it was written, or an older copy
+    │   │   ├── DamagedLedger (.line)  a ledger that is not as it was written, or an older copy
+    │   │   └── DamagedLog         a server's log that is not as it was written
     │   ├── VectorError            input of the wrong length, type or range
     │   ├── OrderError             a call that the current step does not allow
     │   └── OverlappingSums (.clients) partial sums that contain the same clients
@@ -24,7 +25,7 @@
         ├── Disconnected (.component)  unmasking would open a partial sum
         ├── CorruptShares (.client)    the secret of one client cannot be rebuilt from what came
         │   └── CorruptSeeds           or it can, and this client lied about what follows from it
-        ├── StaleCheckpoint (.step)    a step has been opened since by another server
+        ├── StaleLog           a server's log is an older copy: clients may have been asked since
         ├── AttemptsSpent      too few clients may contribute to the task once more
         └── RoundsLost         a training is over: all its rounds failed, or too many in a row
 """
@@ -178,6 +179,14 @@ class VectorError(UsageError):
     """
 
 
+class DamagedLog(ConfigError):
+    """Raised for a server's log, or the counter beside it, that is not as it was written.
+
+    To blame is a disk, or whoever changed or exchanged the file. Clients may have been asked by what is
+    missing: run a new round, or begin a new series.
+    """
+
+
 class OrderError(UsageError):
     """Raised for a call that the current step does not allow, or that overlaps with another.
 
@@ -186,10 +195,10 @@ class OrderError(UsageError):
 
 
 class OverlappingSums(UsageError):
-    """Raised by ``merge`` and ``take_over`` for a sum of clients that are in this server's sum already.
+    """Raised by ``take_over`` for answers of clients that this server has taken already.
 
     To blame is whoever let two servers take replies of the same client. Nothing has changed; unless the other
-    sum is merged, the clients that only it contains count as dropped out.
+    sum is taken over, the clients that only it contains count as dropped out.
 
     Attributes:
         clients: Ids of the clients that are in both, ascending.
@@ -374,23 +383,12 @@ class CorruptShares(RoundFailed):
         )
 
 
-class StaleCheckpoint(RoundFailed):
-    """Raised by a server that would open a step that another has opened, or go on from before that.
+class StaleLog(RoundFailed):
+    """Raised for a server's log that lacks an opening: it is an older copy, or another server went on.
 
-    Nobody need be at fault: a server was lost between ``close`` and saving its checkpoint. Clients may have
-    been asked by then, and if they were asked otherwise now, both secrets of one could come out. So nobody is
-    asked any more: run a new round.
-
-    Attributes:
-        step: Name of the step that was opened.
+    Nobody need be at fault. Clients may have been asked since, and if they were asked otherwise now, both
+    secrets of one could come out. So nobody is asked any more: run a new round, or begin a new series.
     """
-
-    def __init__(self, step: str) -> None:
-        self.step = step
-        super().__init__(
-            f"step {step} of this round has been opened by another server, and clients may have been asked: "
-            "going on from before could open both secrets of a client; run a new round"
-        )
 
 
 class CorruptSeeds(CorruptShares):

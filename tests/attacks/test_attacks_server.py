@@ -48,7 +48,7 @@ STOPPED = {
     "S24": "did not sign its keys as the server shows them",
     "S25": "the mask between clients 3 and 0 stays on",
     "S26": "clients 0, 1, 2, 4, 5, 6, 7, 8 aborted: client 3 did not sign the survivors",
-    "S27": "step unmask of this round has been opened by another server",
+    "S27": "is behind its counter",
     "S29": r"the smallest sum that opens has 50 honest clients, .* 26 are counted on",
     "S34": r"there is no sum: too few live share holders .* could not open what client 5\d sealed for it",
     "S35": "1 honest left out, and with them 1 of the 3 liars",

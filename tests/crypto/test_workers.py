@@ -309,17 +309,15 @@ def test_a_round_through_processes_gives_the_plain_sum(guard, processes, caplog)
 
 
 def test_front_ends_take_vectors_and_one_of_them_has_workers(processes, caplog):
-    play, openings = Play(configure(6, length=300)), set()
-    play.server = Server(play.config, openings=openings, executor=processes)
+    play = Play(configure(6, length=300))
+    play.server = Server(play.config, executor=processes)
     play.requests = play.server.open()
     play.until("mask")
-    ends = [Server(play.config, openings=openings) for _ in range(2)]
-    for end in ends:
-        end.restore(play.server.checkpoint())
+    ends = [play.beside() for _ in range(2)]
     for client, reply in play.replies({2}).items():
         [play.server, *ends][client % 3].receive(client, reply)
     for end in ends:
-        play.server.merge(end.checkpoint())
+        play.server.take_over({i: end.recall(i) for i in end.answered}, end.total.data.cast("B"))
     play.close()
     play.to_the_end()
     assert np.array_equal(play.server.result().vector, play.expected({0, 1, 3, 4, 5}))

@@ -21,7 +21,7 @@ ORDER = [
     {"evidence"},
     {"compiled", "errors"},
     {"extras", "files", "guards", "labels", "parts", "wire", "words"},
-    {"memory"},
+    {"logfile", "memory"},
     {"crypto", "values"},
     {"privacy", "workers"},
     {"graphs"},
@@ -259,9 +259,9 @@ def test_the_package_stays_small():
     A service with two databases, a page and a client took 5,000, statistics 750.
     Contributions that fail without being seen took 150, a look at a table before it is counted 150,
     releasing once 300, and asking about a model in one series 150. Migrations, a store that goes back, and a
-    hub that waits took 350, sites on bad lines and with bounded memory 350.
+    hub that waits took 350, sites on bad lines and with bounded memory 350. A log in a file took 190.
     """
     sizes = {file.name: code_lines(file) for file in FILES}
     core = sum(size for name, size in sizes.items() if name.startswith(("crypto/", "protocol/")))
-    assert core <= 4530
+    assert core <= 4580
     assert sum(sizes.values()) <= 23600

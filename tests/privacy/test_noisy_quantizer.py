@@ -14,6 +14,7 @@ from ccesa.errors import ConfigError, VectorError
 from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, chosen
 from ccesa.privacy.quantizer import rotate, square, unrotate
 from ccesa.protocol.client import Client
+from ccesa.protocol.log import RoundLog
 from ccesa.protocol.server import Server
 from ccesa.values.fields import Layout
 from ccesa.values.quantize import Quantized
@@ -357,7 +358,7 @@ class Recording:
 
 
 @pytest.mark.parametrize("accept", [False, True])
-def test_neither_its_key_nor_the_noise_is_in_a_state_or_checkpoint(accept):
+def test_neither_its_key_nor_the_noise_is_in_a_state_or_log(accept, tmp_path):
     made = quantizer(400)
     config = configure(5, length=made.length, bits=64, accept=accept)
     sources = [Recording(place) for place in range(5)]
@@ -368,21 +369,20 @@ def test_neither_its_key_nor_the_noise_is_in_a_state_or_checkpoint(accept):
         made_by[client] = made.encode([values], config.context, sources[client])
         return made_by[client].vector
 
-    server = Server(config, openings=set())
+    server = Server(config, log=RoundLog(tmp_path / "log", counter=tmp_path / "counter"))
     clients = [Client(config, i, lambda i=i: vector(i)) for i in range(5)]
     requests, kept = server.open(), []
     while requests:
-        kept.append(server.checkpoint())
         for i, request in requests.items():
             reply = clients[i].receive(request)
             data = clients[i].suspend()
             clients[i] = Client(config, i, lambda i=i: vector(i))
             clients[i].resume(data)
             server.receive(i, reply)
-            kept += [data, server.checkpoint(), reply]
+            kept += [data, reply]
         requests = server.close()
     fine, _ = on_grid(made, np.full(400, 0.01), config.context)
-    everything = b"".join(kept)
+    everything = b"".join([*kept, (tmp_path / "log").read_bytes()])
     for source, encoded in zip(sources, made_by.values(), strict=True):
         (key,) = source.given
         assert len(key) == 16

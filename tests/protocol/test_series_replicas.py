@@ -37,7 +37,7 @@ class Replicas:
         for client, reply in replies.items():
             owner[client].receive(client, reply)
         saved = [
-            {client: one.taken(client) for client in replies if owner[client] is one} for one in self.every
+            {client: one.recall(client) for client in replies if owner[client] is one} for one in self.every
         ]
         totals = [None if one.total is None else one.total.copy() for one in self.every]
         for place, one in enumerate(self.every):
@@ -103,8 +103,8 @@ def test_what_cannot_be_taken_over():
         series.take_over({0: b"\0"})
     reply = play.clients[0].receive(requests[0])
     series.receive(0, reply)
-    assert series.taken(0) == reply
-    assert series.taken(1) == b""
+    assert series.recall(0) == reply
+    assert series.recall(1) == b""
 
 
 def test_two_answers_that_do_not_go_together_are_reported():
@@ -121,9 +121,9 @@ def test_two_answers_that_do_not_go_together_are_reported():
     at = next(i for i in range(len(reply)) if reply[i] != honest[i])
     copied[at] = honest[at]
     second.receive(1, bytes(copied))
-    (fault,) = first.take_over({1: second.taken(1)})
+    (fault,) = first.take_over({1: second.recall(1)})
     assert fault.client == 1
-    assert first.taken(1) == b""
+    assert first.recall(1) == b""
 
 
 def test_a_vector_that_two_have_taken_is_not_added_twice():
@@ -141,8 +141,8 @@ def test_a_vector_that_two_have_taken_is_not_added_twice():
         first.receive(client, reply)
         if client == 1:
             second.receive(client, reply)
-    before = [first.taken(client) for client in requests], first.total.copy()
+    before = [first.recall(client) for client in requests], first.total.copy()
     with pytest.raises(OverlappingSums, match="client 1"):
-        first.take_over({1: second.taken(1)}, second.total.tobytes())
-    assert [first.taken(client) for client in requests] == before[0]
+        first.take_over({1: second.recall(1)}, second.total.tobytes())
+    assert [first.recall(client) for client in requests] == before[0]
     assert (first.total == before[1]).all()

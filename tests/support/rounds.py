@@ -110,6 +110,18 @@ class Play(HostileRound):
         self.said[self.server.step.name][client] = reply
         super().hand_over(client, reply)
 
+    def beside(self, **options) -> Server:
+        """Another server of this round, which has followed it into the open step."""
+        other = new_server(self.config, federation_of(self.config), task=self.task, **options)
+        other.open()
+        for step in steps_of(self.config):
+            if step.name == self.server.step.name:
+                break
+            for client, reply in self.said[step.name].items():
+                other.receive(client, reply)
+            other.close()
+        return other
+
     def make_client(self, i: int, **options) -> Client:
         options = {"task": self.task, **options}
         federation = federation_of(self.config)

@@ -7,7 +7,7 @@ its own graph and its own context, and no text of one enters another: nothing th
 round changes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ccesa.agreement.config import MAX_NUMBER, RoundConfig
@@ -16,14 +16,15 @@ from ccesa.errors import (
     FaultyClient,
     MalformedMessage,
     OrderError,
+    OverlappingSums,
     RoundFailed,
     without_frames,
 )
 from ccesa.parts import whole_number
-from ccesa.protocol import checkpoint as checkpoints
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.exclusive import OneCallAtATime
+from ccesa.protocol.log import BeginRow, OpenRow, ReplyRow, RoundLog, Row, SumRow, new_mark, replaying
 from ccesa.protocol.schedule import Schedule, check_series, made, numbered
 from ccesa.protocol.server import Aggregate, Server, check_id
 from ccesa.protocol.steps import MadeOnDemand, Requests
@@ -72,6 +73,7 @@ class Series:
         config: The first round; those after it differ by their numbers. *accept* is on.
         server: Makes the server of a round; for ``active``: ``server=lambda c: ActiveServer(c, charter)``.
         rounds: How many rounds there are; None goes on until ``stop``.
+        log: Keeps every call on the disk before it returns. Servers of rounds are made without one.
 
     Attributes:
         members: Ids of the clients that are asked to take part in rounds yet to start; add and remove freely.
@@ -86,6 +88,7 @@ class Series:
         *,
         server: Callable[[RoundConfig], Server] = Server,
         rounds: int | None = None,
+        log: RoundLog | None = None,
     ) -> None:
         check_series(config)
         most = MAX_NUMBER - config.number + 1
@@ -102,6 +105,7 @@ class Series:
         #: Everyone that was ever asked: who missed something since may hold keys.
         self._asked: set[int] = set()
         self._exclusive = OneCallAtATime("series", fragile=True)
+        self._log = log
 
     @property
     def finished(self) -> bool:
@@ -144,7 +148,9 @@ class Series:
             An envelope for each client of whom something is due, by id.
 
         Raises:
-            OrderError: The exchange before is still open, the series is over, or calls overlap.
+            OrderError: The exchange before is still open, the series is over, its log has rows that were not
+                replayed, or calls overlap.
+            StaleLog: The log is new and its counter is not, or another process has counted on.
             ConfigError: The task has another size, a member was never enrolled, or no server of the next
                 round can be made. Nothing has changed.
         """
@@ -155,17 +161,53 @@ class Series:
                 raise OrderError("the series is over")
             task = checked_task(task)
             starting = self._new_round() if self._starts and start else None
-            masking = self.masking
-            if masking is not None:
-                self._servers[masking].work_on(task)
-                self._close_step(masking)
-            if starting is not None:
-                self._start(*starting)
-            elif self._starts:
-                self._number, self._left = self._number + 1, self._left - 1
-            self._exchange, self._is_open = self._exchange + 1, True
-            due, self._due = self._due, {}
-            return _envelopes(due)
+            if self._log is not None:
+                self._prepare_log(self._log)
+            left = self._left
+            requests = self._open(task, starting)
+            self._write(
+                OpenRow(
+                    place=self._exchange,
+                    mark=new_mark(),
+                    task=task,
+                    asked=self._all_asked(),
+                    members=sorted(self.members),
+                    left=left,
+                    start=start,
+                )
+            )
+            return requests
+
+    def replay(self) -> Requests:
+        """Do what the log says another series did; only a new one can.
+
+        Returns:
+            The envelopes of the exchange that was opened last, as they were. It is open again, also if it had
+            closed: closing it gives the same rounds that are over. None where the log has no opening.
+
+        Raises:
+            StaleLog: The log is behind its counter, and clients may have been asked otherwise: rounds in
+                flight are lost, begin another series.
+            RoundFailed: The log is whole, and a series that was made like this one did not write it.
+            DamagedLog: The counter is not that of this log.
+            ConfigError: The log is of another series or configuration, or the series has none.
+            OrderError: This series was opened or replayed before, or another call is at work.
+        """
+        with self._exclusive:
+            if self._exchange >= 0:
+                raise OrderError("this series has been opened already; make a new one to replay a log")
+            if self._log is None:
+                raise ConfigError("make the series with log=RoundLog(...) to replay it")
+            log, self._log = self._log, None  # what is in it is not written again
+            try:
+                rows = log.replay("series", self.config.context)
+                with replaying():
+                    return self._repeat(rows)
+            except RoundFailed:
+                self._servers, self._due, self._left, self._is_open = {}, {}, 0, False
+                raise
+            finally:
+                self._log = log
 
     def receive(self, client: int, reply: Data) -> None:
         """Take one reply, with messages of several rounds. What is right in it is taken in any case.
@@ -184,7 +226,10 @@ class Series:
         with self._exclusive:
             if not self._is_open:
                 raise OrderError("no exchange is open")
+            before = self._count_taken()
             faults = self._faults(client, view)
+            if self._count_taken() > before:
+                self._write(ReplyRow(client=client, reply=memoryview(view)))
         if faults:
             del reply, view  # whoever keeps the fault does not keep them
             raise faults.pop(0)
@@ -195,17 +240,17 @@ class Series:
         server = self._summing
         return None if server is None else server.total
 
-    def taken(self, client: int) -> bytes:
-        """Return what was taken of a client in the open exchange, as a log keeps it: without its vector.
+    def recall(self, client: int) -> bytes:
+        """Return what was taken of a client in the open exchange, without its vector.
 
         Args:
             client: Id of the client; what was not taken of it is left out.
 
         Returns:
-            An envelope for ``take_over`` of another series that follows the same log.
+            An envelope for ``take_over`` of another series that is in the same exchange.
         """
         return envelope.pack(
-            server.taken(client) for _, server in sorted(self._servers.items()) if client in server.answered
+            server.recall(client) for _, server in sorted(self._servers.items()) if client in server.answered
         )
 
     def take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> list[FaultyClient]:
@@ -214,8 +259,7 @@ class Series:
         Servers that follow one log stay the same this way, whichever of them a client has reached.
 
         Args:
-            answers: What ``taken`` gave there, by client. Where no vectors are asked for, what this one has
-                taken itself is passed over.
+            answers: What ``recall`` gave there, by client.
             total: The sum of the vectors of those answers, as ``total`` gave it; nothing where none are.
 
         Returns:
@@ -224,8 +268,7 @@ class Series:
             the same as the others.
 
         Raises:
-            OverlappingSums: This one has taken a vector of the same client itself, which would count twice;
-                nothing has changed.
+            OverlappingSums: This one has taken a reply of the same client; nothing has changed.
             ConfigError: The sum has another size, or no vectors are asked for; nothing has changed.
             MalformedMessage: An answer is not an envelope; nothing has changed.
             OrderError: No exchange is open, or calls overlap.
@@ -235,16 +278,9 @@ class Series:
                 raise OrderError("no exchange is open")
             if total and self._summing is None:
                 raise ConfigError("a sum of vectors in an exchange that asks for none")
-            by_context: dict[bytes, dict[int, bytes]] = {}
-            for client, answer in answers.items():
-                for message in envelope.unpack(answer):
-                    by_context.setdefault(m.context_of(message) or b"", {})[client] = bytes(message)
-            faults: list[FaultyClient] = []
-            # First the one that adds vectors up: it refuses the whole, before any other has taken its part.
-            summing = self._summing
-            for number, server in sorted(self._servers.items(), key=lambda item: item[1] is not summing):
-                own = by_context.get(server.context, {})
-                faults += self._followed(number, server, own, total if server is summing else b"")
+            faults = self._take_over(answers, total)
+            kept = {client: bytes(answer) for client, answer in answers.items()}
+            self._write(SumRow(answers=kept, total=memoryview(total)))
             return faults
 
     def close(self) -> list[Ended]:
@@ -259,15 +295,10 @@ class Series:
         with self._exclusive:
             if not self._is_open:
                 raise OrderError("no exchange is open")
-            self._is_open = False
-            for number, server in list(self._servers.items()):
-                if not _asks_vectors(server):
-                    self._close_step(number)
-            ended, self._ended = self._ended, []
-            return sorted(ended, key=lambda one: one.number)
+            return self._close()
 
     def wind_up(self) -> None:
-        """Start no more rounds; those in flight go on to their ends.
+        """Start no more rounds; those in flight go on to their ends. The next opening logs it.
 
         Raises:
             OrderError: Another call is at work, or one was interrupted.
@@ -289,94 +320,107 @@ class Series:
             asked, self._asked = sorted(self._asked), set()
             return dict.fromkeys(asked, envelope.pack([]))
 
-    def checkpoint(self) -> bytes:
-        """Return what another series of this configuration goes on from.
+    def _open(self, task: bytes, starting: tuple[Server, Requests] | None) -> Requests:
+        """Open the next exchange; a round that could start and does not leaves its number unused."""
+        starts, masking = self._starts, self.masking
+        if masking is not None:
+            self._servers[masking].work_on(task)
+            self._close_step(masking)
+        if starting is not None:
+            self._servers[self._number], self._due[self._number] = starting
+            self._asked.update(starting[1])
+        if starts:
+            self._number, self._left = self._number + 1, self._left - 1
+        self._exchange, self._is_open = self._exchange + 1, True
+        due, self._due = self._due, {}
+        return _envelopes(due)
 
-        Save it after ``open``, before the envelopes are sent, after ``receive``, before a client is told that
-        its reply has come, and after ``close``, along with the rounds that are over.
+    def _close(self) -> list[Ended]:
+        self._is_open = False
+        for number, server in list(self._servers.items()):
+            if not _asks_vectors(server):
+                self._close_step(number)
+        ended, self._ended = self._ended, []
+        return sorted(ended, key=lambda one: one.number)
 
-        Raises:
-            ConfigError: Servers are made without ``openings``.
-            OrderError: Another call is at work, or one was interrupted.
-        """
-        with self._exclusive:
-            return checkpoints.encode(
-                checkpoints.SavedSeries(
-                    context=self.config.context,
-                    members=sorted(self.members),
-                    left=self._left,
-                    number=self._number,
-                    exchange=self._exchange,
-                    is_open=self._is_open,
-                    asked=sorted(self._asked),
-                    rounds={number: server.checkpoint() for number, server in self._servers.items()},
-                    due=sorted(self._due),
-                    lost={one.number: str(one.failure) for one in self._ended},
-                )
-            )
+    def _write(self, row: Row) -> None:
+        if self._log is not None:
+            self._log.append(row)
 
-    def restore(self, data: bytes) -> Requests:
-        """Go on from a checkpoint; only a series that has just been made can.
+    def _prepare_log(self, log: RoundLog) -> None:
+        """Begin the log, or drop from it what is of rounds that are over, whose sums were handed over."""
+        first = min(self._servers, default=self._number)
+        place = (first - self.config.number) * self._schedule.stride if self._servers else self._exchange + 1
+        begin = BeginRow(
+            kind="series",
+            context=self.config.context,
+            number=first,
+            place=place,
+            left=self._left + self._number - first,
+            asked=sorted(self._asked),
+        )
+        if self._exchange < 0:
+            log.begin(begin)
+        elif not self._ended:
+            log.cut(begin)
 
-        A round that has gone on since the checkpoint is lost (``StaleCheckpoint``), and so is one that was
-        started since; the others go on. One that was lost before, and not handed over by ``close`` yet, is a
-        ``RoundFailed`` with the same text.
+    def _all_asked(self) -> dict[int, list[int]]:
+        return {number: sorted(server.asked) for number, server in sorted(self._servers.items())}
 
-        Args:
-            data: The newest that ``checkpoint`` returned.
+    def _count_taken(self) -> int:
+        return sum(len(server.answered) for server in self._servers.values())
 
-        Returns:
-            The envelopes of the open exchange, as they were; none where none is open.
+    def _repeat(self, rows: Iterable[Row]) -> Requests:
+        """Do what these rows say; return the envelopes of the exchange that is open then."""
+        requests: Requests = {}
+        for row in rows:
+            match row:
+                case BeginRow():
+                    self._number, self._exchange, self._left = row.number, row.place - 1, row.left
+                    self._asked = set(row.asked)
+                case OpenRow():
+                    requests = self._reopen(row)
+                case ReplyRow():
+                    self._faults(row.client, row.reply)
+                case SumRow():
+                    self._take_over(row.answers, row.total)
+        return requests
 
-        Raises:
-            OrderError: This series was opened or restored before, or another call is at work.
-            ConfigError: The bytes are damaged, or of another series or version; or servers are made without
-                ``openings``, or with others than before.
-        """
-        with self._exclusive:
-            if self._exchange >= 0:
-                raise OrderError("this series has been opened already; make a new one to restore another")
-            saved = checkpoints.decode(data, checkpoints.SavedSeries, self.config.context)
-            servers = {
-                number: made(self._make, numbered(self.config, number), Server) for number in saved.rounds
-            }
-            requests, lost = _restored(servers, saved.rounds)
-            self._servers = {number: servers[number] for number in requests}
-            before = [
-                Ended(number=one, failure=RoundFailed(text), released=True)
-                for one, text in saved.lost.items()
-            ]
-            self._ended = before + lost
-            self.members, self._asked = set(saved.members), set(saved.asked)
-            self._left, self._number = saved.left, saved.number
-            self._exchange, self._is_open = saved.exchange, saved.is_open
-            if saved.is_open:
-                return _envelopes(requests)
-            self._due = {number: requests[number] for number in saved.due if number in requests}
-            return {}
+    def _reopen(self, row: OpenRow) -> Requests:
+        """Open the exchange that another series opened, for the same clients or not at all."""
+        if self._is_open:
+            self._close()
+        self.members, self._left = set(row.members), row.left
+        requests = self._open(row.task, self._new_round() if self._starts and row.start else None)
+        asked = self._all_asked()
+        if self._exchange != row.place or any(row.asked.get(number) != asked[number] for number in asked):
+            raise RoundFailed(f"opened for other clients at place {row.place}")
+        return requests
+
+    def _take_over(self, answers: Mapping[int, bytes], total: Data) -> list[FaultyClient]:
+        """Give each server what is of its round."""
+        by_context: dict[bytes, dict[int, bytes]] = {}
+        for client, answer in answers.items():
+            for message in envelope.unpack(answer):
+                by_context.setdefault(m.context_of(message) or b"", {})[client] = bytes(message)
+        summing, faults = self._summing, list[FaultyClient]()
+        own = {number: by_context.get(server.context, {}) for number, server in sorted(self._servers.items())}
+        if common := {one for number in own for one in own[number] if one in self._servers[number].answered}:
+            raise OverlappingSums(common)
+        # First the one that adds vectors up: it refuses the whole, before any other has taken its part.
+        for number in sorted(own, key=lambda number: self._servers[number] is not summing):
+            server = self._servers[number]
+            faults += self._followed(number, server, own[number], total if server is summing else b"")
+        return faults
 
     @property
     def _starts(self) -> bool:
         return self._left > 0 and self._schedule.starts(self._exchange + 1)
 
-    def _new_round(self) -> tuple[Server, Requests | RoundFailed]:
-        """Make the server of the next round, and its first requests.
-
-        There are none where the series was restored from before another server opened this round.
-        """
+    def _new_round(self) -> tuple[Server, Requests]:
+        """Make the server of the next round, and its first requests."""
         server = made(self._make, numbered(self.config, self._number), Server)
-        try:
-            return server, server.open(self.members)
-        except RoundFailed as failure:
-            return server, without_frames(failure)
-
-    def _start(self, server: Server, opened: Requests | RoundFailed) -> None:
-        if isinstance(opened, RoundFailed):
-            self._ended.append(Ended(number=self._number, failure=opened))
-        else:
-            self._servers[self._number], self._due[self._number] = server, opened
-            self._asked.update(opened)
-        self._number, self._left = self._number + 1, self._left - 1
+        return server, server.open(self.members)
 
     def _faults(self, client: int, reply: Data) -> list[FaultyClient]:
         """Take what is right in a reply; return what is not."""
@@ -440,20 +484,6 @@ class Series:
     def _end(self, ended: Ended) -> None:
         del self._servers[ended.number]
         self._ended.append(ended)
-
-
-def _restored(
-    servers: dict[int, Server], rounds: dict[int, bytes]
-) -> tuple[dict[int, Requests], list[Ended]]:
-    """Restore these servers; return the requests of those that go on, and the rounds that are lost."""
-    requests: dict[int, Requests] = {}
-    lost = []
-    for number, data in rounds.items():
-        try:
-            requests[number] = servers[number].restore(data)
-        except RoundFailed as failure:
-            lost.append(Ended(number=number, failure=without_frames(failure), released=True))
-    return requests, lost
 
 
 def _envelopes(due: dict[int, Requests]) -> Requests:

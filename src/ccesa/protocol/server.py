@@ -5,13 +5,13 @@ changes nothing. Masked vectors go into one running sum and are dropped, so memo
 """
 
 import os
-from collections.abc import Iterable, Iterator, KeysView, Mapping, MutableSet
+from collections.abc import Iterable, Iterator, KeysView, Mapping
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ccesa import labels
+from ccesa import labels, wire
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import primitives, shamir
@@ -34,8 +34,18 @@ from ccesa.graphs.components import check_scipy
 from ccesa.graphs.evolution import Evolution
 from ccesa.parts import check_type, whole_number
 from ccesa.protocol import messages as m
-from ccesa.protocol.checkpoint import Log, SavedServer, replaying, without_vector
 from ccesa.protocol.exclusive import OneCallAtATime
+from ccesa.protocol.log import (
+    BeginRow,
+    OpenRow,
+    ReplyRow,
+    RoundLog,
+    Row,
+    SumRow,
+    TaskRow,
+    new_mark,
+    replaying,
+)
 from ccesa.protocol.parties import check_executor, check_round, checked_threads
 from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, Unmasked
 from ccesa.protocol.steps import MadeOnDemand, Requests, Step, steps_of
@@ -68,8 +78,8 @@ class Aggregate:
 class Server:
     """The server of one round: ``open`` it, ``receive`` replies, ``close`` steps until no requests are left.
 
-    With a memory of ``openings`` it can be saved at any time: after ``open`` and ``close``, before requests
-    are sent, and after ``receive``, before a client is told that its reply has come.
+    With a ``log`` it survives the loss of its process: another server that is made in the same way and given
+    the log goes on with ``replay``.
 
     Calls must not overlap; one that does is refused, and so is everything after one that was interrupted.
 
@@ -83,8 +93,7 @@ class Server:
         executor: Its workers sum the masks that come off a large sum, in other processes or on other
             machines; only where they may know what this server knows, for they get mask keys.
         random: Gives so many random bytes; anything but the system's is for tests.
-        openings: Remembers which steps of which rounds have been opened, in 33 bytes each, and outlives all
-            servers; what is added is there to stay when ``add`` returns. Without it nothing is saved.
+        log: Keeps every call on the disk before it returns. Without it nothing is kept.
 
     Attributes:
         context: The 32-byte hash of the configuration, which is in every message.
@@ -106,7 +115,7 @@ class Server:
         threads: int = 0,
         executor: Executor | None = None,
         random: shamir.Randomness = os.urandom,
-        openings: MutableSet[bytes] | None = None,
+        log: RoundLog | None = None,
     ) -> None:
         check_round(config, "Server", chartered=charter is not None)
         threads = checked_threads(threads)
@@ -131,9 +140,8 @@ class Server:
         self._limits = {kind: m.limit(kind, config) for step in self._steps for kind in step.replies}
         self._state: Any = Opened()
         self._expected: frozenset[int] = frozenset(range(config.clients))
-        self._asked: list[int] = []
-        self._log = Log(self.context, openings, tuple(step.name for step in self._steps))
-        #: The open step's part of the log, by which repeated answers are known.
+        self._log = log
+        #: What came in the open step, without vectors: by it repeated answers are known.
         self._answered: dict[int, bytes] = {}
         #: What the open step has kept of the answers of those that go on.
         self._kept: dict[int, Any] = {}
@@ -192,13 +200,43 @@ class Server:
             A request of at most 64 bytes for each of them, by id.
 
         Raises:
-            OrderError: This server was opened or restored before.
-            StaleCheckpoint: Another server has opened this round.
+            OrderError: This server was opened or replayed before, or its log has a round.
+            StaleLog: The log is new, and its counter is not.
             ConfigError: An id is not that of an enrolled client.
         """
         with self._exclusive, self._failing():
             self._check_new()
-            return self._open(self._expected if clients is None else frozenset(map(check_id, clients)))
+            asked = self._checked(self._expected if clients is None else frozenset(map(check_id, clients)))
+            if self._log is not None:
+                self._log.begin(BeginRow(kind="round", context=self.context))
+            return self._open(asked)
+
+    def replay(self) -> Requests:
+        """Do what the log says another server of this round did; only a new server can.
+
+        Returns:
+            The requests of the open step by client id, as they were. Those of ``waiting`` may have been lost.
+            None where the log has no opening: then ``open`` the round.
+
+        Raises:
+            StaleLog: The log is behind its counter, and clients may have been asked otherwise: the round has
+                failed.
+            RoundFailed: The log is whole, and a server that was made like this one did not write it.
+            DamagedLog: The counter is not that of this log.
+            ConfigError: The log is of another round or configuration, or the server has none.
+            OrderError: This server was opened or replayed before.
+        """
+        with self._exclusive, self._failing():
+            self._check_new()
+            if self._log is None:
+                raise ConfigError("make the server with log=RoundLog(...) to replay it")
+            log, self._log = self._log, None  # what is in it is not written again
+            try:
+                rows = log.replay("round", self.context)
+                with replaying():
+                    return self._repeat(rows)
+            finally:
+                self._log = log
 
     def work_on(self, task: bytes) -> None:
         """Say what clients are asked to work on, before they are: it goes along with the requests of step 2.
@@ -214,6 +252,8 @@ class Server:
             if any(m.has_vector(step.reply) for step in self._steps[: self._place + 1]):
                 raise OrderError("clients have been told their task already")
             self._round = replace(self._round, task=checked_task(task))
+            if self._place >= 0:
+                self._write(TaskRow(task=self._round.task))
 
     def receive(self, client: int, reply: Data) -> None:
         """Take one reply. The same reply again changes nothing.
@@ -234,10 +274,13 @@ class Server:
         client, view = check_id(client), m.measured(reply, "reply")
         faults: list[FaultyClient] = []
         with self._exclusive:
+            before = len(self._answered)
             try:
                 self._receive(client, view)
             except FaultyClient as fault:
                 faults.append(without_frames(fault))
+            if len(self._answered) > before:
+                self._write(ReplyRow(client=client, reply=memoryview(view)))
         if faults:
             del reply, view  # whoever keeps the fault does not keep them: they may be as large as the model
             raise faults.pop()
@@ -253,83 +296,19 @@ class Server:
             Unreliable: Secrets have too few live share holders.
             Disconnected: The survivors' mask graph falls apart.
             CorruptShares: A secret, or what rests on it, cannot be rebuilt from what came.
-            StaleCheckpoint: Another server has closed this step.
+            StaleLog: Another process has counted on in the counter of the log.
             OrderError: The round is not open, or calls overlap.
         """
         with self._exclusive, self._failing():
             return self._close()
-
-    def checkpoint(self) -> bytes:
-        """Return what another server of this round goes on from.
-
-        No masked vector is in it, but the sum of those that came; in the last step it has the shares that
-        came. Whoever keeps it keeps it like the server's memory, and drops it when the round is over.
-
-        Raises:
-            OrderError: No step is open: the round has not begun, or is over and ``result`` has what is left.
-            ConfigError: The server was made without ``openings``.
-        """
-        with self._exclusive:
-            return self._log.encode(
-                step=self.step.name,
-                asked=self._asked,
-                task=self._round.task,
-                dropout=float(self._round.dropout),
-                total=self.total,
-            )
-
-    def restore(self, data: bytes) -> Requests:
-        """Go on from a checkpoint in place of ``open``; only a server that has just been made can.
-
-        Args:
-            data: The newest that ``checkpoint`` returned.
-
-        Returns:
-            The requests of the open step by client id, as they were. Those of ``waiting`` may have been lost.
-
-        Raises:
-            StaleCheckpoint: A later step has been opened, clients may have been asked: the round has failed.
-            RoundFailed: The bytes are whole, but not what a server of this round can have logged.
-            ConfigError: The bytes are damaged, or of another round or version; or ``openings`` is missing, or
-                another memory than that of the round.
-            OrderError: This server was opened or restored before.
-        """
-        with self._exclusive, self._failing():
-            self._check_new()
-            saved = self._log.follow(data)
-            with replaying():
-                return self._replay(saved)
-
-    def merge(self, data: bytes) -> None:
-        """Add what another server has taken in the step that takes masked vectors.
-
-        Several servers that were restored from one checkpoint can take vectors at a time, each those of other
-        clients. One of them merges what the others saved and closes the step.
-
-        Args:
-            data: What ``checkpoint`` of the other server returned in this step.
-
-        Raises:
-            OverlappingSums: Both have taken a reply of the same client; nothing has changed.
-            ConfigError: The bytes are damaged, or of another round, step or version; nothing has changed.
-            RoundFailed: The bytes are whole, but not what a server of this round can have taken.
-            OrderError: The open step takes no vectors, no step is open, or calls overlap.
-        """
-        with self._exclusive, self._failing():
-            if not m.has_vector(self.step.reply):
-                raise OrderError(f"step {self.step.name} takes no masked vectors, which could be merged")
-            saved = self._log.beside(data)
-            with replaying():
-                self._take_over(saved.answers[-1])
-                self._add(saved.total)
 
     @property
     def total(self) -> Vector | None:
         """The sum of the masked vectors that came, while or after they are taken; None before."""
         return self._state.total if isinstance(self._state, Delivered) else None
 
-    def taken(self, client: int) -> bytes:
-        """Return what was taken of a client in the open step, as a log keeps it: without its vector.
+    def recall(self, client: int) -> bytes:
+        """Return what was taken of a client in the open step, without its vector.
 
         Args:
             client: Id of one that has answered.
@@ -342,18 +321,17 @@ class Server:
         return self._answered[client]
 
     def take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> None:
-        """Take what other servers of this round have taken in the open step.
+        """Take what another server of this round has taken in the open step.
 
-        Servers that follow one log stay the same server this way, whichever of them a client has reached.
+        Several servers that are in the same step can take replies at a time, each those of other clients. One
+        of them takes over what the others have, and closes the step.
 
         Args:
-            answers: What ``taken`` gave there, by client. Where no vectors are asked for, those that this
-                server has are passed over.
+            answers: What ``recall`` gave there, by client.
             total: The sum of the vectors of those answers; nothing where they have none.
 
         Raises:
-            OverlappingSums: This server has taken a vector of the same client itself, which would count
-                twice; nothing has changed.
+            OverlappingSums: This server has taken a reply of the same client; nothing has changed.
             FaultyClient: An answer that does not go with the others, as two keys that are the same; those
                 before it were taken.
             RoundFailed: Answers to vectors that a server of this round cannot have taken: no sum fits them.
@@ -366,16 +344,15 @@ class Server:
                 m.exactly("sum", memoryview(total), self.config.vector_bytes if asks_vectors and total else 0)
             except MalformedMessage as error:
                 raise ConfigError(str(error)) from error
-            common = self._answered.keys() & answers.keys()
-            if not asks_vectors:
-                self._take_over({client: answers[client] for client in answers if client not in common})
-                return
-            if common:
+            if common := self._answered.keys() & answers.keys():
                 raise OverlappingSums(common)
-            with replaying():
-                self._take_over(answers)
-                if total:
-                    add_vector(self._round, self._state, total)
+            try:
+                with replaying() if asks_vectors else nullcontext():
+                    self._take_over(answers, total)
+            except FaultyClient as fault:
+                self._write(self._sum_row(answers))
+                raise without_frames(fault) from None
+            self._write(self._sum_row(answers, total))
 
     def result(self) -> Aggregate:
         """Return the sum, once the round is over.
@@ -398,49 +375,73 @@ class Server:
         except RoundFailed as failure:
             failure.evidence = replace(failure.evidence, accusations=frozenset(self._accusations))
             self.failure = failure
-            self._log.end()
             raise
 
     def _check_new(self) -> None:
         if self._place >= 0 or self.finished:
             raise OrderError("the round has been opened already")
 
-    def _open(self, asked: frozenset[int]) -> Requests:
+    def _checked(self, asked: frozenset[int]) -> frozenset[int]:
         if not asked <= self._expected:
             raise ConfigError(f"client id {min(asked - self._expected)} was never enrolled")
+        return asked
+
+    def _open(self, asked: frozenset[int]) -> Requests:
         number = labels.client_bytes(self.config.number)
-        self._asked = sorted(asked)
 
         def make(client: int) -> bytes:
             return m.AdvertiseRequest(context=self.context, client=client, number=number).encode()
 
-        return self._begin(MadeOnDemand({client: client for client in self._asked}, make))
+        return self._begin(MadeOnDemand({client: client for client in sorted(asked)}, make))
 
     def _begin(self, requests: Requests) -> Requests:
         """Begin the next step, unless the round is over."""
-        self._answered, self._kept = self._log.end() if self.finished else self._log.begin(), {}
+        self._answered, self._kept = {}, {}
         self._place, self._expected = self._place + 1, frozenset(requests)
+        if not self.finished:
+            asked = {self.config.number: list(requests)}
+            self._write(OpenRow(place=self._place, mark=new_mark(), task=self._round.task, asked=asked))
         return requests
 
-    def _replay(self, saved: SavedServer) -> Requests:
-        """Do what another server did; return the requests of the step that is open then."""
-        self._round = replace(self._round, task=checked_task(saved.task), dropout=saved.dropout)
+    def _write(self, row: Row) -> None:
+        if self._log is not None:
+            self._log.append(row)
+
+    def _sum_row(self, answers: Mapping[int, bytes], total: Data = b"") -> SumRow:
+        """Return the row of those of these answers that were taken."""
+        taken = {client: bytes(answers[client]) for client in answers if client in self._answered}
+        return SumRow(answers=taken, total=memoryview(total))
+
+    def _repeat(self, rows: Iterable[Row]) -> Requests:
+        """Do what these rows say; return the requests of the step that is open then."""
         requests: Requests = {}
-        for answers in saved.answers:
-            requests = self._open(frozenset(saved.asked)) if self._place < 0 else self._close()
-            self._take_over(answers)
-        self._add(saved.total)
+        for row in rows:
+            match row:
+                case OpenRow():
+                    requests = self._reopen(row)
+                case TaskRow():
+                    self._round = replace(self._round, task=checked_task(row.task))
+                case ReplyRow():
+                    self._receive(row.client, row.reply)
+                case SumRow():
+                    self._take_over(row.answers, row.total)
         return requests
 
-    def _take_over(self, answers: Mapping[int, bytes]) -> None:
+    def _reopen(self, row: OpenRow) -> Requests:
+        """Open the step that another server opened, for the same clients or not at all."""
+        asked = row.asked[self.config.number]
+        self._round = replace(self._round, task=checked_task(row.task))
+        requests = self._open(self._checked(frozenset(asked))) if self._place < 0 else self._close()
+        if (self._place, list(requests)) != (row.place, asked):
+            raise RoundFailed(f"opened for other clients at place {row.place}")
+        return requests
+
+    def _take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> None:
         """Take what another server has taken in this step; its vectors are in a sum."""
         for client, answer in answers.items():
             self._receive(client, answer, summed=True)
-
-    def _add(self, total: memoryview) -> None:
-        """Add the sum of another server, where there is one by now."""
-        m.exactly("sum", total, 0 if self.total is None else self.total.nbytes)
-        if self.total is not None:
+        if total:
+            m.exactly("sum", memoryview(total), 0 if self.total is None else self.total.nbytes)
             add_vector(self._round, self._state, total)
 
     def _receive(self, client: int, reply: Data, *, summed: bool = False) -> None:
@@ -455,7 +456,7 @@ class Server:
             vector = (
                 None if summed or not m.has_vector(kind) else checked_vector(self._round, client, message)
             )
-            answer = without_vector(message, reply)
+            answer = wire.emptied(message) if m.has_vector(kind) else bytes(reply)
             if self._is_repeated(client, answer):
                 return
             kept = step.take(self._round, self._state, client, message)
@@ -536,7 +537,7 @@ class ActiveServer(Server):
         threads: The most threads that take masks off the sum; 0 stands for as many as help.
         now: Seconds since 1970, by default the system's.
         random: Gives so many random bytes; anything but the system's is for tests.
-        **others: ``task``, ``dropout``, ``executor`` and ``openings``, as for a ``Server``.
+        **others: ``task``, ``dropout``, ``executor`` and ``log``, as for a ``Server``.
 
     Raises:
         ConfigError: The charter has expired, the round differs from it, or ``threads`` is out of range.

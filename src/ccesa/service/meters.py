@@ -22,7 +22,6 @@ LOST = (
     "Disconnected",
     "CorruptShares",
     "CorruptSeeds",
-    "StaleCheckpoint",
     "AttemptsSpent",
     "RoundFailed",
     "VectorError",

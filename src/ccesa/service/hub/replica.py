@@ -154,8 +154,8 @@ class Replica:
         try:
             self.series.receive(client, reply)
         except FaultyClient as fault:
-            return self.series.taken(client), fault
-        return self.series.taken(client), None
+            return self.series.recall(client), fault
+        return self.series.recall(client), None
 
     @property
     def total(self) -> Data | None:

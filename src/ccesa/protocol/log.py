@@ -1,0 +1,247 @@
+"""A log keeps what a server was told in one file; whoever loses the server replays the file.
+
+A server draws no randomness that decides anything, so the same calls give the same server. A row is on the
+disk before the call that it stands for returns. The opening of a step is a row, too: it is there before the
+first request leaves, and a counter beside the log says how many there are. The counter is not restored with
+the log, so a log that was restored from a backup is behind it, and asks nobody.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from ccesa.errors import CcesaError, ConfigError, DamagedLog, OrderError, RoundFailed, StaleLog
+from ccesa.logfile import MARK_BYTES, NO_MARK, Counter, LogFile
+
+VERSION: Final = 1
+_Place = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Logged(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
+class BeginRow(_Logged, frozen=True, tag="begin"):
+    """Says what the log is of, and where a series stood when it began."""
+
+    kind: Literal["round", "series"]
+    context: bytes
+    number: _Place = 0
+    #: The first step or exchange in this log, the mark of the one before it, and who was asked before.
+    place: _Place = 0
+    left: _Place = 0
+    mark: bytes = NO_MARK
+    asked: list[int] = []
+    version: Literal[1] = VERSION
+
+
+class OpenRow(_Logged, frozen=True, tag="open"):
+    """A step of a round, or an exchange of a series, was opened; the one before it closed."""
+
+    place: _Place
+    mark: bytes
+    task: bytes
+    #: Who was asked, by the number of the round: for a replay to be compared with.
+    asked: dict[int, list[int]]
+    members: list[int] = []
+    left: _Place = 0
+    start: bool = True
+
+
+class TaskRow(_Logged, frozen=True, tag="task"):
+    """The task was set."""
+
+    task: bytes
+
+
+class ReplyRow(_Logged, frozen=True, tag="reply"):
+    """A reply was taken."""
+
+    client: int
+    reply: memoryview
+
+
+class SumRow(_Logged, frozen=True, tag="sum"):
+    """What another server had taken was taken over."""
+
+    answers: dict[int, bytes]
+    total: memoryview
+
+
+Row = BeginRow | OpenRow | TaskRow | ReplyRow | SumRow
+_DECODER = msgspec.msgpack.Decoder(Row)
+
+
+def new_mark() -> bytes:
+    """Return what no other opening has: two servers that go on from copies of one log differ by it."""
+    return os.urandom(MARK_BYTES)
+
+
+@contextmanager
+def replaying() -> Iterator[None]:
+    """Fail the round where what another server wrote cannot be followed, of which some is done by then."""
+    try:
+        yield
+    except (CcesaError, TypeError, KeyError) as error:
+        raise RoundFailed(
+            "a server of this round that was made in the same way did not take this: make the server as "
+            "before, or run a new round"
+        ) from error
+
+
+class RoundLog:
+    """The log of one round, or of one series, in a file: ``Server(log=…)``, ``Series(log=…)``.
+
+    Args:
+        path: The file; it is made if it is not there. It holds shares and masked vectors, so only its owner
+            may be able to read it. Delete it when the round is over.
+        counter: Another file, on what is never restored together with the log: another disk, or a folder
+            that backups leave out.
+
+    Raises:
+        DamagedLog: The log is not as it was written. A last row that is not whole is dropped in silence.
+        ConfigError: Another process has one of the files, or others can read or write them.
+    """
+
+    def __init__(self, path: Path | str, *, counter: Path | str) -> None:
+        self._begun: BeginRow | None = None
+        #: The mark of each opening, by its place.
+        self._marks: dict[int, bytes] = {}
+        with ExitStack() as undone:
+            self._file, self._name = LogFile(path), str(path)
+            undone.callback(self._file.close)
+            for row in self._rows():
+                self._note(row)
+            self._counter = Counter(counter)
+            undone.pop_all()
+
+    def __enter__(self) -> "RoundLog":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let another process have the files. No server can use this log any more."""
+        self._file.close()
+        self._counter.close()
+
+    def begin(self, row: BeginRow) -> None:
+        """Begin the log of a round or a series, before it is opened; a ``Server`` calls this.
+
+        Args:
+            row: What the log is of.
+
+        Raises:
+            OrderError: The log has rows.
+            StaleLog: It has none, and its counter has counted openings.
+        """
+        if self._has_openings:
+            raise OrderError(f"{self._name} has the log of a round or series: replay it")
+        self._check_counted()
+        if self._begun is None:
+            self.append(row)
+        self._check_of(row.kind, row.context)
+
+    def replay(self, kind: str, context: bytes) -> Iterator[Row]:
+        """Return the rows of this round or series, from its ``BeginRow`` on; none if it was not opened.
+
+        Args:
+            kind: ``"round"`` or ``"series"``.
+            context: Of the configuration.
+
+        Raises:
+            StaleLog: The log is behind its counter.
+            DamagedLog: The counter is behind the log by more than a crash explains.
+            ConfigError: The log is of another round or series.
+        """
+        self._check_of(kind, context)
+        self._check_counted()
+        return self._rows() if self._has_openings else iter(())
+
+    def append(self, row: Row) -> None:
+        """Append a row, which is safe on the disk when this returns; an opening is counted by then.
+
+        Args:
+            row: What a server has done.
+
+        Raises:
+            StaleLog: Another process has counted on.
+            OSError: The system cannot write it. The log takes no more rows.
+        """
+        self._file.append(msgspec.msgpack.encode(row))
+        self._note(row)
+        if isinstance(row, OpenRow):
+            self._counter.set(row.place + 1, row.mark)
+
+    def cut(self, begin: BeginRow) -> None:
+        """Drop the rows before an opening, which nobody needs any more; later ones stay.
+
+        Args:
+            begin: The row that takes their place.
+        """
+        if self._begun is None or begin.place <= self._begun.place:
+            return
+        self._begun = msgspec.structs.replace(begin, mark=self._marks[begin.place - 1])
+        self._file.replace(map(msgspec.msgpack.encode, self._since(self._begun)))
+
+    @property
+    def _has_openings(self) -> bool:
+        return max(self._marks, default=-1) >= 0
+
+    def _since(self, begin: BeginRow) -> Iterator[Row]:
+        yield begin
+        is_kept = False
+        for row in self._rows():
+            is_kept = is_kept or (isinstance(row, OpenRow) and row.place == begin.place)
+            if is_kept:
+                yield row
+
+    def _rows(self) -> Iterator[Row]:
+        for body in self._file:
+            try:
+                yield _DECODER.decode(body)
+            except msgspec.DecodeError:
+                text = f"{self._name} has a row that this version of ccesa does not read"
+                raise DamagedLog(text) from None
+
+    def _note(self, row: Row) -> None:
+        """Know an opening by its place; refuse what no server has written in this order."""
+        if isinstance(row, BeginRow) is not (self._begun is None):
+            raise DamagedLog(f"{self._name} does not begin with what it is the log of")
+        if isinstance(row, BeginRow):
+            self._begun, self._marks[row.place - 1] = row, row.mark
+        if isinstance(row, OpenRow):
+            if row.place - 1 != max(self._marks):
+                raise DamagedLog(f"{self._name} lacks an opening before that at place {row.place}")
+            self._marks[row.place] = row.mark
+
+    def _check_of(self, kind: str, context: bytes) -> None:
+        begun = self._begun
+        if begun is not None and (begun.kind, begun.context) != (kind, context):
+            raise ConfigError(
+                f"{self._name} is the log of another {begun.kind}, or of another configuration: give the "
+                "configuration that it was opened with"
+            )
+
+    def _check_counted(self) -> None:
+        """Compare the openings with the counter; count the last one if a crash has prevented that."""
+        last = max(self._marks, default=-1)
+        count, mark = self._counter.value
+        if count > last + 1 or (count and self._marks.get(count - 1, mark) != mark):
+            raise StaleLog(
+                f"{self._name} is behind its counter: it is an older copy, or another server has gone on "
+                "from a copy; run a new round, or begin a new series"
+            )
+        if count < last:
+            raise DamagedLog(
+                f"{self._name} has {last + 1} openings and its counter {count}: give the counter that it "
+                "was made with; if that is lost, run a new round"
+            )
+        if count == last:
+            self._counter.set(last + 1, self._marks[last])
