@@ -233,8 +233,9 @@ def test_a_client_that_is_away_is_not_waited_for_twice(tmp_path):
     assert [one.state for one in hub.status.members][5] == "absent"
 
 
-def test_a_lost_round_is_repeated_as_often_as_agreed(tmp_path):
+def test_a_lost_round_is_repeated_as_often_as_agreed(tmp_path, monkeypatch):
     """Nobody sends a vector for the first question; it is asked twice, and then the others are."""
+    monkeypatch.setattr(agenda, "REST", 0.01)
     made = federation(vector_after=0.2, vector_deadline=0.2)
     store = open_store(f"sqlite:///{tmp_path}/a.db", hub=True)
     hub = Process(made, store)

@@ -26,9 +26,8 @@ from hypothesis import strategies as st
 from starlette.applications import Starlette
 
 from ccesa.service.desk import Receipt, Taken
-from ccesa.service.http import Front, Limits
+from ccesa.service.http import Front, Limits, serving
 from ccesa.service.http.limits import Door, Room
-from ccesa.service.http.serving import serve
 from desks import served
 from series_rounds import task_of
 from test_http import problem
@@ -43,8 +42,15 @@ QUICK = Limits(
     handshake_seconds=1.0,
     shutdown_seconds=2,
 )
-#: Deadlines are looked at once per second.
 SOON = 4.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def often():
+    """Deadlines are looked at ten times per second."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(serving, "_TICKS", 1)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +93,7 @@ def test_a_front_that_cannot_listen_ends_the_others_in_order():
         listens = [f"127.0.0.1:{taken.getsockname()[1]}", "127.0.0.1:0"]
         fronts = [Front(Starlette(lifespan=lifespan), listen) for listen in listens]
         with pytest.raises(OSError, match="in use"):
-            asyncio.run(serve(*fronts))
+            asyncio.run(serving.serve(*fronts))
     assert ended == [True, True]
 
 
