@@ -15,6 +15,7 @@ from attacks.client_shares import CrookedDealer
 from attacks.colluders import ActiveColluder
 from attacks.stage import LENGTH, Stage, Vectors, inputs, names, opened
 from ccesa import labels
+from ccesa.agreement.agreement import TRUST
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.agreement.identity import Identity
@@ -22,7 +23,7 @@ from ccesa.errors import CorruptShares, RoundFailed
 from ccesa.memory import RELEASE, Memory, ProcessMemory
 from ccesa.plan import charters, plan
 from ccesa.protocol.client import ActiveClient, Client
-from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.server import Server
 from ccesa.protocol.spending import Spending
 from ccesa.simulate.enrolment import chartered, enrol
 
@@ -78,7 +79,7 @@ class Members:
     ) -> Stage:
         """Open a round for these clients, by default for all, and let them advertise."""
         config = self.config(series, number)
-        server = Server(config) if self.charter is None else ActiveServer(config, self.charter)
+        server = Server(config, self.charter or TRUST)
         server.work_on(task)
         made = {i: self._client(i, config, task) for i in range(self.clients)}
         stage = Stage(server, made, self.vectors, self.tell)

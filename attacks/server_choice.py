@@ -35,7 +35,7 @@ from ccesa.protocol.active import server_0_advertise
 from ccesa.protocol.active.server_0_advertise import Committed
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.client_states import Membership, VectorSource
-from ccesa.protocol.server import ActiveServer
+from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Opened, Round
 from ccesa.protocol.steps import Requests
 from ccesa.simulate.enrolment import chartered, enrol
@@ -158,7 +158,7 @@ class Field:
         return int(np.maximum(self.thresholds[asked] - confirmed, 0).sum())
 
 
-class RosterServer(ActiveServer):
+class RosterServer(Server):
     """Has heard everyone, and tries whom to name in the roster until a client can be opened."""
 
     most: ClassVar[int] = 20_000

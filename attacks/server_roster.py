@@ -28,7 +28,7 @@ from ccesa.protocol import signed_texts
 from ccesa.protocol.active import client_1_share, client_2_mask, client_3_unmask
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.client_states import VectorSource
-from ccesa.protocol.server import ActiveServer
+from ccesa.protocol.server import Server
 from ccesa.simulate.enrolment import chartered, enrol
 
 VICTIM = 3
@@ -45,7 +45,7 @@ class NoProof(Weakened, ActiveClient):
 COLLUDERS = frozenset(range(12, 17))
 
 
-class GrindingServer(ActiveServer):
+class GrindingServer(Server):
     """Tries roots until the victim stands among colluders; an honest root follows from the keys."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -143,7 +143,7 @@ def replaced_keys(defended: bool, tell: Tell) -> Outcome:
     kind = ActiveClient if defended else UnsignedKeys
     made[VICTIM] = kind(config, identities[VICTIM], true, vectors[VICTIM], tasks=None)
     tell(f"server replaces the keys of all eight neighbours of client {VICTIM} by keys of its own")
-    stage = Stage(ActiveServer(config, false), made, vectors, tell).until("confirm")
+    stage = Stage(Server(config, false), made, vectors, tell).until("confirm")
     return stage.steal({VICTIM})
 
 
@@ -249,7 +249,7 @@ def never_admitted(defended: bool, tell: Tell) -> Outcome:
         for i, one in enumerate(made_up)
         if i != VICTIM
     }
-    stage = Stage(ActiveServer(config, served), {**made, VICTIM: victim}, vectors, tell)
+    stage = Stage(Server(config, served), {**made, VICTIM: victim}, vectors, tell)
     rest = stage.finish().vector - stage.expected(made)
     return opened(rest, vectors[VICTIM], "the sum without the nine made up vectors is the victim's")
 
@@ -271,7 +271,7 @@ class ColludesInAnyRoster(ActiveColluder):
     weaker = AnyRoster.weaker
 
 
-class ShowsAnyRoster(Weakened, ActiveServer):
+class ShowsAnyRoster(Weakened, Server):
     """Goes on with however few it says have come."""
 
     weaker = weaken(advertise=in_step(close=without(check_roster=skip)))
@@ -316,7 +316,7 @@ def ghosts(defended: bool, tell: Tell) -> Outcome:
         i: ActiveColluder(config, puppets[i], false, vectors[i], tasks=None) for i in members if i not in came
     }
     tell("server names 19 members that never came in the roster, with keys of its own; 20 have to be there")
-    stage = Stage(ActiveServer(config, false), made, vectors, tell).until("confirm")
+    stage = Stage(Server(config, false), made, vectors, tell).until("confirm")
     return stage.steal({VICTIM})
 
 

@@ -22,7 +22,7 @@ from ccesa.protocol import signed_texts
 from ccesa.protocol.active import client_2_mask, client_3_unmask, server_2_mask
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.client_states import Membership, Round
-from ccesa.protocol.server import ActiveServer
+from ccesa.protocol.server import Server
 from ccesa.simulate.enrolment import chartered, enrol
 from ccesa.words import Vector
 
@@ -30,9 +30,7 @@ CLIENTS, VICTIM = 9, 3
 MODEL, DEAD = (labels.digest(what) for what in (b"the model", b"a model that cannot learn"))
 
 
-def _at_work(
-    kind: type[ActiveClient], server: type[ActiveServer], tell: Tell, given: Mapping[int, bytes]
-) -> Stage:
+def _at_work(kind: type[ActiveClient], server: type[Server], tell: Tell, given: Mapping[int, bytes]) -> Stage:
     """A round of clients that were given models; whoever has the dead one can learn nothing from its data."""
     identities = enrol(CLIENTS)
     charter = chartered(identities)
@@ -86,7 +84,7 @@ class BlindToTask(Weakened, ActiveClient):
 def different_models(defended: bool, tell: Tell) -> Outcome:
     """The victim gets the real model, everyone else a dead one, and all are asked for the dead one's task."""
     given = {i: MODEL if i == VICTIM else DEAD for i in range(CLIENTS)}
-    stage = _at_work(ActiveClient if defended else BlindToTask, ActiveServer, tell, given)
+    stage = _at_work(ActiveClient if defended else BlindToTask, Server, tell, given)
     tell("server asks everyone for a vector for the same task")
     return _end(stage.to_the_end())
 
@@ -120,7 +118,7 @@ class TasklessSignatures(Weakened, ActiveClient):
     )
 
 
-class TwoFacedServer(Weakened, ActiveServer):
+class TwoFacedServer(Weakened, Server):
     """Takes vectors for every task, and checks no signature."""
 
     weaker = weaken(

@@ -21,7 +21,7 @@ from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed, Ta
 from ccesa.guards import guard_named
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
-from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.server import Server
 from ccesa.simulate.enrolment import chartered, enrol, fresh_account
 from ccesa.words import Vector
 
@@ -157,7 +157,7 @@ def active(
     tell: Tell,
     *,
     kind: type[ActiveClient] = ActiveClient,
-    server: type[ActiveServer] = ActiveServer,
+    server: type[Server] = Server,
     colluders: Collection[int] = (),
     colluder: type[ActiveColluder] = ActiveColluder,
     make_charter: Callable[..., Charter] = chartered,
@@ -209,7 +209,7 @@ def under(
         i: _also(ActiveClient, kinds[i])(config, identities[i], charter, vectors[i], tasks=None)
         for i in kinds
     }
-    return Stage(_also(ActiveServer, server)(config, charter), made, vectors, tell, identities)
+    return Stage(server(config, charter), made, vectors, tell, identities)
 
 
 def _also(active: type[Any], kind: type[Any]) -> type[Any]:

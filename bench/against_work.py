@@ -53,7 +53,7 @@ def active(n: int, length: int, lost: int) -> dict[str, float]:
     charter = ccesa.plan.charter(planned, members, expires=date(2100, 1, 1))
     config, vector = charter.config(length=length), np.ones(length, np.uint32)
     clients = [ccesa.ActiveClient(config, one, charter, vector, tasks=None, threads=1) for one in identities]
-    return play(ccesa.ActiveServer(config, charter, threads=1), dict(enumerate(clients)), lost)
+    return play(ccesa.Server(config, charter, threads=1), dict(enumerate(clients)), lost)
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -23,10 +23,9 @@ from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError
 from ccesa.memory import ProcessMemory
 from ccesa.plan import Plan, plan
-from ccesa.service.participant.calls import Answer, Call, Part, Pause
+from ccesa.service.participant.calls import Answer, Call, Event, Part, Pause
 from ccesa.service.participant.core import take_part
-from ccesa.service.participant.events import Event
-from ccesa.service.participant.site import Site
+from ccesa.service.participant.site import Site, standing_of
 from ccesa.simulate.enrolment import chartered
 from ccesa.words import Vector
 
@@ -95,7 +94,8 @@ class Case:
             if self.charter is None
             else {"charter": self.charter, "identity": self.identity(client)}
         )
-        return Site(contribute=contribute, memory=ProcessMemory(), origin=origin, threads=1, tell=tell, **who)
+        standing = standing_of(origin=origin, **who)
+        return Site(standing=standing, contribute=contribute, memory=ProcessMemory(), threads=1, tell=tell)
 
 
 class Sent(NamedTuple):

@@ -186,7 +186,7 @@ def _federation(case: Case, folder: Path, store: str | None, ports: Sequence[int
 
 def _invite(case: Case, made: Federation) -> None:
     with closing(open_store(made.store)) as store:
-        if made.charter is None:
+        if not made.signs_in:
             for client in range(case.clients):
                 store.add_token(hashlib.sha256(case.token(client).encode()).digest(), client, "")
 

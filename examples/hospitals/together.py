@@ -33,7 +33,7 @@ def main() -> None:
         )
         for place, (name, identity) in enumerate(zip(SITES, identities, strict=True))
     }
-    found = run_round(ccesa.ActiveServer(config, charter), in_memory(clients))
+    found = run_round(ccesa.Server(config, charter), in_memory(clients))
     report = schema.decode(found.vector, len(found.survivors))
     print(report)
     plain = sum(counted(schema, name) for name in SITES)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ccesa.protocol.round import run_series
     from ccesa.protocol.series import Ended, Series
     from ccesa.protocol.series_client import SeriesClient
-    from ccesa.protocol.server import ActiveServer, Aggregate, Server
+    from ccesa.protocol.server import Aggregate, Server
     from ccesa.simulate import aggregate
     from ccesa.values.quantize import Quantizer
 
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ActiveClient",
-    "ActiveServer",
     "Admission",
     "Aggregate",
     "AttemptsSpent",
@@ -139,7 +138,7 @@ _WHERE = {
     "ccesa.protocol.round": "run_series",
     "ccesa.protocol.series": "Ended Series",
     "ccesa.protocol.series_client": "SeriesClient",
-    "ccesa.protocol.server": "ActiveServer Aggregate Server",
+    "ccesa.protocol.server": "Aggregate Server",
     "ccesa.values.quantize": "Quantizer",
     "ccesa.simulate": "aggregate",
     "ccesa.graphs.thresholds": "Fixed Linear Majority",

@@ -1,7 +1,7 @@
 """A guard says against which server a round holds. One record per guard says all that differs.
 
 Its steps lie in the folder of ``protocol`` that has its name; ``protocol.steps.steps_of`` finds them there.
-With a charter its parties are ``ActiveClient`` and ``ActiveServer``, without one ``Client`` and ``Server``.
+Its clients are ``ActiveClient`` with a charter, and ``Client`` without one.
 """
 
 from dataclasses import dataclass

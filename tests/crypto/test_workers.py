@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccesa import workers
+from ccesa.agreement.agreement import TRUST
 from ccesa.crypto.masks import Mask, add_masks
 from ccesa.errors import ConfigError
-from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.server import Server
 from ccesa.workers import add_masks_by, sum_masks
 from rounds import CONFIGURE, Play, charter_of, configure
 from strategies import bits, generators, seeds
@@ -280,9 +281,7 @@ def test_parts_are_large_where_there_are_few_masks(monkeypatch):
 
 
 def server_of(config, **options):
-    return (
-        ActiveServer(config, charter_of(config), **options) if config.charter else Server(config, **options)
-    )
+    return Server(config, charter_of(config) if config.charter else TRUST, **options)
 
 
 def play_with(guard, executor):

@@ -17,7 +17,7 @@ from ccesa.graphs.assignment import draw, neighbourhood
 from ccesa.graphs.thresholds import Fixed, Linear, Majority
 from ccesa.protocol import signed_texts
 from ccesa.protocol.round import in_memory, run_round
-from ccesa.protocol.server import ActiveServer
+from ccesa.protocol.server import Server
 from rounds import (
     Play,
     charter_of,
@@ -91,7 +91,7 @@ def test_the_smallest_round():
 
 def test_the_driver_knows_nothing_of_the_guard():
     play = Play(configure_active(8))
-    server = ActiveServer(play.config, charter_of(play.config))
+    server = Server(play.config, charter_of(play.config))
     aggregate = run_round(server, in_memory(play.clients, lambda step, i: (step.name, i) == ("confirm", 3)))
     assert np.array_equal(aggregate.vector, play.expected(range(8)))
 

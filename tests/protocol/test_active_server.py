@@ -12,7 +12,7 @@ from ccesa.errors import (
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.round import in_memory, run_round
-from ccesa.protocol.server import ActiveServer
+from ccesa.protocol.server import Server
 from rounds import Play, changed, charter_of, configure_active, identity, read, refuses, revectored, total_of
 
 
@@ -96,7 +96,7 @@ def test_a_confirmation_that_comes_late():
 
 def test_a_refused_client_counts_as_dropped():
     play, refused = played("advertise"), []
-    server = ActiveServer(play.config, charter_of(play.config))
+    server = Server(play.config, charter_of(play.config))
 
     def carry(step, requests):
         for i, reply in in_memory(play.clients)(step, requests):

@@ -17,7 +17,7 @@ from ccesa.graphs.thresholds import Fixed
 from ccesa.plan import plan
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.client_states import Membership
-from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.server import Server
 from rounds import Play, charter, configure, configure_active, identity
 
 
@@ -29,12 +29,12 @@ def test_the_guards_do_not_mix():
     active, curious = configure_active(8), configure(8)
     with pytest.raises(ConfigError, match="guard = active, which needs a charter: make an ActiveClient"):
         Client(active, 0, vector())
-    with pytest.raises(ConfigError, match="guard = active, which needs a charter: make an ActiveServer"):
+    with pytest.raises(ConfigError, match=r"which needs a charter: .* Server\(config, charter\)"):
         Server(active)
     with pytest.raises(ConfigError, match="guard = curious, which has no charter"):
         ActiveClient(curious, identity(0), charter(8), vector(), tasks=None)
     with pytest.raises(ConfigError, match="guard = curious, which has no charter"):
-        ActiveServer(curious, charter(8))
+        Server(curious, charter(8))
 
 
 def test_what_was_forgotten_or_swapped_is_named():
@@ -44,9 +44,9 @@ def test_what_was_forgotten_or_swapped_is_named():
     with pytest.raises(ConfigError, match="config: expected RoundConfig, got Plan"):
         Server(planned)
     with pytest.raises(ConfigError, match="config: expected RoundConfig, got Plan"):
-        ActiveServer(planned, agreed)
+        Server(planned, agreed)
     with pytest.raises(ConfigError, match="charter: expected Charter, got str"):
-        ActiveServer(configure_active(8), "charter.toml")
+        Server(configure_active(8), "charter.toml")
     with pytest.raises(ConfigError, match="identity: expected Identity, got Charter"):
         ActiveClient(configure_active(8), agreed, identity(0), vector(), tasks=None)
 
@@ -55,8 +55,8 @@ def test_a_charter_does_not_take_the_place_of_a_floor_under_a_guard_without_one(
     config, member = configure(8), Membership(identity=identity(0), charter=charter(8))
     with pytest.raises(ConfigError, match="has no charter: make a Client"):
         Client(config, 0, vector(), floor=Floor(clients=100), member=member)
-    with pytest.raises(ConfigError, match="has no charter: make a Server"):
-        Server(config, charter=charter(8))
+    with pytest.raises(ConfigError, match=r"has no charter: .* Server"):
+        Server(config, charter(8))
 
 
 #: Another value for everything that a configuration says.
@@ -91,7 +91,7 @@ def test_a_configuration_that_differs_from_the_charter_is_refused_before_a_key_i
             config, identity(0), agreed, vector(), random=asked.append, used_rounds=Untouched(), tasks=None
         )
     with pytest.raises(ConfigError, match=match):
-        ActiveServer(config, agreed)
+        Server(config, agreed)
     assert not asked
 
 
@@ -105,7 +105,7 @@ class Untouched(set):
 @pytest.mark.parametrize("name", LEFT)
 def test_series_number_length_and_accept_are_left(name):
     config = msgspec.structs.replace(charter(8).config(length=5), **{name: LEFT[name]})
-    ActiveServer(config, charter(8))
+    Server(config, charter(8))
     ActiveClient(config, identity(0), charter(8), np.zeros(config.length, np.uint16), tasks=None)
 
 
@@ -128,7 +128,7 @@ def test_a_round_of_a_charter_with_other_members_is_refused_by_both_sides(name):
     with pytest.raises(ConfigError, match="is for another charter"):
         ActiveClient(config, identity(0), other, vector(), random=asked.append, tasks=None)
     with pytest.raises(ConfigError, match="is for another charter"):
-        ActiveServer(config, other)
+        Server(config, other)
     with pytest.raises(ConfigError, match=r"another charter .*serial 1.*: compare the digests"):
         other.decode(config.encode())
     assert not asked
@@ -150,7 +150,7 @@ def test_a_charter_that_has_expired_is_refused_before_a_key_is_drawn(now, valid)
         with pytest.raises(ConfigError, match="serial 1 expired on 1970-01-01 00:16 UTC: get a new one"):
             make(now=now)
         with pytest.raises(ConfigError, match="serial 1 expired"):
-            ActiveServer(agreed.config(length=5), agreed, now=now)
+            Server(agreed.config(length=5), agreed, now=now)
     assert not asked
 
 

@@ -14,7 +14,7 @@ from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.protocol import suspended
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.round import run_round
-from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.server import Server
 from ccesa.simulate import chartered, enrol
 from rounds import configure, steps_under
 
@@ -29,7 +29,7 @@ def parties(guard, graph, accept=False):
         return Server(config), lambda i: Client(config, i, VECTORS[i])
     charter = chartered(IDENTITIES, graph=graph, min_survivors=2)
     config = charter.config(length=3, accept=accept)
-    return ActiveServer(config, charter), lambda i: ActiveClient(
+    return Server(config, charter), lambda i: ActiveClient(
         config, IDENTITIES[i], charter, VECTORS[i], tasks=None
     )
 

@@ -278,7 +278,7 @@ def served(folder: Path, guard: str = "curious", clients: int = 4, limits: Limit
 def answer_challenge(hub: Served, challenge: bytes, client: int, origin: str = "http://hub.test") -> dict:
     """What a member sends for a session, signed with its identity."""
     own = identity(client)
-    signature = own.sign(signed_text(hub.federation.charter.digest, origin, challenge))
+    signature = own.sign(signed_text(hub.federation.agreement.digest, origin, challenge))
     return {
         "key": in_base64(own.public),
         "challenge": in_base64(challenge),

@@ -296,7 +296,7 @@ def check(world: World) -> list[Any]:
         )
         assert world.acknowledged.get((row.series, masking), set()) <= set(row.survivors)
     asked = Counter(row.question for row in rows if row.question is not None)
-    assert max(asked.values(), default=0) <= made.attempts
+    assert max(asked.values(), default=0) <= made.agreement.attempts
     assert len({row.question for row in sums}) == len(sums)
     assert all(row.reason for row in rows if row.outcome != "sum")
     check_asked(store, made, rows)

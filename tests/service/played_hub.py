@@ -1,6 +1,7 @@
 """A hub without a network: a real series, and participants that are generators in one loop."""
 
 import base64
+import inspect
 import json
 import os
 from collections import Counter, defaultdict
@@ -18,10 +19,9 @@ from ccesa.memory import VECTOR, ProcessMemory
 from ccesa.protocol import messages as m
 from ccesa.protocol.series import Ended, Series
 from ccesa.service.forms import Words
-from ccesa.service.participant.calls import Answer, Call
+from ccesa.service.participant.calls import Answer, Call, Event
 from ccesa.service.participant.core import take_part
-from ccesa.service.participant.events import Event
-from ccesa.service.participant.site import Site
+from ccesa.service.participant.site import Site, standing_of
 from ccesa.service.tasks import task_digest
 from ccesa.simulate.enrolment import new_server
 from rounds import charter_of, federation_of, identity
@@ -210,6 +210,14 @@ class PlayedHub:
         return Answer(status=204)
 
 
+def site_of(**options) -> Site:
+    """Make a site of all that it brings along, and of what it has agreed to."""
+    names = inspect.signature(standing_of).parameters
+    agreed = {name: value for name, value in options.items() if name in names}
+    others = {name: value for name, value in options.items() if name not in names}
+    return Site(standing=standing_of(**agreed), **others)
+
+
 class Played:
     """One participant in the loop; a new life is a new process of the same site."""
 
@@ -247,7 +255,7 @@ class Played:
             **who,
             **self.options,
         }
-        self.core = take_part(Site(**options))
+        self.core = take_part(site_of(**options))
         self.wish = next(self.core)
 
     def contribute(self, task: bytes, number: int) -> np.ndarray:

@@ -35,8 +35,9 @@ from ccesa.service.federation import Federation
 from ccesa.service.hub.hub import Hub
 from ccesa.service.participant import driver
 from ccesa.service.participant.calls import Answer, Call
-from ccesa.service.participant.core import Site, take_part
+from ccesa.service.participant.core import take_part
 from ccesa.service.participant.driver import carry, drive
+from ccesa.service.participant.site import Site, standing_of
 from ccesa.service.store import audit, open_store
 from engines import check_asked
 from rounds import charter, identity
@@ -219,13 +220,13 @@ def check(place: Place) -> list:
     rows = store.rounds(totals=True)
     sums = [row for row in rows if row.outcome == "sum"]
     for row in sums:
-        assert len(set(row.survivors)) == len(row.survivors) >= made.least
+        assert len(set(row.survivors)) == len(row.survivors) >= made.minimum
         expected = sum(vector(client, store.task_of(row.question)) for client in row.survivors)
         assert np.array_equal(np.frombuffer(row.total, np.uint32), expected)
     assert len({row.question for row in sums}) == len(sums)
     assert all(row.outcome.isidentifier() and row.reason for row in rows if row.outcome != "sum")
     for question in {row.question for row in rows} - {None}:
-        assert sum(row.question == question for row in rows) <= made.attempts
+        assert sum(row.question == question for row in rows) <= made.agreement.attempts
     check_asked(store, made, rows)
     entries = list(store.audit_rows())
     audit.verify(entries)
@@ -290,14 +291,14 @@ def _sites(folder: str, guard: str, clients: list[int], of: int, urls: list[str]
 def _site(folder: Path, client: int, agreed: Charter | None, urls: list[str]) -> None:
     """Be a site that goes to another hub whenever one does not answer, and now and then anyway."""
     memory = FolderMemory(folder / f"memory-{client}")
-    site = Site(
-        contribute=lambda task, number: vector(client, task),
-        memory=memory,
+    standing = standing_of(
         origin=random.choice(urls),
         charter=agreed,
         identity=identity(client) if agreed else None,
         token=None if agreed else f"token-{client}",
-        wait=5,
+    )
+    site = Site(
+        standing=standing, contribute=lambda task, number: vector(client, task), memory=memory, wait=5
     )
     lines = [httpx.Client(base_url=url) for url in urls]
 

@@ -87,14 +87,14 @@ def test_what_is_killed_is_gone(tmp_path):
 def test_what_people_would_do_by_hand(tmp_path):
     charter = service_demo.prepare(tmp_path, 1, 2)
     found = Federation.load(tmp_path / "federation.toml")
-    assert found.charter.digest == charter.digest
+    assert found.agreement.digest == charter.digest
     assert (found.hub.listen, found.hub.operate) == ("127.0.0.1:1", "127.0.0.1:2")
     assert found.form.length(b"") == 12
     for client, name in enumerate(service_demo.SITES):
         identity = ccesa.Identity.load(tmp_path / f"{name}.key")
         assert charter.admission.id_of(identity.public) == client
     # Two of eight may leave, and the rest is still enough for a sum.
-    assert found.least <= len(service_demo.SITES) - 2 >= charter.threshold.t
+    assert found.minimum <= len(service_demo.SITES) - 2 >= charter.threshold.t
 
 
 @pytest.mark.parametrize("change", [0, 1])

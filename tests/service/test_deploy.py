@@ -324,7 +324,7 @@ def test_the_federation_of_the_page_can_be_run_by_its_hub(hospitals, tmp_path):
     found = Federation.load(tmp_path / "federation.toml")
     assert (found.clients, found.guard, found.form.length(b"")) == (30, "active", 12)
     assert found.origins == ("https://hub.example",)
-    assert found.charter.expires > ccesa.agreement.toml.seconds(date(2099, 1, 1))
+    assert found.agreement.expires > ccesa.agreement.toml.seconds(date(2099, 1, 1))
 
 
 def test_the_file_for_one_machine_is_run_as_its_unit_runs_it(hospitals, tmp_path):

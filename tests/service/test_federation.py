@@ -48,7 +48,12 @@ def written(folder, text: str) -> Federation:
 def test_a_file_without_a_charter(tmp_path):
     found = written(tmp_path, CURIOUS)
     config = found.config(100)
-    assert (found.guard, found.clients, found.needed, found.attempts) == ("curious", 8, 3, 2)
+    assert (found.guard, found.clients, found.agreement.needed, found.agreement.attempts) == (
+        "curious",
+        8,
+        3,
+        2,
+    )
     assert (config.clients, config.length, config.bits, config.accept) == (8, 100, 16, True)
     assert config.graph == Harary(degree=6)
     assert config.series_id != found.config(100).series_id
@@ -56,7 +61,7 @@ def test_a_file_without_a_charter(tmp_path):
     assert found.store == f"sqlite:///{tmp_path}/federation.db"
     assert found.spool == tmp_path / "spool"
     assert found.origins[0] == "http://127.0.0.1:8470"
-    assert found.names[3] == "client 3"
+    assert found.agreement.names[3] == "client 3"
     assert found.tls is None
 
 
@@ -64,8 +69,8 @@ def test_a_file_with_a_charter(tmp_path):
     found = written(tmp_path, ACTIVE)
     agreed = charter(6)
     assert (found.guard, found.clients) == ("active", 6)
-    assert found.needed == max(agreed.least_roster, agreed.min_survivors)
-    assert found.names == tuple(seat.name for seat in agreed.members)
+    assert found.agreement.needed == max(agreed.least_roster, agreed.min_survivors)
+    assert found.agreement.names == tuple(seat.name for seat in agreed.members)
     assert found.config(100).charter == agreed.digest
     assert found.decode(found.config(100).encode()).length == 100
     assert found.store == "postgresql://somewhere/else"

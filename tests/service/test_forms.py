@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from ccesa import ConfigError, DifferentialPrivacy, MalformedMessage, VectorError, words
+from ccesa.agreement.agreement import TRUST
 from ccesa.privacy.mechanism import chosen
 from ccesa.service.forms import Arrays, Words, form_of
 from ccesa.service.tasks import pack_arrays, task_digest, unpack_arrays
@@ -143,11 +144,11 @@ def test_a_charter_decides_the_form():
         form_of(plain, {"type": "arrays", "clients": 6})
     for wrong in (None, {}, {"type": "words"}, {"type": "words", "words": 1, "more": 2}, 7):
         with pytest.raises(ConfigError, match="not a form"):
-            form_of(None, wrong)
+            form_of(TRUST, wrong)
 
 
 def test_noise_travels_as_json():
     """A certificate that never fails has no number in JSON."""
     demand = DifferentialPrivacy(epsilon=8.0, delta=1e-5, rounds=1, norm=1.0)
     form = Arrays(clients=10, privacy=chosen(demand, clients=10, honest=8, dimension=16))
-    assert form_of(None, msgspec.json.decode(msgspec.json.encode(form))) == form
+    assert form_of(TRUST, msgspec.json.decode(msgspec.json.encode(form))) == form

@@ -64,7 +64,7 @@ def test_p1_a_signature_of_another_charter_or_another_member_opens_nothing(hub):
         challenge = challenge_of(http)
     body = answer_challenge(hub, challenge, 1)
     mine, others = Identity.new(), answer_challenge(hub, challenge, 2)
-    forged = in_base64(mine.sign(signed_text(hub.federation.charter.digest, "http://hub.test", challenge)))
+    forged = in_base64(mine.sign(signed_text(hub.federation.agreement.digest, "http://hub.test", challenge)))
     elsewhere = in_base64(identity(1).sign(signed_text(bytes(32), "http://hub.test", challenge)))
     wrong = [
         {"key": others["key"]},

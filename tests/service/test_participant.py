@@ -14,10 +14,9 @@ from ccesa.memory import RELEASE, ROUND, ProcessMemory
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.service.participant.calls import Answer, Pause
-from ccesa.service.participant.site import Site
 from ccesa.service.participant.taking import Taking
 from ccesa.service.tasks import task_digest
-from played_hub import FORGOTTEN, Played, PlayedHub, check_sums, contribution, play, problem
+from played_hub import FORGOTTEN, Played, PlayedHub, check_sums, contribution, play, problem, site_of
 from rounds import charter, identity
 from series_rounds import GUARDS
 
@@ -455,4 +454,4 @@ def test_what_does_not_go_together():
         *({"token": token} for token in ("", "a b", "a\nb", "\xe4", "x" * 5000)),
     ):
         with pytest.raises(ConfigError):
-            Site(**usual, **options)
+            site_of(**usual, **options)

@@ -14,7 +14,7 @@ from ccesa.privacy import DifferentialPrivacy, chosen
 from ccesa.privacy.ledger import Ledger
 from ccesa.service.forms import form_of
 from ccesa.service.participant import Participant
-from ccesa.service.participant.in_time import InTime
+from ccesa.service.participant.driver import InTime
 from ccesa.service.tasks import pack_arrays
 from ccesa.statistics import Category, Number, Schema, read_csv
 from played_hub import Played, PlayedHub, play

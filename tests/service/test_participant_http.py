@@ -77,8 +77,8 @@ def vector(client: int, task: bytes, words: int = WORDS) -> np.ndarray:
 
 def participant(made: Federation, client: int, url: str, folder, **options) -> Participant:
     who = (
-        {"charter": made.charter, "identity": identity(client), "memory": folder / f"memory-{client}"}
-        if made.charter
+        {"charter": made.agreement, "identity": identity(client), "memory": folder / f"memory-{client}"}
+        if made.signs_in
         else {"token": f"token-{client}"}
     )
     return Participant(url, **{**who, **options})
@@ -86,7 +86,7 @@ def participant(made: Federation, client: int, url: str, folder, **options) -> P
 
 def run(made: Federation, *works, early: bool = False, coordinator=None) -> None:
     """Run a hub, and each of these in a thread of its own, told the hub's address; or before it is there."""
-    if made.charter is None:
+    if not made.signs_in:
         store = open_store(made.store)
         for client in range(CLIENTS):
             store.add_token(hashlib.sha256(f"token-{client}".encode()).digest(), client, "")

@@ -15,7 +15,7 @@ from ccesa.errors import CcesaError, ConfigError, FaultyServer, MalformedMessage
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.service.forms import AnyForm, Arrays, Statistics, Words
-from ccesa.service.participant import results
+from ccesa.service.participant import core as results
 from ccesa.service.participant.calls import MOST_JSON, Answer, Call
 from ccesa.service.participant.line import Line
 from ccesa.service.tokens import new_token

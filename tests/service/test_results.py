@@ -11,8 +11,8 @@ from ccesa.errors import ConfigError
 from ccesa.service.federation import Federation
 from ccesa.service.forms import Words
 from ccesa.service.participant.calls import Answer
+from ccesa.service.participant.core import fetch_results
 from ccesa.service.participant.line import Line
-from ccesa.service.participant.results import fetch_results
 from ccesa.service.problems import Problem
 from ccesa.service.store import open_store
 from ccesa.service.store.rows import RoundRow

@@ -24,7 +24,7 @@ from ccesa.plan import charters, plan
 from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.round import in_memory, run_round
-from ccesa.protocol.server import ActiveServer
+from ccesa.protocol.server import Server
 from ccesa.statistics import Category, Number, Schema, read_csv
 from ccesa.statistics.packing import Scale
 from rounds import charter, identity
@@ -187,7 +187,7 @@ def test_a_round_over_five_files_gives_the_plain_numbers():
         i: ActiveClient(config, identity(i), agreed, lambda i=i: SCHEMA.encode(table(i)), tasks=None)
         for i in range(5)
     }
-    found = run_round(ActiveServer(config, agreed), in_memory(clients))
+    found = run_round(Server(config, agreed), in_memory(clients))
     report = SCHEMA.decode(found.vector, len(found.survivors))
     assert report.sites == 5
     check_report(SCHEMA, report, [table(i) for i in range(5)])
@@ -227,7 +227,7 @@ def test_a_round_with_noise_charges_every_site_and_is_near_the_plain_numbers():
         )
         for i in range(5)
     }
-    found = run_round(ActiveServer(config, agreed), in_memory(clients))
+    found = run_round(Server(config, agreed), in_memory(clients))
     report = NOISY.decode(found.vector, 5, agreed.mechanism)
     plain = {one.key["ward"]: one for one in with_(SCHEMA, least_group=1).decode(summed(), 5).groups}
     for group in report.groups:

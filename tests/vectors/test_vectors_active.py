@@ -13,7 +13,7 @@ from ccesa.errors import FaultyServer, OrderError
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import ActiveClient
-from ccesa.protocol.server import ActiveServer
+from ccesa.protocol.server import Server
 from second import LABELS, Stream, bytes_of, hashed, members_after, raw, replies_of, words_of
 from second_active import (
     ActiveReference,
@@ -223,7 +223,7 @@ def fresh_client(case, entry):
 
 def fresh_server(case):
     charter = Charter.parse(case["charter"])
-    return ActiveServer(charter.decode(raw(case["config"])), charter, task=raw(case["task"]))
+    return Server(charter.decode(raw(case["config"])), charter, task=raw(case["task"]))
 
 
 @cases(FILES, "rounds", "name")

@@ -14,7 +14,7 @@ from ccesa.errors import CcesaError, OrderError
 from ccesa.memory import MASK, RELEASE, TASK, VECTOR, Entry, ProcessMemory
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
-from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.server import Server
 from ccesa.values.quantize import Quantizer
 from second import Stream, raw, replies_of
 from second_replay import bytes_in
@@ -150,7 +150,7 @@ def server_of(round):
     task = raw(round["task"])
     if "charter" in round:
         charter = Charter.parse(round["charter"])
-        return ActiveServer(charter.decode(raw(round["config"])), charter, task=task)
+        return Server(charter.decode(raw(round["config"])), charter, task=task)
     return Server(RoundConfig.decode(raw(round["config"])), task=task)
 
 

@@ -16,7 +16,7 @@ from ccesa.errors import CcesaError
 from ccesa.graphs.assignment import neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
-from ccesa.protocol.server import ActiveServer
+from ccesa.protocol.server import Server
 from ccesa.wire import Data
 
 DESCRIPTION = (
@@ -517,7 +517,7 @@ def _low_order(scene: Scene, sign: Callable[[bytes], bytes]) -> bytes:
 
 
 def _bad_reply(scene: Scene, step: str, reason: str, reply: bytes) -> Case:
-    server = ActiveServer(scene.plan.config, scene.plan.agreed, task=scene.plan.task)
+    server = Server(scene.plan.config, scene.plan.agreed, task=scene.plan.task)
     server.open()
     for part in scene.played["steps"]:
         if part["step"] == step:

@@ -23,7 +23,7 @@ from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.graphs.thresholds import Fixed, Linear
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient
-from ccesa.protocol.server import ActiveServer
+from ccesa.protocol.server import Server
 
 DESCRIPTION = (
     "Complete rounds under the guard active, in the form of round.json, with each client's identity (the "
@@ -148,7 +148,7 @@ def play(plan: ActivePlan) -> Case:
     steps: list[Case] = []
     everyone = range(plan.config.clients)
     clients = {number: client(plan, number) for number in everyone}
-    server = ActiveServer(plan.config, plan.agreed, task=plan.task, dropout=plan.dropout)
+    server = Server(plan.config, plan.agreed, task=plan.task, dropout=plan.dropout)
     return {
         "name": plan.name,
         "config": plan.config.encode(),

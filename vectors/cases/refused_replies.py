@@ -14,7 +14,7 @@ from cases.common import Case, sample
 from cases.parties import changed, flipped, packed
 from ccesa.errors import CcesaError
 from ccesa.protocol import messages as m
-from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.server import Server
 
 DESCRIPTION = (
     "What faulty clients send, in the named round of round.json, accept_round.json or "
@@ -250,5 +250,5 @@ def _refusal(
 
 def _server(plan: rounds.Plan) -> Server:
     if isinstance(plan, ActivePlan):
-        return ActiveServer(plan.config, plan.agreed, task=plan.task)
+        return Server(plan.config, plan.agreed, task=plan.task)
     return Server(plan.config, task=plan.task)

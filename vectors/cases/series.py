@@ -19,7 +19,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.series_client import SeriesClient
-from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.server import Server
 
 DESCRIPTION = (
     "Whole series. Feed each client the envelopes of the exchanges in order and compare its answers, feed "
@@ -89,7 +89,7 @@ class Scene:
 
     def server(self, config: RoundConfig) -> Server:
         if isinstance(self.plan, ActivePlan):
-            return ActiveServer(config, self.plan.agreed)
+            return Server(config, self.plan.agreed)
         return Server(config)
 
     @cached_property

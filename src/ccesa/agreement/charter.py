@@ -16,7 +16,7 @@ import msgspec
 
 from ccesa import files, labels
 from ccesa.agreement import toml
-from ccesa.agreement.config import SERIES_ID_BYTES, VERSION, CharteredRound, RoundConfig
+from ccesa.agreement.config import CHARTER_BYTES, SERIES_ID_BYTES, VERSION, CharteredRound, RoundConfig
 from ccesa.agreement.floor import BARE_FLOOR
 from ccesa.agreement.identity import Admission, Member, in_base64
 from ccesa.crypto.keys import DEFAULT, needs_accept
@@ -26,6 +26,7 @@ from ccesa.graphs.per_step import PerStep
 from ccesa.graphs.thresholds import Threshold
 from ccesa.guards import ACTIVE, guard_named
 from ccesa.parts import MAX_CLIENTS, Part, check_type, is_printable, whole_number
+from ccesa.privacy.ledger import Account
 from ccesa.privacy.mechanism import Mechanism
 from ccesa.statistics.schema import Schema
 from ccesa.values.fields import USUAL_BITS, WORD_BITS, Fields
@@ -36,8 +37,6 @@ _MOST = 2**53 - 1
 _LEFT_OPEN = ("series_id", "number", "length", "accept")
 #: A hundred thousand members fit in.
 MAX_FILE_BYTES = 1 << 24
-
-
 #: What a certificate can state; everything else is log2 of a probability.
 _STATED = {
     "dropout": (0.0, 1.0),
@@ -49,6 +48,8 @@ _STATED = {
     "privacy_bits": (0.0, 1024.0),
     "reliability_bits": (0.0, 1024.0),
 }
+#: What a hub logs of a certificate.
+_PROMISED = ("colluders", "least_honest", "privacy_bits", "reliability_bits")
 
 
 class Seat(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -193,9 +194,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             self._check_noise(self.mechanism)
         self._check_unit()
         _ = self.admission  # refuses keys and names that cannot be, or are there twice
-        BARE_FLOOR.check(
-            self._config(length=self.length or 1, series_id=bytes(SERIES_ID_BYTES), charter=bytes(32))
-        )
+        BARE_FLOOR.check(self.any_round)
 
     def _check_noise(self, mechanism: Mechanism) -> None:
         """Refuse noise of more honest clients than the certificate has in every sum that can be opened.
@@ -235,10 +234,54 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return None if said is None else said.length
 
     @cached_property
+    def any_round(self) -> RoundConfig:
+        """A round of this federation; its series and digest are zeros, and a length of 1 stands for any."""
+        return self._config(
+            length=self.length or 1, series_id=bytes(SERIES_ID_BYTES), charter=bytes(CHARTER_BYTES)
+        )
+
+    @cached_property
     def needed(self) -> int:
-        """The fewest members that have to be there for a round to succeed; with fewer none is begun."""
-        return self._config(length=1, series_id=bytes(SERIES_ID_BYTES), charter=bytes(32)).needed(
-            self.least_roster
+        """The minimum of members present for a round to succeed; with fewer none is begun."""
+        return self.any_round.needed(self.least_roster)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the members are called, by id."""
+        return tuple(seat.name for seat in self.members)
+
+    @property
+    def colluders(self) -> int:
+        """The most members that may work with the server."""
+        return self.certificate.colluders
+
+    @property
+    def around(self) -> int:
+        """The most colluders among one member's neighbours."""
+        return self.certificate.around
+
+    @property
+    def privacy_bits(self) -> float:
+        """How unlikely it is, in bits, that the promise of privacy fails for one roster."""
+        return self.certificate.privacy_bits
+
+    @property
+    def stated(self) -> dict[str, float]:
+        """What the certificate promises, by name."""
+        return {name: getattr(self.certificate, name) for name in _PROMISED}
+
+    @property
+    def promises(self) -> tuple[str, ...]:
+        """What the certificate promises, in sentences."""
+        stated = self.certificate
+        return (
+            f"Even if the hub lies and {stated.colluders} of {len(self.members)} members work with it, every "
+            f"sum that can be opened has at least {stated.least_honest} honest members in it, except with a "
+            f"probability of 2^-{stated.privacy_bits:.0f} per roster.",
+            f"With {stated.dropout:.0%} of the members leaving, a round is lost with a probability of about "
+            f"2^-{stated.reliability_bits:.0f}.",
+            f"The charter has serial {self.serial}, expires on {self.expiry}, and its digest is "
+            f"{self.fingerprint}.",
         )
 
     @property
@@ -293,6 +336,20 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             given["accept"] = accept
         return self._config(length=length, number=number, charter=self.digest, **given)
 
+    def series(self, length: int, bits: int) -> RoundConfig:
+        """Return the first round of a new series.
+
+        Args:
+            length: Words of a vector.
+            bits: Bits of a word.
+
+        Raises:
+            ConfigError: The charter has another length, or other bits.
+        """
+        if bits != self.bits:
+            raise ConfigError(f"vectors of {bits} bits under a charter with bits = {self.bits}")
+        return self.config(length=length, accept=True)
+
     def decode(self, data: bytes) -> RoundConfig:
         """Return the configuration that ``RoundConfig.encode`` gave these bytes for.
 
@@ -318,7 +375,9 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         """
         check_type("config", config, RoundConfig, "; charter.config(...) makes one")
         if not guard_named(config.guard).chartered:
-            raise ConfigError(f"this round has guard = {config.guard}, which has no charter")
+            raise ConfigError(
+                f"the round has guard = {config.guard}, which has no charter: make a Client or a Server"
+            )
         self._check_digest(config.charter)
         agreed = self.config(**{name: getattr(config, name) for name in _LEFT_OPEN})
         for name in config.__struct_fields__:
@@ -327,6 +386,26 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
                     f"the round differs from the charter in {name}: nothing but {', '.join(_LEFT_OPEN)} is "
                     "left to choose"
                 )
+
+    def check_account(self, config: RoundConfig, account: Account | None) -> None:
+        """Refuse vectors with noise that nobody charges, or that are charged as others.
+
+        Args:
+            config: The round that they are for.
+            account: What they are charged to.
+
+        Raises:
+            ConfigError: It is missing, or for other noise, or for another charter.
+        """
+        if account is None and self.mechanism is not None:
+            raise ConfigError(
+                "the charter has noise, and this client no ledger: give it an account, "
+                "Ledger(path).account(charter.privacy, charter.digest)"
+            )
+        if account is not None and (account.mechanism, account.charter) != (self.mechanism, self.digest):
+            raise ConfigError(
+                "an account for other noise, or for another charter, than the one that this client holds"
+            )
 
     def _check_digest(self, digest: object) -> None:
         if digest != self.digest:

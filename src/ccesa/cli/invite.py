@@ -86,7 +86,7 @@ def _checked(federation: "Federation", client: int) -> int:
 
 
 def _check_tokens(federation: "Federation") -> None:
-    if federation.charter is not None:
+    if federation.signs_in:
         raise ConfigError("members under a charter have identities and need no token; only --operator does")
 
 
@@ -126,7 +126,7 @@ def _invite(
                 undone.callback(file.unlink)
                 lines.append(f"{_name(client)}: {file}")
         for client, token in made.items():
-            label = _OPERATOR if client is None else federation.names[client]
+            label = _OPERATOR if client is None else federation.agreement.names[client]
             store.add_token(hashed(token), client, label)
         undone.pop_all()
     for line in lines or ["every client has a token already; --client N makes another one"]:

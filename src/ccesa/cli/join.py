@@ -17,8 +17,8 @@ from ccesa.agreement.charter import Charter
 from ccesa.cli import STOPPED
 from ccesa.cli.importing import imported
 from ccesa.errors import ConfigError, shown
+from ccesa.service.participant.calls import Event
 from ccesa.service.participant.driver import Participant
-from ccesa.service.participant.events import Event
 from ccesa.service.participant.site import Contribute
 from ccesa.statistics import Schema, read_csv
 from ccesa.statistics.table import check_columns

@@ -102,9 +102,8 @@ def _in_words(found: Ledger, room: _Room | None) -> Iterator[tuple[str, str]]:
         )
     if left is not None:
         yield "left", f"{left:,} more vector(s) with the noise of the last one"
-    for charter, part in found.spent_by_charter().items():
-        name = "no charter" if charter is None else f"charter {charter[:16]}..."
-        yield name, _sum(part)
+    for digest, part in found.spent_by_charter().items():
+        yield f"charter {digest[:16]}..." if digest else "no charter", _sum(part)
 
 
 def _plain(found: Ledger) -> dict[str, object]:

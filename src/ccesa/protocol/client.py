@@ -10,6 +10,7 @@ from collections.abc import Callable, MutableSet
 from dataclasses import replace
 from typing import Any, NoReturn
 
+from ccesa.agreement.agreement import ATTEMPTS, RELEASES, Trust
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.agreement.floor import BARE_FLOOR, Floor
@@ -25,8 +26,8 @@ from ccesa.protocol.client_states import Accepted, Done, Joined, Membership, Rou
 from ccesa.protocol.contributing import checked_source
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.masking import masks_ahead
-from ccesa.protocol.parties import check_account, check_noise, check_round, check_unused, checked_threads
-from ccesa.protocol.spending import ATTEMPTS, RELEASES, spending_of
+from ccesa.protocol.parties import check_round, check_unused, checked_threads
+from ccesa.protocol.spending import spending_of
 from ccesa.protocol.steps import steps_of
 from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Data
@@ -53,6 +54,7 @@ class Client:
         account: Of the ledger of this client's data, to which every vector is charged before it leaves.
         threads: The most threads that make masks; 0 stands for as many as help.
         random: Gives so many random bytes; anything but the system's is for tests.
+        now: Seconds since 1970, by default the system's.
         member: Takes the place of ``floor`` under a guard with a charter; ``ActiveClient`` gives it.
 
     Raises:
@@ -78,15 +80,15 @@ class Client:
         account: Account | None = None,
         threads: int = 0,
         random: shamir.Randomness = os.urandom,
+        now: float | None = None,
         member: Membership | None = None,
     ) -> None:
-        check_round(config, "Client", chartered=member is not None)
-        if member is None:
-            floor = (floor or Floor()).over(BARE_FLOOR)
-            floor.check(config)
-            check_noise(config, account)
+        trust = Trust(floor=(floor or Floor()).over(BARE_FLOOR), attempts=attempts, releases=releases)
+        agreement = member.charter if member else trust
+        check_round(config, agreement, now)
+        agreement.check_account(config, account)
         client, threads = whole_number("client id", client), checked_threads(threads)
-        spending = spending_of(config, tasks, attempts, releases, account, counted)
+        spending = spending_of(config, tasks, agreement, account, counted)
         if not 0 <= client < config.clients:
             raise ConfigError(f"client id {client} is not in 0..{config.clients - 1}")
         if not callable(task):
@@ -99,7 +101,7 @@ class Client:
             config=config,
             context=config.context,
             client=client,
-            own=member or floor,
+            own=member or trust.floor,
             random=random,
             vector=vector,
             task=task,
@@ -363,9 +365,6 @@ class ActiveClient(Client):
     ) -> None:
         check_type("identity", identity, Identity, "; Identity.load(path) reads one")
         check_type("charter", charter, Charter, "; Charter.load(path) reads one")
-        charter.check_current(now)
-        charter.check(config)
-        check_account(charter, account)
         super().__init__(
             config,
             charter.admission.id_of(identity.public),
@@ -373,12 +372,11 @@ class ActiveClient(Client):
             task=task,
             used_rounds=used_rounds,
             tasks=tasks,
-            attempts=charter.attempts,
-            releases=charter.releases,
             counted=counted,
             account=account,
             threads=threads,
             random=random,
+            now=now,
             member=Membership(identity=identity, charter=charter),
         )
 

@@ -71,7 +71,7 @@ class Series:
 
     Args:
         config: The first round; those after it differ by their numbers. *accept* is on.
-        server: Makes the server of a round; for ``active``: ``server=lambda c: ActiveServer(c, charter)``.
+        server: Makes the server of a round; for ``active``: ``server=lambda c: Server(c, charter)``.
         rounds: How many rounds there are; None goes on until ``stop``.
         log: Keeps every call on the disk before it returns. Servers of rounds are made without one.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ccesa import labels, wire
-from ccesa.agreement.charter import Charter
+from ccesa.agreement.agreement import TRUST, Agreement
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import primitives, shamir
 from ccesa.errors import (
@@ -32,7 +32,7 @@ from ccesa.evidence import Accusation, Evidence
 from ccesa.graphs.assignment import AssignmentGraph
 from ccesa.graphs.components import check_scipy
 from ccesa.graphs.evolution import Evolution
-from ccesa.parts import check_type, whole_number
+from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.log import (
@@ -85,7 +85,8 @@ class Server:
 
     Args:
         config: The round; every client has to know it beforehand.
-        charter: For a guard that has one; ``ActiveServer`` gives it.
+        agreement: What was agreed on with the clients: a charter, under a guard that has one.
+        now: Seconds since 1970, by default the system's.
         task: 32 bytes: a digest of what clients are asked to work on. ``work_on`` can say it later.
         dropout: The fraction of clients that may still leave once shares are accepted: whom accusations
             leave with too few holders for that is left out.
@@ -108,16 +109,17 @@ class Server:
     def __init__(
         self,
         config: RoundConfig,
+        agreement: Agreement = TRUST,
         *,
-        charter: Charter | None = None,
         task: bytes = m.NO_TASK,
         dropout: float = DROPOUT,
         threads: int = 0,
         executor: Executor | None = None,
         random: shamir.Randomness = os.urandom,
         log: RoundLog | None = None,
+        now: float | None = None,
     ) -> None:
-        check_round(config, "Server", chartered=charter is not None)
+        check_round(config, agreement, now)
         threads = checked_threads(threads)
         check_executor(executor)
         if not 0 <= dropout < 1:
@@ -129,7 +131,7 @@ class Server:
         self._round: Round[Any] = Round(
             config=config,
             context=self.context,
-            own=charter,
+            own=agreement,
             random=random,
             threads=threads,
             executor=executor,
@@ -526,34 +528,3 @@ class Server:
 def check_id(client: object) -> int:
     """Return a client id as an int, also if it is one of numpy's."""
     return whole_number("client id", client)
-
-
-class ActiveServer(Server):
-    """The server of one round with clients that need not trust it.
-
-    Args:
-        config: The round, as ``Charter.config`` makes it.
-        charter: What the federation has agreed on.
-        threads: The most threads that take masks off the sum; 0 stands for as many as help.
-        now: Seconds since 1970, by default the system's.
-        random: Gives so many random bytes; anything but the system's is for tests.
-        **others: ``task``, ``dropout``, ``executor`` and ``log``, as for a ``Server``.
-
-    Raises:
-        ConfigError: The charter has expired, the round differs from it, or ``threads`` is out of range.
-    """
-
-    def __init__(
-        self,
-        config: RoundConfig,
-        charter: Charter,
-        *,
-        threads: int = 0,
-        now: float | None = None,
-        random: shamir.Randomness = os.urandom,
-        **others: Any,
-    ) -> None:
-        check_type("charter", charter, Charter, "; Charter.load(path) reads one")
-        charter.check_current(now)
-        charter.check(config)
-        super().__init__(config, charter=charter, threads=threads, random=random, **others)

@@ -16,14 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
+from ccesa.agreement.agreement import ATTEMPTS, RELEASES, Agreement
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, FaultyServer, OrderError, TaskSpent
 from ccesa.memory import MASK, RELEASE, TASK, VECTOR, Entry, Memory
 from ccesa.parts import whole_number
 from ccesa.privacy.ledger import Account
 from ccesa.protocol.exclusive import OwnProcess
-
-ATTEMPTS, RELEASES = 2, 1
 
 #: Rounds in other threads may have the same memory.
 _LOCK = Lock()
@@ -179,8 +178,7 @@ def count_table(memory: Memory, table: bytes, attempts: int) -> None:
 def spending_of(
     config: RoundConfig,
     memory: object,
-    attempts: object,
-    releases: object,
+    agreement: Agreement,
     account: Account | None,
     counted: Callable[[bytes], bytes] | None,
 ) -> Spending:
@@ -191,8 +189,8 @@ def spending_of(
     return Spending(
         config=config,
         memory=memory,
-        attempts=whole_number("attempts", attempts),
-        releases=whole_number("releases", releases),
+        attempts=whole_number("attempts", agreement.attempts),
+        releases=whole_number("releases", agreement.releases),
         account=account,
         counted=counted or _by_itself,
     )

@@ -21,27 +21,24 @@ Without a charter a table ``[round]`` has the configuration of rounds under the 
 """
 
 import tomllib
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ccesa import files, labels
+from ccesa.agreement.agreement import ATTEMPTS, DECIDED, agreed_on
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, MalformedMessage, quoted, shown
 from ccesa.guards import guard_named
 from ccesa.parts import Part, is_printable
 from ccesa.protocol.messages import has_vector
-from ccesa.protocol.spending import ATTEMPTS, RELEASES
 from ccesa.protocol.steps import steps_of
 from ccesa.service.forms import AnyForm, Arrays, form_of
 from ccesa.service.policy import Policy
 
 _MOST_BYTES = 1 << 20
-#: What is not said about rounds without a charter, but decided for each series.
-_DECIDED = {"series_id", "number", "length", "bits", "accept", "charter", "version"}
 #: Requests that are made of a hub without a proxy in between.
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -135,24 +132,19 @@ class Federation:
             raise ConfigError("the name of a federation is one to 100 printable characters")
         if rounds < 1:
             raise ConfigError(f"a federation wants at least one sum, not {rounds}")
-        if (charter is None) == (config is None):
-            raise ConfigError("a federation has either a charter or a configuration of rounds, [round]")
-        if config is not None and guard_named(config.guard).chartered:
-            raise ConfigError(f"rounds with guard = {config.guard} need a charter")
-        self.name, self.rounds, self.charter = name, rounds, charter
+        self.agreement = agreed_on(charter, config, attempts)
+        self.name, self.rounds = name, rounds
         self.question, self.dropout = question, dropout
         told = msgspec.to_builtins(form) if isinstance(form, msgspec.Struct) else form
-        self.form = form_of(charter, told)
-        self.attempts = attempts if charter is None else charter.attempts
-        self.releases = RELEASES if charter is None else charter.releases
+        self.form = form_of(self.agreement, told)
         self.policy, self.hub = policy or Policy(), hub or HubTable()
-        self._folder, self._round = Path(folder), config
-        if charter is not None and charter.schema is not None and rounds > charter.attempts:
+        self._folder = Path(folder)
+        if self.agreement.schema is not None and rounds > self.agreement.attempts:
             raise ConfigError(
                 f"{rounds} rounds of statistics: under this charter a member sends its table at most "
-                f"{charter.attempts} time(s), whatever the question"
+                f"{self.agreement.attempts} time(s), whatever the question"
             )
-        if charter is not None and not self.hub.origins and self.hub.listen.endswith(":0"):
+        if self.signs_in and not self.hub.origins and self.hub.listen.endswith(":0"):
             raise ConfigError("members sign the hub's address: choose a port to listen on, or say origins")
         for address in (self.hub.listen, self.hub.operate):
             if not _is_address(address):
@@ -198,34 +190,22 @@ class Federation:
     @property
     def guard(self) -> str:
         """The guard of all rounds."""
-        return self._any_round.guard
+        return self.agreement.any_round.guard
 
     @property
     def clients(self) -> int:
         """How many members or clients there are."""
-        return self._any_round.clients
+        return self.agreement.any_round.clients
 
     @property
-    def least(self) -> int:
-        """The fewest survivors of a round."""
-        return self._any_round.min_survivors
-
-    @cached_property
-    def needed(self) -> int:
-        """The fewest clients that have to be there for a round to succeed; with fewer none is begun."""
-        return self._any_round.needed() if self.charter is None else self.charter.needed
+    def minimum(self) -> int:
+        """The minimum of survivors of a round."""
+        return self.agreement.any_round.min_survivors
 
     @property
-    def liars(self) -> int:
-        """How many members may lie together; without a charter none."""
-        return 0 if self.charter is None else self.charter.certificate.colluders
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """What the clients are called, by id."""
-        if self.charter is not None:
-            return tuple(seat.name for seat in self.charter.members)
-        return tuple(f"client {client}" for client in range(self.clients))
+    def signs_in(self) -> bool:
+        """Whether members sign in with their identities; else clients have tokens."""
+        return len(self.agreement.admission) > 0
 
     @property
     def digest(self) -> bytes:
@@ -268,11 +248,7 @@ class Federation:
         Raises:
             ConfigError: There is no round with vectors of this length.
         """
-        if self.charter is not None:
-            return self.charter.config(length=length, accept=True)
-        given = msgspec.structs.asdict(self._any_round)
-        kept = {name: value for name, value in given.items() if name not in _DECIDED}
-        return RoundConfig(**kept | {"length": length, "bits": self.form.bits, "accept": True})
+        return self.agreement.series(length, self.form.bits)
 
     def decode(self, config: bytes) -> RoundConfig:
         """Return the configuration that a series was begun with.
@@ -285,7 +261,7 @@ class Federation:
                 kind. A hub whose file has changed would log what no hub can follow.
         """
         try:
-            found = RoundConfig.decode(config) if self.charter is None else self.charter.decode(config)
+            found = self.agreement.decode(config)
         except MalformedMessage as error:
             raise ConfigError(f"the series in the store is of another kind: {error}") from error
         length = (
@@ -307,17 +283,9 @@ class Federation:
         Args:
             exchange: One that asks for vectors.
         """
-        steps = steps_of(msgspec.structs.replace(self._any_round, accept=True))
+        steps = steps_of(msgspec.structs.replace(self.agreement.any_round, accept=True))
         place = next(place for place, step in enumerate(steps) if has_vector(step.reply))
         return (exchange - place) // guard_named(self.guard).stride
-
-    @cached_property
-    def _any_round(self) -> RoundConfig:
-        if self._round is not None:
-            return self._round
-        if self.charter is None:
-            raise ConfigError("a federation has either a charter or a configuration of rounds, [round]")
-        return self.charter.config(length=self.charter.length or 1, series_id=bytes(32))
 
 
 def _is_address(text: str) -> bool:
@@ -327,7 +295,7 @@ def _is_address(text: str) -> bool:
 
 def _round_of(table: dict[str, Any]) -> RoundConfig:
     """Read a table ``[round]``, which has the fields of a ``RoundConfig`` that are left to choose."""
-    extra = sorted(table.keys() & _DECIDED)
+    extra = sorted(table.keys() & DECIDED)
     if extra:
         raise ConfigError(f"[round] says {extra[0]}, which the form or the hub decides: leave it out")
     try:

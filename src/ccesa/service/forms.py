@@ -7,12 +7,14 @@ the hub announces it: such a hub is trusted to follow the protocol.
 import math
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
+from functools import singledispatch
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from ccesa import words
+from ccesa.agreement.agreement import Agreement, Trust
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.identity import in_base64
 from ccesa.errors import ConfigError, VectorError, quoted, shown
@@ -292,29 +294,44 @@ class Statistics(Form, frozen=True, kw_only=True, tag="statistics"):
 AnyForm = Words | Arrays | Statistics
 
 
-def form_of(charter: Charter | None, told: object) -> AnyForm:
-    """Return the form of a federation: what the charter says, or what ``told`` does where there is none.
+@singledispatch
+def form_of(agreement: Agreement, told: object) -> AnyForm:
+    """Return the form of a federation, as far as agreed; ``told`` says the rest.
 
-    ``told`` is a table of a federation's file, or what a hub has announced. A charter without learning and
-    without noise leaves the number of words open, which is the form's only use of it then.
+    Args:
+        agreement: A charter without learning and without noise leaves the number of words open. Trust leaves
+            the whole form open.
+        told: A table of a federation's file, or what a hub has announced.
+
+    Raises:
+        ConfigError: ``told`` is not a form, or says more than the charter leaves open.
     """
-    if charter is not None and charter.schema is not None:
-        return Statistics(schema=charter.schema, privacy=charter.privacy)
-    if charter is None or (charter.learning is None and charter.mechanism is None):
-        form = _read(told)
-        if charter is None:
-            return form
+    raise ConfigError(f"a form follows from an agreement, not from {quoted(type(agreement).__name__)}")
+
+
+@form_of.register
+def _open_form(agreement: Trust, told: object) -> AnyForm:
+    return read_form(told)
+
+
+@form_of.register
+def _agreed_form(agreement: Charter, told: object) -> AnyForm:
+    if agreement.schema is not None:
+        return Statistics(schema=agreement.schema, privacy=agreement.privacy)
+    if agreement.learning is None and agreement.mechanism is None:
+        form = read_form(told)
         if not isinstance(form, Words):
             raise ConfigError("this charter says nothing about arrays: its vectors are plain words")
-        return Words(words=form.words, bits=charter.bits)
-    form = Arrays(clients=len(charter.members), privacy=charter.privacy)
-    if charter.learning is None:
-        return form
-    agreed = {name: getattr(charter.learning, name) for name in ("clip", "max_weight", "field_bits")}
-    return msgspec.structs.replace(form, **agreed)
+        return Words(words=form.words, bits=agreement.bits)
+    arrays = Arrays(clients=len(agreement.members), privacy=agreement.privacy)
+    if agreement.learning is None:
+        return arrays
+    agreed = {name: getattr(agreement.learning, name) for name in ("clip", "max_weight", "field_bits")}
+    return msgspec.structs.replace(arrays, **agreed)
 
 
-def _read(told: object) -> AnyForm:
+def read_form(told: object) -> AnyForm:
+    """Return the form that a table describes; ConfigError where it describes none."""
     if isinstance(told, dict):
         privacy = told.get("privacy")
         if isinstance(privacy, dict) and privacy.get("fails", 0) is None:

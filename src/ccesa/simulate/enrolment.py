@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ccesa.agreement.agreement import TRUST
 from ccesa.agreement.charter import Charter, Seat, Stated
 from ccesa.agreement.config import RoundConfig
 from ccesa.agreement.identity import Identity
@@ -16,7 +17,7 @@ from ccesa.guards import guard_named
 from ccesa.privacy.ledger import Account, Ledger
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.client_states import VectorSource
-from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.server import Server
 
 #: The largest time that a charter knows: simulated ones do not expire.
 _NEVER = 2**53 - 1
@@ -86,9 +87,8 @@ def fresh_account(charter: Charter) -> Account | None:
 
 def new_server(config: RoundConfig, federation: Federation | None = None, **options: Any) -> Server:
     """Make the server of a round, as its guard has it."""
-    if not guard_named(config.guard).chartered:
-        return Server(config, **options)
-    return ActiveServer(config, _given(config, federation).charter, **options)
+    chartered = guard_named(config.guard).chartered
+    return Server(config, _given(config, federation).charter if chartered else TRUST, **options)
 
 
 def _given(config: RoundConfig, federation: Federation | None) -> Federation:

@@ -13,13 +13,13 @@ from typing import Annotated, Any
 import msgspec
 from flwr.app import DEFAULT_TTL
 
+from ccesa.agreement.agreement import ATTEMPTS, RELEASES
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.floor import Floor
 from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError
 from ccesa.flower.both.terms import COUNTER_CLIP, DEFAULTS, Terms, check_message_type
 from ccesa.privacy.mechanism import check_budget
-from ccesa.protocol.spending import ATTEMPTS, RELEASES
 
 _PREFIX, _FLOOR = "ccesa-", "ccesa-floor-"
 #: All that a charter leaves to its nodes.

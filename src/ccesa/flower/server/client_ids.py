@@ -19,9 +19,18 @@ _PATIENCE = 600.0  # seconds, where neither the step nor the strategy sets a lim
 
 
 class ClientIds:
-    """Client ids by node: places in the charter, once nodes have introduced themselves; else any order."""
+    """Client ids by node, in any order."""
 
-    def __init__(self, grid: Grid, charter: Charter | None) -> None:
+    def assign(self, messages: list[Message], waiting: Waiting, deadline: Deadline) -> dict[int, Message]:
+        """Return for each client the message that its node is to get."""
+        by_node = {message.metadata.dst_node_id: message for message in messages}
+        return {client: by_node[node] for client, node in enumerate(sorted(by_node))}
+
+
+class IntroducedIds(ClientIds):
+    """Client ids by node: places in the charter, once nodes have introduced themselves."""
+
+    def __init__(self, grid: Grid, charter: Charter) -> None:
         self._grid, self._charter = grid, charter
         self._introduced: dict[int, int] = {}
         #: By node that gave its place up: the node with the same identity that came later.
@@ -30,14 +39,12 @@ class ClientIds:
     def assign(self, messages: list[Message], waiting: Waiting, deadline: Deadline) -> dict[int, Message]:
         """Return for each client the message that its node is to get."""
         by_node = {message.metadata.dst_node_id: message for message in messages}
-        if self._charter is None:
-            return {client: by_node[node] for client, node in enumerate(sorted(by_node))}
         if by_node.keys() - self._introduced.keys():
             self._forget_the_gone()
         known = self._introduced.keys() | self._successors.keys()
         strangers = [message for node, message in by_node.items() if node not in known]
         if strangers:
-            self._introduce(self._charter, strangers, waiting, deadline)
+            self._introduce(strangers, waiting, deadline)
         return {self._introduced[node]: one for node, one in by_node.items() if node in self._introduced}
 
     def _forget_the_gone(self) -> None:
@@ -48,9 +55,7 @@ class ClientIds:
             node: later for node, later in self._successors.items() if {node, later} <= online
         }
 
-    def _introduce(
-        self, charter: Charter, messages: list[Message], waiting: Waiting, deadline: Deadline
-    ) -> None:
+    def _introduce(self, messages: list[Message], waiting: Waiting, deadline: Deadline) -> None:
         challenge, mod_seen = os.urandom(32), bool(self._introduced)
         content = envelope.request_with(RecordDict(), Envelope(step=INTRODUCE, request=challenge))
         requests = [
@@ -61,7 +66,7 @@ class ClientIds:
         before = {client: node for node, client in self._introduced.items()}
         for node, answer in exchange.answers(requests, lambda: _ends(waiting, deadline)):
             try:
-                self._admit(node, introduction.client_of(charter, node, challenge, answer), before)
+                self._admit(node, introduction.client_of(self._charter, node, challenge, answer), before)
             except ConfigError as error:
                 turned_away.add(str(error), node)
         if not mod_seen:

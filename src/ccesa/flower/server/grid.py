@@ -18,7 +18,6 @@ from ccesa.flower.both.noisy import AnyMean, AnyPacking, NoisyMean, packing_for
 from ccesa.flower.both.terms import Terms
 from ccesa.flower.server import strategy
 from ccesa.flower.server.attempts import Attempts
-from ccesa.flower.server.client_ids import ClientIds
 from ccesa.flower.server.lost_rounds import LostRounds, RoundLost
 from ccesa.flower.server.messages import check_alike, check_contributors, mean_reply
 from ccesa.flower.server.preparing import Asked, Preparing
@@ -131,7 +130,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         check_executor(executor)
         self._rounds = rounds_of(charter, settings, secure_evaluate)
         self._server = partial(self._rounds.server, executor=executor)
-        self._client_ids, self._secure_evaluate = ClientIds(grid, charter), secure_evaluate
+        self._client_ids, self._secure_evaluate = self._rounds.client_ids(grid), secure_evaluate
         self._waiting = Waiting(step_timeout=step_timeout, enough=enough, grace=grace)
         self._retries, self._lost_rounds = retries, LostRounds(give_up_after)
         #: Types of messages to which some node has answered as ``secure_mod`` does.

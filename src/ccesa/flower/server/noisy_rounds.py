@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from flwr.serverapp import Grid
 
+from ccesa.agreement.agreement import RELEASES
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.keys import DEFAULT, POST_QUANTUM
 from ccesa.errors import ConfigError, quoted
@@ -13,6 +15,7 @@ from ccesa.flower.both.metrics import slots_of
 from ccesa.flower.both.model import Arrays, counters_of, real_numbers
 from ccesa.flower.both.noisy import AnyPacking
 from ccesa.flower.both.terms import DEFAULTS, Terms
+from ccesa.flower.server.client_ids import ClientIds
 from ccesa.flower.server.rounds import LEAST_NODES, Planning
 from ccesa.graphs.assumptions import Assumptions
 from ccesa.guards import CURIOUS
@@ -21,7 +24,6 @@ from ccesa.plan.planner import plan
 from ccesa.plan.result import Plan
 from ccesa.privacy.mechanism import DifferentialPrivacy
 from ccesa.protocol.server import Server
-from ccesa.protocol.spending import RELEASES
 
 
 class NoisyRounds:
@@ -108,6 +110,10 @@ class NoisyRounds:
         mechanism = packing.terms.mechanism
         planned = self._planned(packing.terms.clients, mechanism.dimension if mechanism else 0)
         return planned.config(accept=accept or planned.accept)
+
+    def client_ids(self, grid: Grid) -> ClientIds:
+        """Return which client each node is: nobody has agreed on that."""
+        return ClientIds()
 
     def server(self, config: RoundConfig, **options: Any) -> Server:
         """Make the server of one round."""

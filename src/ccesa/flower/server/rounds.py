@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from flwr.serverapp import Grid
 
+from ccesa.agreement.agreement import RELEASES
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.keys import DEFAULT, POST_QUANTUM, needs_accept
@@ -15,13 +17,13 @@ from ccesa.flower.both.model import Arrays, counters_of
 from ccesa.flower.both.noisy import AnyPacking
 from ccesa.flower.both.packing import Packing
 from ccesa.flower.both.terms import DEFAULTS, Terms, learning_of, power_of_two
+from ccesa.flower.server.client_ids import ClientIds, IntroducedIds
 from ccesa.flower.server.lost_rounds import RoundLost
 from ccesa.graphs.assumptions import Assumptions
 from ccesa.guards import CURIOUS
 from ccesa.plan.planner import plan_or_complete
 from ccesa.plan.result import Plan
-from ccesa.protocol.server import ActiveServer, Server
-from ccesa.protocol.spending import RELEASES
+from ccesa.protocol.server import Server
 from ccesa.values.fields import Fields
 
 #: The fewest nodes of a round: no round has fewer clients.
@@ -89,6 +91,10 @@ class PlannedRounds:
         planned = self._planning.of(nodes, lambda: self._plan(nodes, length))
         return planned.config(agreement=self._agreement, accept=accept or needs_accept(self._agreement))
 
+    def client_ids(self, grid: Grid) -> ClientIds:
+        """Return which client each node is: nobody has agreed on that."""
+        return ClientIds()
+
     def server(self, config: RoundConfig, **options: Any) -> Server:
         """Make the server of one round."""
         return Server(config, dropout=self.dropout, **options)
@@ -155,9 +161,13 @@ class CharteredRounds:
         accept = accept or needs_accept(self._charter.agreement)
         return self._charter.config(length=packing.length, accept=accept)
 
+    def client_ids(self, grid: Grid) -> ClientIds:
+        """Return which client each node is: the charter says so, once nodes have introduced themselves."""
+        return IntroducedIds(grid, self._charter)
+
     def server(self, config: RoundConfig, **options: Any) -> Server:
         """Make the server of one round."""
-        return ActiveServer(config, self._charter, dropout=self.dropout, **options)
+        return Server(config, self._charter, dropout=self.dropout, **options)
 
 
 def _one_weight(of_strategy: str | None, agreed: str | None, whose: str) -> str | None:

@@ -86,7 +86,7 @@ class _Reading:
             "name": federation.name,
             "guard": federation.guard,
             "version": VERSION,
-            "charter": federation.charter.digest.hex() if federation.charter else None,
+            "charter": federation.agreement.digest.hex() or None,
             "clients": federation.clients,
             "part_bytes": federation.hub.part_bytes,
             "form": federation.form,

@@ -20,7 +20,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ccesa import labels
-from ccesa.agreement.charter import Charter
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError
 from ccesa.service.desk import Desk
@@ -56,8 +55,9 @@ class Members:
 
     def __init__(self, desk: Desk, federation: Federation, limits: Limits) -> None:
         self._desk, self._federation, self._limits = desk, federation, limits
-        #: Which client has which key.
-        self._ids = _ids(federation.charter)
+        #: Which client has which key; none have without a charter.
+        admitted = federation.agreement.admission.members
+        self._ids = {member.public: client for client, member in enumerate(admitted)}
         #: Tokens of strangers that are being looked up.
         self._lookups = 0
         #: In which minute this is, and how many sessions each member has opened in it.
@@ -94,14 +94,14 @@ class Members:
 
     async def challenge(self, request: Request) -> Response:
         """Give out a challenge; nothing is remembered about it."""
-        self._charter()
+        self._check_signs_in()
         stated = os.urandom(_NONCE_BYTES) + _TIME.pack(int(time.time()))
         answer = {"challenge": stated + self._code(stated), "expires_in": CHALLENGE_SECONDS}
         return Response(msgspec.json.encode(answer), 200, FRESH, "application/json")
 
     async def open_session(self, request: Request) -> Response:
         """Give the member that has signed a challenge a session."""
-        charter = self._charter()
+        self._check_signs_in()
         asking.body_size(request, _MOST_BODY)
         with connection_of(request).interruptible():
             body = b"".join([piece async for piece in asking.pieces(request, self._limits)])
@@ -110,7 +110,7 @@ class Members:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise Problem("malformed", "expected key, challenge, origin and signature in JSON") from None
         try:
-            client = self._checked(charter, said)
+            client = self._checked(said)
         except ConfigError as error:
             raise self._unauthorized(request, str(error)) from None
         self._count_session(client)
@@ -120,12 +120,11 @@ class Members:
         answer = {"token": session[0], "expires_in": session[1], "client": client}
         return Response(msgspec.json.encode(answer), 201, FRESH, "application/json")
 
-    def _charter(self) -> Charter:
-        if self._federation.charter is None:
+    def _check_signs_in(self) -> None:
+        if not self._federation.signs_in:
             raise Problem("not-found", "this federation has no charter: use the token that you were given")
-        return self._federation.charter
 
-    def _checked(self, charter: Charter, said: SessionRequest) -> int:
+    def _checked(self, said: SessionRequest) -> int:
         """Return the client that an answer to a challenge is from, the cheapest checks first."""
         stated, code = said.challenge[:_STATED_BYTES], said.challenge[_STATED_BYTES:]
         if not hmac.compare_digest(code, self._code(stated)):
@@ -136,10 +135,11 @@ class Members:
         if said.origin not in self._federation.origins:
             known = " or ".join(self._federation.origins)
             raise ConfigError(f"the member signed another address than that of this hub: use {known}")
-        text = signed_text(charter.digest, said.origin, said.challenge)
+        agreed = self._federation.agreement
+        text = signed_text(agreed.digest, said.origin, said.challenge)
         client = self._ids.get(said.key)
         try:  # whoever asks learns neither from the answer nor from its time whether a key is a member's
-            primitives.verify(charter.admission.key(client or 0), said.signature, text)
+            primitives.verify(agreed.admission.key(client or 0), said.signature, text)
         except primitives.BadSignature:
             client = None
         if client is None:
@@ -169,7 +169,3 @@ class Members:
             event("unauthorized", logging.WARNING, why=why, address=address, attempts=self._unlogged)
             self._unlogged = 0
         return Problem("unauthorized", why, headers={"WWW-Authenticate": 'Bearer realm="ccesa"'})
-
-
-def _ids(charter: Charter | None) -> dict[bytes, int]:
-    return {} if charter is None else {seat.key: client for client, seat in enumerate(charter.members)}

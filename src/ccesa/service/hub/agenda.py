@@ -14,7 +14,7 @@ from ccesa.errors import ConfigError
 from ccesa.service.coordinator import Coordinator, Result, asking
 from ccesa.service.errors import CoordinatorFailed
 from ccesa.service.federation import Federation
-from ccesa.service.forms import AnyForm, form_of
+from ccesa.service.forms import AnyForm, read_form
 from ccesa.service.logs import event
 from ccesa.service.store import Store
 from ccesa.service.store.rows import RoundRow
@@ -61,7 +61,7 @@ class Agenda:
         self._attempts = Counter(row.question for row in self.rounds)
         summed = {row.question for row in self.rounds if row.outcome == SUM}
         self.answered = {question for question in summed if question is not None}
-        every, most, used_up = range(self.questions), self._federation.attempts, self._used_up()
+        every, most, used_up = range(self.questions), self._federation.agreement.attempts, self._used_up()
         self.pending = [
             one for one in every if one not in summed and one not in used_up and self._attempts[one] < most
         ]
@@ -79,7 +79,7 @@ class Agenda:
         """
         if self.is_noisy:
             return set()
-        row, releases = self._store.series(), self._federation.releases
+        row, releases = self._store.series(), self._federation.agreement.releases
         runs = None if row is None or row.over else row.series
         released = Counter(row.question for row in self.rounds if row.outcome in (TASK_LOST, SENSELESS))
         elsewhere = {row.question for row in self.rounds if row.series != runs or row.outcome == ABANDONED}
@@ -120,7 +120,7 @@ class Agenda:
     def _check_new(self, question: int, digest: bytes) -> None:
         """Refuse a task that sites have worked on for another question: they would not do so again."""
         same = {row.question for row in self.rounds if row.task == digest} - {None, question}
-        if len(same) >= self._federation.releases and not self.is_noisy:
+        if len(same) >= self._federation.agreement.releases and not self.is_noisy:
             raise CoordinatorFailed(
                 f"the coordinator gives question {question} the task of an earlier question, and no site "
                 "works on a task twice: return another task, also after lost(question)"
@@ -160,7 +160,7 @@ class Agenda:
 def form_of_series(federation: Federation, store: Store, series: int) -> AnyForm:
     """Return the form of a series: the federation's, unless its file or charter has changed since."""
     told = store.form_of(series)
-    return form_of(None, msgspec.json.decode(told)) if told else federation.form
+    return read_form(msgspec.json.decode(told)) if told else federation.form
 
 
 def value_of(federation: Federation, store: Store, row: RoundRow) -> Any:

@@ -55,7 +55,7 @@ class Board:
         self._looking = asyncio.Lock()
         self.secret = store.secret()
         #: The digest of the charter, if there is one.
-        self._charter = b"" if federation.charter is None else federation.charter.digest
+        self._charter = federation.agreement.digest
         self.engine: Engine | None = None
 
     # What the engine publishes, from its thread
@@ -159,9 +159,9 @@ class Board:
             return await self._read(lambda: {digest: self._member_of(digest) for digest in asked})
 
     def _member_of(self, digest: bytes) -> int | None:
-        if self._federation.charter is None:
-            return self._store.member_of(digest)
-        return self._store.session(digest, time.time())
+        if self._federation.signs_in:
+            return self._store.session(digest, time.time())
+        return self._store.member_of(digest)
 
     async def is_operator(self, token: str) -> bool:
         """Tell whether a token is an operator's."""

@@ -100,14 +100,10 @@ class Leader:
         if not pending or self._store.finishing():
             return False
         config = self._federation.config(self._federation.form.length(self._agenda.task(pending[0])))
-        charter = self._federation.charter
-        body = {
-            "series_id": config.series_id.hex(),
-            "charter": None if charter is None else charter.digest.hex(),
-        }
-        made = self._federation
-        form = msgspec.json.encode(made.form)
-        row = self._store.begin_series(config.encode(), ROUNDS, body, now, made.names, form)
+        agreed = self._federation.agreement
+        body = {"series_id": config.series_id.hex(), "charter": agreed.digest.hex() or None}
+        form = msgspec.json.encode(self._federation.form)
+        row = self._store.begin_series(config.encode(), ROUNDS, body, now, agreed.names, form)
         self._presence.reload()
         event("series", series=row.series, questions=len(pending))
         self._gathering = now
@@ -122,8 +118,7 @@ class Leader:
             return True
         if self._store.paused() or not self._is_gathered(replica, now):
             return False
-        if self._federation.charter is not None:
-            self._federation.charter.check_current(now)
+        self._federation.agreement.check_current(now)
         self._tried = self._presence.present(now)
         question = pending[0] if replica.masking is not None else None
         opening = Exchange(
@@ -145,10 +140,9 @@ class Leader:
         if replica.in_flight:
             return True
         present, eligible = self._presence.present(now), self._presence.eligible
-        if len(eligible) < self._federation.needed:
-            self.hold(
-                f"a round needs {self._federation.needed} members, and {len(eligible)} are not set aside", now
-            )
+        needed = self._federation.agreement.needed
+        if len(eligible) < needed:
+            self.hold(f"a round needs {needed} members, and {len(eligible)} are not set aside", now)
             return False
         self._gathering = self._gathering or now
         if self._presence.lacking(now) or self._rests(present, now):
@@ -173,7 +167,7 @@ class Leader:
         closes = self._federation.policy.closes(
             asked=len(replica.requests) - empty,
             answered=answers - empty,
-            least=min(self._federation.least, len(replica.requests)),
+            least=min(self._federation.minimum, len(replica.requests)),
             seconds=seconds,
             vectors=opened.question is not None,
         )

@@ -58,10 +58,10 @@ class Presence:
         """
         known = {client: row.known for client, row in self.rows.items() if row.known > place}
         told = sorted(known.keys() & self.eligible)
-        if len(told) <= self._federation.liars:
+        if len(told) <= self._federation.agreement.colluders:
             return ""
         series, exchange = min(known[client] for client in told)
-        who = ", ".join(self._federation.names[client] for client in told[:_NAMED])
+        who = ", ".join(self._federation.agreement.names[client] for client in told[:_NAMED])
         return (
             f"{len(told)} members, such as {who}, know exchange {exchange} of series {series} or a later one"
         )
@@ -124,9 +124,9 @@ class Presence:
         """Return the members that can be asked to take part; silent ones if there are too few others."""
         here = {client for client in self.eligible if self.is_here(client, now)}
         awake = {client for client in here if not self._rests(client, now)}
-        return awake if len(awake) >= self._federation.needed else here
+        return awake if len(awake) >= self._federation.agreement.needed else here
 
     def lacking(self, now: float) -> str:
         """Return how many are here and how many are needed; empty where these are enough."""
-        here, needed = len(self.present(now)), self._federation.needed
+        here, needed = len(self.present(now)), self._federation.agreement.needed
         return "" if here >= needed else f"{here} of {self._federation.clients} are here, {needed} are needed"

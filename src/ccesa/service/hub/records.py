@@ -19,9 +19,6 @@ from ccesa.service.meters import Meters
 from ccesa.service.store import Store
 from ccesa.service.store.rows import Exchange, RoundRow, SeriesRow
 
-#: What the audit log says of a certificate.
-_STATED = ("colluders", "least_honest", "privacy_bits", "reliability_bits")
-
 
 class Records:
     """Writes down what came out of rounds, and sets clients aside that were blamed too often."""
@@ -104,9 +101,7 @@ class Records:
         if row.outcome == SUM:
             self._agenda.tell()
             row = self._told(row)
-        charter = self._federation.charter
-        around = None if charter is None else charter.certificate.around
-        blames = blamed(row.pairs, around)
+        blames = blamed(row.pairs, self._federation.agreement.around)
         if isinstance(ended.failure, CorruptShares):
             blames.add(ended.failure.client)
         aside = self._store.put_round(row, blames, self._federation.policy.faults, self._promised(row))
@@ -130,10 +125,10 @@ class Records:
 
     def _promised(self, row: RoundRow) -> dict[str, object]:
         """Return what a sum rests on, and what the noise in all of them has spent, this one included."""
-        charter, privacy = self._federation.charter, spent(self._federation, [*self._agenda.rounds, row])
+        agreed, privacy = self._federation.agreement, spent(self._federation, [*self._agenda.rounds, row])
         return {
-            "charter": None if charter is None else charter.digest.hex(),
-            "certificate": None if charter is None else {n: getattr(charter.certificate, n) for n in _STATED},
+            "charter": agreed.digest.hex() or None,
+            "certificate": agreed.stated,
             "epsilon": None if privacy is None else privacy.epsilon,
             "delta": None if privacy is None else privacy.delta,
         }

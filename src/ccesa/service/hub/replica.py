@@ -14,7 +14,7 @@ from ccesa.errors import ConfigError, FaultyClient, OrderError
 from ccesa.protocol import messages as m
 from ccesa.protocol.schedule import Schedule, numbered
 from ccesa.protocol.series import Ended, Series
-from ccesa.protocol.server import ActiveServer, Server
+from ccesa.protocol.server import Server
 from ccesa.protocol.steps import Requests, steps_of
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import form_of_series
@@ -165,10 +165,8 @@ class Replica:
 
     def _server(self, config: RoundConfig) -> Server:
         """Make the server of a round: the same one, whenever it is made."""
-        dropout = self._federation.dropout
-        if self._federation.charter is None:
-            return Server(config, dropout=dropout)
-        return ActiveServer(config, self._federation.charter, dropout=dropout, now=self._now)
+        made = self._federation
+        return Server(config, made.agreement, dropout=made.dropout, now=self._now)
 
     def _open(self, logged: Exchange) -> None:
         self.open, self.next, self._has_taken = logged, logged.exchange + 1, False

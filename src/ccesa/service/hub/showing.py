@@ -2,7 +2,6 @@
 
 import time
 
-from ccesa.agreement.charter import Charter
 from ccesa.service.desk import MemberState, MemberStatus, RoundStatus, State, Status, StepStatus, View
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import Agenda
@@ -40,7 +39,6 @@ class Showing:
     ) -> None:
         self._federation, self._store, self._agenda = federation, store, agenda
         self._presence, self._leader = presence, leader
-        self._certificate = _certificate(federation.charter)
         #: What held the federation up when that was last looked at, and since when.
         self._held: tuple[State, bool] = ("gathering", False)
         self._since = 0.0
@@ -74,7 +72,7 @@ class Showing:
                 for client in range(self._federation.clients)
                 if not self._presence.is_here(client, now)
             ]
-            names = [self._federation.names[client] for client in missing]
+            names = [self._federation.agreement.names[client] for client in missing]
             more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
             return (
                 f"Start the sites that are missing: {', '.join(names[:_NAMED])}{more}." if names else _SITES
@@ -132,7 +130,6 @@ class Showing:
         if replica is not None and opened is not None:
             answered = self._store.answered(replica.row.series, opened.exchange)
         head = self._store.head()
-        charter = self._federation.charter
         return Status(
             name=self._federation.name,
             guard=self._federation.guard,
@@ -152,8 +149,8 @@ class Showing:
                 for client in range(self._federation.clients)
             ],
             rounds=[_round(row) for row in self._agenda.rounds[-MOST_ROUNDS:]],
-            certificate=self._certificate,
-            privacy_bits=None if charter is None else charter.certificate.privacy_bits,
+            certificate=list(self._federation.agreement.promises),
+            privacy_bits=self._federation.agreement.privacy_bits,
             privacy=spent(self._federation, self._agenda.rounds),
             head="" if head is None else head.hash.hex(),
             hubs=self._store.hubs(now - DEAD),
@@ -165,7 +162,7 @@ class Showing:
         here: MemberState = "present" if self._presence.is_here(client, now) else "absent"
         return MemberStatus(
             client=client,
-            name=self._federation.names[client],
+            name=self._federation.agreement.names[client],
             state="set aside" if row.set_aside else here,
             reason=row.set_aside,
             blames=row.blames,
@@ -197,19 +194,3 @@ def _round(row: RoundRow) -> RoundStatus:
         ended=row.ended,
         metrics=row.metrics,
     )
-
-
-def _certificate(charter: Charter | None) -> list[str]:
-    """Return what a charter promises, in sentences."""
-    if charter is None:
-        return ["The hub is trusted to follow the protocol; what it sees is masked vectors and their sum."]
-    stated = charter.certificate
-    return [
-        f"Even if the hub lies and {stated.colluders} of {len(charter.members)} members work with it, every "
-        f"sum that can be opened has at least {stated.least_honest} honest members in it, except with a "
-        f"probability of 2^-{stated.privacy_bits:.0f} per roster.",
-        f"With {stated.dropout:.0%} of the members leaving, a round is lost with a probability of about "
-        f"2^-{stated.reliability_bits:.0f}.",
-        f"The charter has serial {charter.serial}, expires on {charter.expiry}, and its digest is "
-        f"{charter.fingerprint}.",
-    ]

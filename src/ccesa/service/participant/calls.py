@@ -1,12 +1,12 @@
-"""What the core of a participant asks of whoever carries it: calls over HTTP, and pauses.
+"""A participant's core asks its driver for calls over HTTP and for pauses, and reports events.
 
-The core has no socket and no clock. It is a generator that yields a ``Call`` and is sent its ``Answer``, or
-yields a ``Pause`` and is sent None. Whatever an answer says comes from the hub, or from a proxy on the way.
+The core has no socket and no clock. It is a generator: it yields a ``Call`` and is sent its ``Answer``, or
+yields a ``Pause`` and is sent None. An answer comes from the hub, or from a proxy on the way.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ _PROBLEM = "urn:ccesa:problem:"
 _AGAIN = {408, 425, 429, 500, 502, 503, 504}
 #: The most that a number in a header can be.
 _MOST_DIGITS = 15
+#: The most seconds until the hub is asked again, whatever it says.
+_LONGEST = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,3 +142,49 @@ def decoded(body: bytes, what: type[J]) -> J:
         raise FaultyServer(
             f"the hub did not answer as a hub does, is it the right address? {shown(str(error), 200)}"
         ) from None
+
+
+def pause_of(answer: Answer) -> int:
+    """Return the seconds after which it is worth asking again."""
+    told = answer.number("retry-after")
+    return 1 if told is None else min(told, _LONGEST)
+
+
+Kind = Literal[
+    "waiting",
+    "joined",
+    "working",
+    "sending",
+    "sent",
+    "summed",
+    "late",
+    "out",
+    "nothing",
+    "refused",
+    "away",
+    "over",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happened, for people and for logs. No vector, share or key is in it.
+
+    Attributes:
+        kind: What it is about: waiting for the hub, joined a round, working on a task, sending and sent a
+            vector, in a sum, late, out of the rounds in flight, nothing but noise sent, refused something,
+            hub away, all over.
+        text: A sentence without a full stop.
+        round: The number of the round, where it is about one.
+    """
+
+    kind: Kind
+    text: str
+    round: int | None = None
+
+
+Tell = Callable[[Event], None]
+
+
+def silent(event: Event) -> None:
+    """Say nothing."""

@@ -1,19 +1,28 @@
-"""What a participant does, with no socket and no clock: it follows the rounds of a hub to the end.
+"""A participant follows the rounds of a hub to the end, with no socket and no clock.
 
-With a charter nothing about a round is taken from the hub but what the charter leaves open. Whatever must not
-happen twice is in the site's memory before anything leaves: a participant that was killed and started again
-is out of the rounds in flight, says so, and is in the next one.
+Under a charter a site takes nothing about a round from the hub but what the charter leaves open. Whatever
+must not happen twice is in the site's memory before anything leaves. A participant that was killed and
+started again is out of the rounds in flight, says so, and is in the next one.
 """
 
-from ccesa.errors import VectorError
-from ccesa.service.forms import form_of
-from ccesa.service.participant.calls import Part
-from ccesa.service.participant.events import Event
-from ccesa.service.participant.line import Line
-from ccesa.service.participant.results import fetch_results
-from ccesa.service.participant.site import Site
-from ccesa.service.participant.taking import Taking
-from ccesa.service.participant.terms import OVER, agreed, next_series, part_bytes_of
+import base64
+import binascii
+from typing import Annotated, Any
+
+import msgspec
+
+from ccesa.errors import ConfigError, FaultyServer, VectorError
+from ccesa.privacy.ledger import Account
+from ccesa.service.forms import AnyForm, Statistics, form_of
+from ccesa.service.participant.calls import Call, Event, Part, Pause, decoded, pause_of, read
+from ccesa.service.participant.line import Line, fetch
+from ccesa.service.participant.site import Site, TakeResult
+from ccesa.service.participant.taking import Taking, Terms
+
+#: The state of a federation that has ended.
+OVER = "over"
+#: The most results that are asked for, the most bytes of one beside its value, and how deep it may be nested.
+MOST_RESULTS, _MOST_BESIDE, _DEPTH = 100_000, 1 << 22, 20
 
 
 def take_part(site: Site) -> Part[None]:
@@ -27,27 +36,153 @@ def take_part(site: Site) -> Part[None]:
         VectorError: The site is strict, and had nothing to send but noise in some round.
     """
     line = Line(
-        member=site.member,
-        token=site.token,
+        member=site.standing.member,
+        token=site.standing.token,
         patience=site.patience,
         tell=site.tell,
     )
     number, failures = 0, list[VectorError]()
     while True:
-        found = yield from next_series(site, line, number)
+        found = yield from _next_series(site, line, number)
         if found.state == OVER:
             if site.results is not None:
-                yield from fetch_results(
-                    line, form_of(site.charter, found.form), found.question, site.results
-                )
+                form = form_of(site.standing.agreement, found.form)
+                yield from fetch_results(line, form, found.question, site.results)
             without = ", without a single sum" if found.question < 0 else ""
             site.tell(Event(kind="over", text=f"the federation is over{without}"))
             break
-        number, line.part_bytes = found.series, site.part_bytes or part_bytes_of(found.part_bytes)
-        taking = Taking(site, line, number, agreed(site, found))
+        number, line.part_bytes = found.series, site.part_bytes or _part_bytes_of(found.part_bytes)
+        taking = Taking(site, line, number, _terms_of(site, found))
         done = yield from taking.run()
         failures += taking.failures.values()
         if done:
             break
     if site.strict and failures:  # not before all is over, when nobody sees it
         raise failures[0]
+
+
+class Announced(msgspec.Struct, frozen=True, kw_only=True):
+    """As much of what a hub announces as decisions are made by."""
+
+    guard: str
+    state: str
+    series: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+    charter: str | None = None
+    config: str | None = None
+    form: Any = None
+    part_bytes: int = 8 << 20
+    #: The highest one that has an answer, or -1.
+    question: int = -1
+
+
+def _part_bytes_of(told: int) -> int:
+    """Return a size of parts that costs neither one call per byte nor all memory."""
+    return min(max(told, 1 << 16), 1 << 26)
+
+
+def _next_series(site: Site, line: Line, after: int) -> Part[Announced]:
+    """Return the series after this one, once there is one, or that the federation is over."""
+    waited = False
+    while True:
+        call = Call(
+            method="GET",
+            path=f"/v1/federation?after={after}",
+            headers={"prefer": f"wait={site.wait}"} if waited or after else {},
+            wait=site.wait,
+        )
+        answer = yield from line.ask(call)
+        found = read(answer, Announced)
+        site.standing.check_hub(found.guard, found.charter)
+        if found.state == OVER or found.series > after:
+            return found
+        if not waited:
+            site.tell(Event(kind="waiting", text="waiting for rounds to begin"))
+        waited = True
+        yield Pause(seconds=pause_of(answer))
+
+
+def _terms_of(site: Site, found: Announced) -> Terms:
+    """Read the configuration and the form of a series; what a charter says is taken from nowhere else."""
+    try:
+        data = base64.b64decode(found.config or "", validate=True)
+    except (binascii.Error, ValueError):
+        raise FaultyServer("the configuration of the series is not in base64") from None
+    agreement = site.standing.agreement
+    agreement.check_current()
+    config, form = agreement.decode(data), form_of(agreement, found.form)
+    if form.bits != config.bits:
+        raise ConfigError(f"a form of {form.bits} bits in rounds of {config.bits}")
+    return Terms(config=config, form=form, account=_account(site, form))
+
+
+def _account(site: Site, form: AnyForm) -> Account | None:
+    """Return what vectors are charged to. A site with a ledger takes part with noise only."""
+    if form.mechanism is not None:
+        return site.standing.account(site.ledger, form.mechanism)
+    if site.ledger is not None:
+        raise ConfigError("this site has a ledger, and takes part with noise only; these rounds have none")
+    return None
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hub publishes about one question."""
+
+    question: int
+    outcome: str
+    series: int
+    number: int
+    survivors: list[int]
+    value: Any
+    metrics: dict[str, float]
+    #: Of the audit log, in hexadecimal: whoever keeps it can tell later whether the log was changed.
+    head: str
+
+
+class _Sum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A sum of words or the mean of arrays, in base64: no larger in memory than on the way."""
+
+    words: str | msgspec.UnsetType = msgspec.UNSET
+    bits: int | msgspec.UnsetType = msgspec.UNSET
+    arrays: str | msgspec.UnsetType = msgspec.UNSET
+    weight: float | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Plain(Published, frozen=True, kw_only=True):
+    """What a hub publishes where it is no report."""
+
+    value: _Sum
+
+
+class _Outline(msgspec.Struct, frozen=True):
+    """Where the value is: nothing else is made of it."""
+
+    value: msgspec.Raw
+
+
+def fetch_results(line: Line, form: AnyForm, last: int, take: TakeResult) -> Part[None]:
+    """Fetch all that is published, one after the other, up to the last question that has an answer.
+
+    Raises:
+        FaultyServer: The hub publishes something else than sums of this form.
+    """
+    for question in range(min(last + 1, MOST_RESULTS)):
+        body = yield from fetch(line, f"/v1/results/{question}", form.most_result)
+        if body is not None:  # neither lost nor unpublished
+            take(_read(body, form))
+
+
+def _read(body: bytes, form: AnyForm) -> dict[str, Any]:
+    """Return what a result says. Only a report can have any form: lists take thirty times its bytes."""
+    if len(body) - len(decoded(body, _Outline).value) > _MOST_BESIDE:
+        raise FaultyServer(f"a result has more than {_MOST_BESIDE} bytes beside its value")
+    what = Published if isinstance(form, Statistics) else _Plain
+    found: dict[str, Any] = msgspec.to_builtins(decoded(body, what))
+    if not _is_flat(found, _DEPTH):
+        raise FaultyServer("a result is nested more deeply than any report")
+    return found
+
+
+def _is_flat(value: object, depth: int) -> bool:
+    """Tell whether nothing lies deeper than this: whoever writes it down again would fail."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth > 0 and all(_is_flat(one, depth - 1) for one in inner)

@@ -3,6 +3,7 @@ environment, and answers are read no further than the core asks for.
 """
 
 import contextlib
+import math
 import os
 import random
 import socket
@@ -11,10 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ccesa import files
+from ccesa.agreement.agreement import ATTEMPTS
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.floor import Floor
 from ccesa.agreement.identity import Identity
@@ -22,13 +25,10 @@ from ccesa.errors import ConfigError, FaultyServer, quoted
 from ccesa.extras import missing
 from ccesa.memory import Entry, FolderMemory, Memory, ProcessMemory
 from ccesa.privacy.ledger import Ledger
-from ccesa.protocol.spending import ATTEMPTS
-from ccesa.service.participant.calls import Answer, Call, Part, Pause
+from ccesa.service.participant.calls import Answer, Call, Event, Part, Pause, Tell, silent
 from ccesa.service.participant.core import take_part
-from ccesa.service.participant.events import Event, Tell, silent
-from ccesa.service.participant.in_time import InTime, at_once
-from ccesa.service.participant.results import TakeResult
-from ccesa.service.participant.site import Contribute, Site
+from ccesa.service.participant.site import Contribute, Make, Site, TakeResult, at_once, standing_of
+from ccesa.words import Vector
 
 if TYPE_CHECKING:
     import httpx
@@ -104,18 +104,21 @@ class Participant:
         self._origin = origin_of(url, insecure_http)
         self._ca, self._memory = ca, None if memory is None else Path(memory)
         self._used = Path(f"{identity}{_USED}") if isinstance(identity, Path | str) else None
-        if charter is not None and identity is not None and memory is None:
-            raise ConfigError("a site with a charter needs a folder for its memory: the hub may ask twice")
-        self._site = Site(
-            contribute=_nothing,
-            memory=ProcessMemory(),
-            origin=self._origin,
+        standing = standing_of(
             charter=Charter.load(charter) if isinstance(charter, Path | str) else charter,
             identity=Identity.load(identity) if isinstance(identity, Path | str) else identity,
             token=token,
             client=client,
             floor=floor,
             attempts=attempts,
+            origin=self._origin,
+        )
+        if standing.needs_folder and memory is None:
+            raise ConfigError("a site with a charter needs a folder for its memory: the hub may ask twice")
+        self._site = Site(
+            standing=standing,
+            contribute=_nothing,
+            memory=ProcessMemory(),
             ledger=Ledger(ledger) if isinstance(ledger, Path | str) else ledger,
             threads=threads,
             once=once,
@@ -151,7 +154,7 @@ class Participant:
     @contextlib.contextmanager
     def _remembering(self) -> Iterator[Memory]:
         """Open the memory of this site for this process alone; without a folder it ends with the process."""
-        folder, identity = self._memory, self._site.identity
+        folder, identity = self._memory, self._site.standing.identity
         if folder is None:
             yield ProcessMemory()
             return
@@ -360,3 +363,48 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+class InTime:
+    """Makes vectors in a thread, each in the same time: with noise, the time could tell of a site's data.
+
+    A function that is still at work when its time is over cannot be stopped. Until it ends, none is called.
+
+    Args:
+        seconds: From the call of the function to the moment at which its vector, or another one, may leave.
+
+    Raises:
+        ConfigError: The time is not a positive number.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        if not (isinstance(seconds, int | float) and 0 < seconds < math.inf):
+            raise ConfigError(f"answer_after must be a positive number of seconds, not {seconds!r}")
+        self._seconds, self._thread = seconds, Thread()
+
+    def __call__(self, make: Make) -> Vector:
+        """Return the vector when the time is over, and not before.
+
+        Raises:
+            TimeoutError: It is not ready.
+            BaseException: What the function has raised.
+        """
+        end, found = time.monotonic() + self._seconds, dict[str, Any]()
+        if not self._thread.is_alive():
+            self._thread = Thread(target=_into, args=[found, make], daemon=True)
+            self._thread.start()
+        self._thread.join(self._seconds)
+        time.sleep(max(0.0, end - time.monotonic()))
+        if "error" in found:
+            raise found["error"]
+        if "vector" not in found:
+            raise TimeoutError(f"there was no vector after {self._seconds:g} seconds")
+        vector: Vector = found["vector"]
+        return vector
+
+
+def _into(found: dict[str, Any], make: Make) -> None:
+    try:
+        found["vector"] = make()
+    except BaseException as error:  # for the thread that waits
+        found["error"] = error

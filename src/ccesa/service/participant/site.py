@@ -1,44 +1,177 @@
-"""What a participant brings along: who it is, what it insists on, and what it must not do twice."""
+"""A ``Site`` is what a participant brings along: what it has agreed to, and its own function and memory."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
+from ccesa.agreement.agreement import ATTEMPTS, Trust
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.floor import BARE_FLOOR, Floor
 from ccesa.agreement.identity import Identity
-from ccesa.errors import ConfigError
+from ccesa.errors import ConfigError, FaultyServer, shown
+from ccesa.guards import guard_named
 from ccesa.memory import Memory
-from ccesa.privacy.ledger import Ledger
-from ccesa.protocol.spending import ATTEMPTS
-from ccesa.service.participant.events import Tell, silent
-from ccesa.service.participant.in_time import Make, at_once
-from ccesa.service.participant.line import Member, is_token
-from ccesa.service.participant.results import TakeResult
+from ccesa.privacy.ledger import Account, Ledger
+from ccesa.privacy.mechanism import Mechanism
+from ccesa.protocol.client import ActiveClient, Client
+from ccesa.service.participant.calls import Tell, silent
+from ccesa.service.tokens import signed_text
 from ccesa.words import Vector
 
 #: Gets what a task asks for and the number of the round, and returns this site's contribution.
 Contribute = Callable[[Any, int], Any]
+#: Gets what the hub publishes about one question, as JSON has it.
+TakeResult = Callable[[dict[str, Any]], None]
+#: Makes a vector, or raises.
+Make = Callable[[], Vector]
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,1024}")
+
+
+def is_token(token: str) -> bool:
+    """Tell whether a header can have this for a token."""
+    return _TOKEN.fullmatch(token) is not None
+
+
+def at_once(make: Make) -> Vector:
+    """Make a vector, however long it takes."""
+    return make()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enrolled:
+    """A member has agreed to a charter, and proves who it is by its identity to the hub that it means.
+
+    It refuses a hub that runs rounds without a charter, or under another charter; an expired charter; a round
+    that differs from the charter; and noise without a ledger. It takes from the hub only what the charter
+    leaves open. Its memory has to outlive the process, because the hub may ask twice.
+    """
+
+    agreement: Charter
+    identity: Identity
+    #: The hub's address as this member has it: a challenge that another hub passed on is of no use there.
+    origin: str
+
+    token: ClassVar = None
+    needs_folder: ClassVar = True
+
+    def __post_init__(self) -> None:
+        self.agreement.admission.id_of(self.identity.public)
+        self.agreement.check_current()
+
+    @property
+    def member(self) -> "Enrolled":
+        """Who signs in."""
+        return self
+
+    @property
+    def client(self) -> int:
+        """Which client this is: the charter says so."""
+        return self.agreement.admission.id_of(self.identity.public)
+
+    def signature(self, challenge: bytes) -> bytes:
+        """Sign a challenge of the hub at this address, in this federation and for nothing else."""
+        return self.identity.sign(signed_text(self.agreement.digest, self.origin, challenge))
+
+    def check_hub(self, guard: str, digest: str | None) -> None:
+        """Refuse a hub that announces another guard or charter."""
+        if not guard_named(guard).chartered:
+            raise FaultyServer(
+                f"this site has a charter, and the hub runs rounds with guard = {shown(guard)}, "
+                "which has none"
+            )
+        own = self.agreement.digest.hex()
+        if digest != own:
+            raise FaultyServer(
+                f"the hub has another charter ({shown((digest or 'none')[:8])}...) than this site "
+                f"({own[:8]}..., serial {self.agreement.serial}): compare the digests that "
+                "`ccesa charter show` prints"
+            )
+
+    def account(self, ledger: Ledger | None, mechanism: Mechanism) -> Account:
+        """Return the account that vectors with noise are charged to."""
+        if ledger is None:
+            raise ConfigError("the charter has noise: take part with a ledger")
+        return ledger.account(mechanism, self.agreement.digest)
+
+    def make_client(self, config: RoundConfig, place: int | None, vector: Make, **options: Any) -> Client:
+        """Make the client of a round."""
+        return ActiveClient(config, self.identity, self.agreement, vector, **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invited:
+    """A client with a token trusts the hub to follow the protocol, down to its own floor.
+
+    It refuses a hub that runs rounds with a charter, and rounds below the floor.
+    """
+
+    agreement: Trust
+    token: str = field(repr=False)
+    #: Which client this is; None takes it from the first request.
+    client: int | None = None
+
+    member: ClassVar = None
+    identity: ClassVar = None
+    needs_folder: ClassVar = False
+
+    def __post_init__(self) -> None:
+        if not is_token(self.token):
+            raise ConfigError("this is not a token: one begins with ccesa_, and `ccesa invite` prints it")
+
+    def check_hub(self, guard: str, digest: str | None) -> None:
+        """Refuse a hub that announces a guard with a charter."""
+        if guard_named(guard).chartered:
+            raise ConfigError(
+                f"this hub runs rounds with guard = {guard}: take part with a charter and an identity"
+            )
+
+    def account(self, ledger: Ledger | None, mechanism: Mechanism) -> Account | None:
+        """Return the account that vectors with noise are charged to; None where this site keeps no ledger."""
+        return None if ledger is None else ledger.account(mechanism)
+
+    def make_client(self, config: RoundConfig, place: int | None, vector: Make, **options: Any) -> Client:
+        """Make the client of a round."""
+        if place is None:
+            raise ConfigError("this site does not know which client it is")
+        trust = self.agreement
+        return Client(config, place, vector, floor=trust.floor, attempts=trust.attempts, **options)
+
+
+def standing_of(
+    *,
+    charter: Charter | None = None,
+    identity: Identity | None = None,
+    token: str | None = None,
+    client: int | None = None,
+    floor: Floor | None = None,
+    attempts: int = ATTEMPTS,
+    origin: str = "",
+) -> Enrolled | Invited:
+    """Return what a site has agreed to: with a charter and an identity, or with a token.
+
+    Raises:
+        ConfigError: Neither, both, or half of one; or what ``Enrolled`` and ``Invited`` refuse.
+    """
+    match charter, identity, token:
+        case Charter(), Identity(), None:
+            return Enrolled(agreement=charter, identity=identity, origin=origin)
+        case None, None, str():
+            trust = Trust(floor=(floor or Floor()).over(BARE_FLOOR), attempts=attempts)
+            return Invited(agreement=trust, token=token, client=client)
+        case (Charter(), None, _) | (None, Identity(), _):
+            raise ConfigError("a charter and an identity go together; one of them is missing")
+    raise ConfigError("a participant has either a charter and an identity, or a token")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """What a participant brings along. Either charter and identity, or a token.
+    """What a participant brings along. ``memory`` has to outlive the process where the hub might lie."""
 
-    ``memory`` has to outlive the process where the hub might lie.
-    """
-
+    standing: Enrolled | Invited
     contribute: Contribute = field(repr=False)
     memory: Memory = field(repr=False)
-    #: The hub's address, which a member signs.
-    origin: str = ""
-    charter: Charter | None = None
-    identity: Identity | None = None
-    token: str | None = field(default=None, repr=False)
-    #: Without a charter: which client this is. None takes it from the first request.
-    client: int | None = None
-    floor: Floor | None = None
-    attempts: int = ATTEMPTS
     ledger: Ledger | None = None
     threads: int = 0
     #: Takes part in one sum, and is done.
@@ -59,21 +192,5 @@ class Site:
     results: TakeResult | None = None
 
     def __post_init__(self) -> None:
-        if (self.charter is None) != (self.identity is None):
-            raise ConfigError("a charter and an identity go together; one of them is missing")
-        if (self.charter is None) == (self.token is None):
-            raise ConfigError("a participant has either a charter and an identity, or a token")
-        if self.token is not None and not is_token(self.token):
-            raise ConfigError("this is not a token: one begins with ccesa_, and `ccesa invite` prints it")
         if self.most_task is not None and self.most_task < 1:
             raise ConfigError(f"max_task_bytes must be at least 1, not {self.most_task}")
-        if self.charter is not None and self.identity is not None:
-            self.charter.admission.id_of(self.identity.public)
-            self.charter.check_current()
-
-    @property
-    def member(self) -> Member | None:
-        """Who this is under a charter."""
-        if self.charter is None or self.identity is None:
-            return None
-        return Member(charter=self.charter, identity=self.identity, origin=self.origin)

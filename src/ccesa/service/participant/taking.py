@@ -1,11 +1,11 @@
 """A site's part in one series: every exchange is fetched, answered and handed in, and faults are told."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import (
     CcesaError,
-    ConfigError,
     FaultyServer,
     MalformedMessage,
     OrderError,
@@ -14,20 +14,18 @@ from ccesa.errors import (
     shown,
 )
 from ccesa.memory import ROUND, UsedOnce
+from ccesa.privacy.ledger import Account
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
-from ccesa.protocol.client import ActiveClient, Client
+from ccesa.protocol.client import Client
 from ccesa.protocol.contributing import Careful
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.spending import check_table, count_table
 from ccesa.protocol.steps import steps_of
-from ccesa.service.participant.calls import Answer, Call, Part, Pause
-from ccesa.service.participant.events import Event, Kind
-from ccesa.service.participant.in_time import at_once
-from ccesa.service.participant.line import Line
-from ccesa.service.participant.parts import fetch, send
-from ccesa.service.participant.site import Site
-from ccesa.service.participant.terms import Terms, pause_of
+from ccesa.service.forms import AnyForm
+from ccesa.service.participant.calls import Answer, Call, Event, Kind, Part, Pause, pause_of
+from ccesa.service.participant.line import Line, fetch, send
+from ccesa.service.participant.site import Site, at_once
 from ccesa.service.tasks import task_digest
 from ccesa.wire import Data
 from ccesa.words import Vector
@@ -37,6 +35,15 @@ _TASK_BYTES = 32
 _RECENT = 8
 #: The most characters of a reason from the hub or from the site's own function.
 _REASON = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The terms of a series, as far as this site has agreed to it."""
+
+    config: RoundConfig
+    form: AnyForm
+    account: Account | None
 
 
 class _Enough(OrderError):
@@ -54,8 +61,8 @@ class Taking:
         self._most = sum(
             sorted(m.limit(step.request, terms.config) + 4 for step in self._steps)[-envelope.MOST :]
         )
-        #: Which client this is; a hub without a charter says so in its first request.
-        self._place = site.client
+        #: Which client this is; where nobody has said so, the hub says it in its first request.
+        self._place = site.standing.client
         #: The task that this site holds: its digest, by this site's own account, and what it says.
         self._task: tuple[bytes, bytes] | None = None
         #: The rounds that this site has joined, by context.
@@ -131,10 +138,10 @@ class Taking:
     def _is_out(self, request: Data) -> bool:
         """Tell whether no message is of a round that this process has joined, and none starts one.
 
-        Without a charter the first one also says which client this is.
+        The first one also says which client this is, where nobody else has.
         """
         messages = envelope.unpack(request)
-        if self._place is None and self._site.charter is None:
+        if self._place is None:
             self._place = m.decode(messages[0], self._most).client
         starts = self._steps[0].request
         return not any(m.named(one) is starts or m.context_of(one) in self._joined for one in messages)
@@ -204,11 +211,7 @@ class Taking:
             "account": self._terms.account,
             "threads": site.threads,
         }
-        if site.charter is not None and site.identity is not None:
-            return ActiveClient(config, site.identity, site.charter, vector, **options)
-        if self._place is None:
-            raise ConfigError("this site does not know which client it is")
-        return Client(config, self._place, vector, floor=site.floor, attempts=site.attempts, **options)
+        return site.standing.make_client(config, self._place, vector, **options)
 
     def _held_task(self) -> bytes:
         """Return the digest of what this site really holds, whatever the hub calls it."""
@@ -220,14 +223,14 @@ class Taking:
         """Call the site's function, and turn what it returns into a vector."""
         if self._task is None:
             raise FaultyServer("the hub asks for a vector, and has not handed over the task")
-        payload, charter = self._task[1], self._site.charter
-        if charter is not None and charter.schema is not None:
-            check_table(self._site.memory, charter.digest, charter.attempts)
+        payload, agreed = self._task[1], self._site.standing.agreement
+        if agreed.schema is not None:
+            check_table(self._site.memory, agreed.digest, agreed.attempts)
         given = self._terms.form.given(payload)
         self._tell("working", f"working on the task of round {config.number}", config.number)
         vector = self._contribution(given, payload, config)
-        if charter is not None and charter.schema is not None:
-            count_table(self._site.memory, charter.digest, charter.attempts)
+        if agreed.schema is not None:
+            count_table(self._site.memory, agreed.digest, agreed.attempts)
         return vector
 
     def _contribution(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:

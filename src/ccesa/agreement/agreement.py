@@ -1,0 +1,126 @@
+"""An agreement holds for all rounds of a federation: it is a charter, or trust in the server.
+
+Whoever makes clients, servers, forms or memories asks the agreement. Nobody asks whether there is a charter.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import msgspec
+
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.floor import BARE_FLOOR, Floor
+from ccesa.agreement.identity import Admission
+from ccesa.errors import ConfigError
+from ccesa.guards import guard_named
+from ccesa.parts import check_type
+from ccesa.privacy.ledger import Account
+from ccesa.values.fields import WORD_BITS
+
+#: The most vectors for one task, and the most rounds that open shares for it, where no charter says more.
+ATTEMPTS, RELEASES = 2, 1
+#: What a server decides for each series.
+DECIDED = frozenset({"series_id", "number", "length", "bits", "accept", "charter", "version"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trust:
+    """Without a charter, clients trust the server to follow the protocol, and it chooses the rounds.
+
+    What only a charter can say is empty here, so that nothing follows from it: no member signs in, no
+    certificate holds, and a round under a guard with a charter is refused.
+    """
+
+    floor: Floor = BARE_FLOOR
+    attempts: int = ATTEMPTS
+    releases: int = RELEASES
+
+    digest: ClassVar = b""
+    admission: ClassVar = Admission(())
+    schema: ClassVar = None
+    mechanism: ClassVar = None
+    colluders: ClassVar = 0
+    around: ClassVar = None
+    privacy_bits: ClassVar = None
+    stated: ClassVar = None
+    promises: ClassVar = (
+        "The hub is trusted to follow the protocol; what it sees is masked vectors and their sum.",
+    )
+
+    def check_current(self, now: float | None = None) -> None:
+        """Do nothing: trust does not expire."""
+
+    def check(self, config: RoundConfig) -> None:
+        """Refuse a round under a guard with a charter, or one below the floor."""
+        check_type("config", config, RoundConfig, "; plan.config() makes one")
+        if guard_named(config.guard).chartered:
+            raise ConfigError(
+                f"the round has guard = {config.guard}, which needs a charter: make an ActiveClient, or a "
+                "Server(config, charter)"
+            )
+        self.floor.check(config)
+
+    def check_account(self, config: RoundConfig, account: Account | None) -> None:
+        """Refuse a round whose sums may have less noise than its vectors are charged for."""
+        if account is None:
+            return
+        noise = account.mechanism
+        if (config.length, config.bits) != (noise.length, WORD_BITS):
+            raise ConfigError(
+                f"a round of {config.length} words of {config.bits} bits, and the noise of this client's "
+                f"account is made for {noise.length} of {WORD_BITS}"
+            )
+        if noise.honest > config.min_survivors:
+            raise ConfigError(
+                f"the noise of this client's account counts on {noise.honest} honest clients in every sum, "
+                f"and this round opens sums of {config.min_survivors}"
+            )
+
+    def decode(self, data: bytes) -> RoundConfig:
+        """Return the configuration that a server announces."""
+        return RoundConfig.decode(data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnRounds(Trust):
+    """The rounds that a trusted server chooses; length, bits and series of ``any_round`` do not matter."""
+
+    any_round: RoundConfig
+
+    def __post_init__(self) -> None:
+        self.check(self.any_round)
+
+    @property
+    def needed(self) -> int:
+        """The minimum of clients present for a round to succeed; with fewer none is begun."""
+        return self.any_round.needed()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the clients are called, by id."""
+        return tuple(f"client {client}" for client in range(self.any_round.clients))
+
+    def series(self, length: int, bits: int) -> RoundConfig:
+        """Return the first round of a new series, for vectors of this length."""
+        given = msgspec.structs.asdict(self.any_round)
+        kept = {name: value for name, value in given.items() if name not in DECIDED}
+        return RoundConfig(**kept | {"length": length, "bits": bits, "accept": True})
+
+
+#: What a client or a server has agreed to where nothing else is said.
+TRUST = Trust()
+Agreement = Charter | Trust
+#: What a server has: it also knows what rounds to begin.
+HostedAgreement = Charter | OwnRounds
+
+
+def agreed_on(charter: Charter | None, config: RoundConfig | None, attempts: int) -> HostedAgreement:
+    """Return the agreement of a federation; ConfigError unless exactly one of both is given."""
+    match charter, config:
+        case Charter(), None:
+            return charter
+        case None, RoundConfig():
+            return OwnRounds(any_round=config, attempts=attempts)
+    raise ConfigError("a federation has either a charter or a configuration of rounds, [round]")
