@@ -24,8 +24,8 @@ from ccesa.service.desk import Desk, View
 from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.http import asking
+from ccesa.service.http.asking import Members
 from ccesa.service.http.limits import Limits
-from ccesa.service.http.members import Members
 from ccesa.service.http.uploads import Spool, Uploads
 from ccesa.service.meters import Meters
 from ccesa.service.problems import FRESH, Problem

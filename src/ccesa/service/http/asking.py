@@ -1,21 +1,50 @@
-"""Strict readers of what a request states: numbers in path, query and header, its body, how long it waits."""
+"""Who asks, and for what: tokens and sessions of members, and strict readers of what a request states.
+
+A client's id comes from its token alone, never from what it says about itself. Under a charter, a member
+signs a challenge with its identity and gets a session. A challenge needs no memory: it is a nonce and the time,
+under a key that only hubs of this federation have. The member also signs the origin that it talks to, so a
+hub that passes on the challenge of another one gets a signature that is worth nothing there.
+"""
 
 import asyncio
+import hmac
+import logging
+import math
+import os
 import re
+import struct
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 
+import msgspec
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
+from starlette.responses import Response
 
+from ccesa import labels
+from ccesa.crypto import primitives
+from ccesa.errors import ConfigError
 from ccesa.service.desk import Desk, View
+from ccesa.service.federation import Federation
 from ccesa.service.http.limits import Limits
-from ccesa.service.http.serving import connection_of
+from ccesa.service.http.serving import Connection, connection_of
+from ccesa.service.logs import event
 from ccesa.service.meters import Meters
-from ccesa.service.problems import Problem
+from ccesa.service.problems import FRESH, Problem
+from ccesa.service.tokens import signed_text
 
 _AFTER = re.compile("-1|[0-9]{1,9}", re.ASCII)
 _SIZE = re.compile("[0-9]{1,15}", re.ASCII)
 _WAIT = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?([0-9]{1,4})(?![0-9])', re.ASCII)
+#: Seconds to answer a challenge, and the most that clocks of hubs may differ.
+CHALLENGE_SECONDS = 120
+_SKEW = 30
+_NONCE_BYTES = 16
+_TIME = struct.Struct("<Q")
+_STATED_BYTES = _NONCE_BYTES + _TIME.size
+_MOST_BODY = 2048
+_BEARER = re.compile(r"[Bb]earer +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII)
 
 
 class _Number(Convertor[int]):
@@ -137,3 +166,133 @@ class Patience:
             with self._connection.interruptible(), self._meters.polls.track_inprogress():
                 view = await self._desk.changed(view, left)
         return view
+
+
+class SessionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A member's answer to a challenge; bytes are in base64."""
+
+    key: bytes
+    challenge: bytes
+    origin: str
+    signature: bytes
+
+
+class Members:
+    """Authenticates members, and opens sessions."""
+
+    def __init__(self, desk: Desk, federation: Federation, limits: Limits) -> None:
+        self._desk, self._federation, self._limits = desk, federation, limits
+        #: Clients by key; without a charter there are none.
+        admitted = federation.agreement.admission.members
+        self._ids = {member.public: client for client, member in enumerate(admitted)}
+        #: How many tokens of strangers are being looked up.
+        self._lookups = 0
+        #: The current minute, and how many sessions each member has opened in it.
+        self._minute, self._opened = 0, Counter[int]()
+        #: When a failure was last logged, and how many were not logged since.
+        self._logged, self._unlogged = -math.inf, 0
+
+    async def who(self, request: Request) -> int:
+        """Return the client that asks, before anything else of its request is read.
+
+        Raises:
+            Problem: The token is missing or unknown.
+        """
+        found = _BEARER.fullmatch(request.headers.get("authorization", ""))
+        connection = connection_of(request)
+        client = None if found is None else await self._looked_up(found[1], connection)
+        if client is None:
+            raise self._unauthorized(request, "send a valid token, as Authorization: Bearer TOKEN")
+        connection.door.know(connection, client)
+        self._desk.seen(client)
+        return client
+
+    async def _looked_up(self, token: str, connection: Connection) -> int | None:
+        """Look up a token. Strangers that guess tokens must not make members wait for the store."""
+        if connection.door.knows(connection):
+            return await self._desk.member_of(token)
+        if self._lookups >= self._limits.lookups:
+            raise Problem("unavailable", "too many tokens are being looked up", retry_after=1)
+        self._lookups += 1
+        try:
+            return await self._desk.member_of(token)
+        finally:
+            self._lookups -= 1
+
+    async def challenge(self, request: Request) -> Response:
+        """Give out a challenge, and remember nothing about it."""
+        self._check_signs_in()
+        stated = os.urandom(_NONCE_BYTES) + _TIME.pack(int(time.time()))
+        answer = {"challenge": stated + self._code(stated), "expires_in": CHALLENGE_SECONDS}
+        return Response(msgspec.json.encode(answer), 200, FRESH, "application/json")
+
+    async def open_session(self, request: Request) -> Response:
+        """Give a session to the member that has signed a challenge."""
+        self._check_signs_in()
+        body_size(request, _MOST_BODY)
+        with connection_of(request).interruptible():
+            body = b"".join([piece async for piece in pieces(request, self._limits)])
+        try:
+            said = msgspec.json.decode(body, type=SessionRequest)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Problem("malformed", "expected key, challenge, origin and signature in JSON") from None
+        try:
+            client = self._checked(said)
+        except ConfigError as error:
+            raise self._unauthorized(request, str(error)) from None
+        self._count_session(client)
+        session = await self._desk.new_session(client, said.challenge[:_NONCE_BYTES])
+        if session is None:
+            raise self._unauthorized(request, "this challenge was used before: ask for a new one")
+        answer = {"token": session[0], "expires_in": session[1], "client": client}
+        return Response(msgspec.json.encode(answer), 201, FRESH, "application/json")
+
+    def _check_signs_in(self) -> None:
+        if not self._federation.signs_in:
+            raise Problem("not-found", "this federation has no charter: use the token from the operator")
+
+    def _checked(self, said: SessionRequest) -> int:
+        """Return the client that has answered a challenge; the cheapest checks come first."""
+        stated, code = said.challenge[:_STATED_BYTES], said.challenge[_STATED_BYTES:]
+        if not hmac.compare_digest(code, self._code(stated)):
+            raise ConfigError("this challenge is not from this hub")
+        age = time.time() - _TIME.unpack(stated[_NONCE_BYTES:])[0]
+        if not -_SKEW <= age <= CHALLENGE_SECONDS:
+            raise ConfigError("this challenge is too old: ask for a new one")
+        if said.origin not in self._federation.origins:
+            known = " or ".join(self._federation.origins)
+            raise ConfigError(f"the member signed another address than this hub's: use {known}")
+        agreed = self._federation.agreement
+        text = signed_text(agreed.digest, said.origin, said.challenge)
+        client = self._ids.get(said.key)
+        try:  # neither the answer nor its time may show whether a key is a member's
+            primitives.verify(agreed.admission.key(client or 0), said.signature, text)
+        except primitives.BadSignature:
+            client = None
+        if client is None:
+            raise ConfigError(
+                "no member of this federation made this signature: compare the charters and the keys"
+            )
+        return client
+
+    def _count_session(self, client: int) -> None:
+        minute = int(time.monotonic() / 60)
+        if minute != self._minute:
+            self._minute = minute
+            self._opened.clear()
+        if self._opened[client] >= self._limits.sessions_per_minute:
+            raise Problem("busy", "too many sessions; use each until it expires", retry_after=60)
+        self._opened[client] += 1
+
+    def _code(self, stated: bytes) -> bytes:
+        return hmac.digest(self._desk.secret, labels.frame(labels.CHALLENGE, stated), "sha256")
+
+    def _unauthorized(self, request: Request, why: str) -> Problem:
+        connection_of(request).failures += 1
+        self._unlogged += 1
+        if time.monotonic() - self._logged >= 1:  # repeated failures must not fill the disk
+            self._logged = time.monotonic()
+            address = request.client.host if request.client else ""
+            event("unauthorized", logging.WARNING, why=why, address=address, attempts=self._unlogged)
+            self._unlogged = 0
+        return Problem("unauthorized", why, headers={"WWW-Authenticate": 'Bearer realm="ccesa"'})

@@ -15,8 +15,8 @@ from ccesa import files
 from ccesa.errors import ConfigError, shown
 from ccesa.service.desk import Desk, Receipt, Taken, View
 from ccesa.service.http import asking
+from ccesa.service.http.asking import Members
 from ccesa.service.http.limits import Limits, Room
-from ccesa.service.http.members import Members
 from ccesa.service.http.serving import Connection, connection_of
 from ccesa.service.meters import Meters
 from ccesa.service.problems import FRESH, Problem
