@@ -21,11 +21,9 @@ from ccesa.service.desk import Receipt, Taken, View
 from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.forms import Words
-from ccesa.service.hub.agenda import Agenda
+from ccesa.service.hub.agenda import Agenda, Presence
 from ccesa.service.hub.engine import Engine, Handed
-from ccesa.service.hub.leader import Leader
-from ccesa.service.hub.presence import Presence
-from ccesa.service.hub.records import Records
+from ccesa.service.hub.leader import Leader, Records
 from ccesa.service.hub.showing import Showing
 from ccesa.service.meters import Meters
 from ccesa.service.policy import Policy

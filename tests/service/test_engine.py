@@ -17,11 +17,9 @@ from ccesa.service.desk import Taken
 from ccesa.service.federation import Federation
 from ccesa.service.forms import Arrays, Statistics, Words
 from ccesa.service.hub import agenda
-from ccesa.service.hub.agenda import Agenda, value_of
+from ccesa.service.hub.agenda import Agenda, Presence, value_of
 from ccesa.service.hub.engine import Engine, Handed
-from ccesa.service.hub.leader import Leader
-from ccesa.service.hub.presence import Presence
-from ccesa.service.hub.records import Records
+from ccesa.service.hub.leader import Leader, Records
 from ccesa.service.hub.replica import Replica
 from ccesa.service.hub.showing import Showing
 from ccesa.service.meters import Meters
@@ -275,7 +273,7 @@ def test_who_sends_nonsense_three_times_is_set_aside(tmp_path):
     assert [one.taken for one in faults] == [Taken.FAULTY] * 3
     member = hub.status.members[4]
     assert member.state == "set aside"
-    assert "honest client would not" in member.reason
+    assert "sent an invalid reply" in member.reason
     assert "set aside" in [row.kind for row in store.audit_rows()]
     check(store, made)
 

@@ -299,7 +299,7 @@ def test_no_more_members_than_may_lie_stop_a_hub(tmp_path):
     told(world, [3], (1, 10**6))
     assert world.hubs[0].engine.trouble.startswith(
         "the database has gone back: 3 members, such as client-1, client-2, client-3, know exchange 1000000"
-        " of series 1 or a later one, and the last one that it has is exchange"
+        " of series 1 or a later one, and its last one is exchange"
     )
     world.close()
 

@@ -22,6 +22,7 @@ LOST = (
     "Disconnected",
     "CorruptShares",
     "CorruptSeeds",
+    "StaleLog",
     "AttemptsSpent",
     "RoundFailed",
     "VectorError",

@@ -1,9 +1,9 @@
 """Who asks, and for what: tokens and sessions of members, and strict readers of what a request states.
 
 A client's id comes from its token alone, never from what it says about itself. Under a charter, a member
-signs a challenge with its identity and gets a session. A challenge needs no memory: it is a nonce and the time,
-under a key that only hubs of this federation have. The member also signs the origin that it talks to, so a
-hub that passes on the challenge of another one gets a signature that is worth nothing there.
+signs a challenge with its identity and gets a session. A challenge needs no memory: it is a nonce and the
+time, under a key that only hubs of this federation have. The member also signs the origin that it talks to:
+a hub that passes on the challenge of another one gets a signature that is worth nothing there.
 """
 
 import asyncio
