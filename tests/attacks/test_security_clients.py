@@ -304,6 +304,6 @@ def test_c1_known_liars_are_passed_over_where_they_are_too_many_to_be_told():
 
 
 def test_own_share_is_used_where_every_share_is_needed(monkeypatch):
-    monkeypatch.setattr(rebuilding.correction, "wrong_places", None)  # must not be needed
+    monkeypatch.setattr(rebuilding.shamir, "wrong_places", None)  # must not be needed
     play = Play(configure(9, threshold=Fixed(t=9)))
     assert np.array_equal(play.finish().vector, play.expected(range(9)))
