@@ -99,7 +99,6 @@ def line(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _extra(record: logging.LogRecord) -> dict[str, object]:
-    """Return the ``extra`` of a caller of ``logging``."""
     return {name: value for name, value in vars(record).items() if name not in _USUAL}
 
 
@@ -112,7 +111,6 @@ class JsonLines(logging.Formatter):
     """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as a line of JSON."""
         return json.dumps(line(record))
 
 
@@ -120,7 +118,6 @@ class TextLines(logging.Formatter):
     """One line of text: time, level, event, and ``name=value`` for each field."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as a line of text."""
         written = line(record)
         head = " ".join((written.pop("time"), f"{written.pop('level'):7}", written.pop("event")))
         written.pop("logger")

@@ -45,6 +45,10 @@ class Meters:
 
     Attributes:
         registry: For ``/metrics``.
+        received: Bytes of request bodies; this and those below are metrics with ``inc`` or ``set``.
+        sent: Bytes of tasks and requests.
+        store_away: Failures to reach the store.
+        leads: Whether this process leads.
         polls: Long polls that wait now; use ``with meters.polls.track_inprogress(): ...``.
         connections: Open connections; use ``meters.connections.set(...)``.
         viewers: Open pages of the operator, counted as ``polls`` are.
@@ -59,18 +63,18 @@ class Meters:
             "drops", "Clients that were asked and dropped out of a round.", "step", "reason"
         )
         self._refusals = self._counter("refusals", "Requests that were refused.", "reason")
-        self._received = self._counter("received_bytes", "Bytes of request bodies received.")
-        self._sent = self._counter("sent_bytes", "Bytes of tasks and requests sent.")
-        self._away = self._counter("store_unavailable", "Times the store could not be reached.")
+        self.received = self._counter("received_bytes", "Bytes of request bodies received.")
+        self.sent = self._counter("sent_bytes", "Bytes of tasks and requests sent.")
+        self.store_away = self._counter("store_unavailable", "Times the store could not be reached.")
         self._actions = self._counter("actions", "Actions of operators.", "action")
         self._seconds = self._histogram("step_seconds", "How long steps were open.", _SECONDS)
         self._clients = self._histogram("step_clients", "How many clients answered a step.", _CLIENTS)
-        self._leads = self._gauge("hub_leads", "1 if this process leads the federation's hubs.")
+        self.leads = self._gauge("hub_leads", "1 if this process leads the federation's hubs.")
         self.polls = self._gauge("long_polls", "Long polls that wait now.")
         self.connections = self._gauge("connections", "Connections that are open now.")
         self.viewers = self._gauge("viewers", "Operator pages that are open now.")
-        self._shown = _Shown()
-        self.registry.register(self._shown)
+        self._status: Callable[[], Status] | None = None
+        self.registry.register(self)
 
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
         return Counter(f"ccesa_{name}", words, labels, registry=self.registry)
@@ -84,14 +88,6 @@ class Meters:
     def refused(self, reason: str) -> None:
         """Count a refusal by the name of its problem."""
         self._refusals.labels(known(reason, REFUSED)).inc()
-
-    def received(self, length: int) -> None:
-        """Count bytes of a request body."""
-        self._received.inc(length)
-
-    def sent(self, length: int) -> None:
-        """Count bytes of an answer's body."""
-        self._sent.inc(length)
 
     def step_closed(self, step: str, seconds: float, asked: int, dropped: int, faulty: int = 0) -> None:
         """Count a step that has closed; the leader calls this once for each.
@@ -111,37 +107,23 @@ class Meters:
         self._rounds.labels("lost" if lost else "sum", known(outcome, LOST) if lost else "").inc()
         self._accusations.inc(pairs)
 
-    def store_away(self) -> None:
-        """Count a failure to reach the store."""
-        self._away.inc()
-
     def acted(self, action: str) -> None:
         """Count an action of the operator, one of ``desk.ACTIONS`` or ``desk.TO_MEMBERS``."""
         self._actions.labels(action).inc()
 
-    def leads(self, leads: bool) -> None:
-        """Note whether this process leads."""
-        self._leads.set(leads)
-
     def follow(self, status: Callable[[], Status]) -> None:
         """Add figures of the newest status to each answer."""
-        self._shown.status = status
+        self._status = status
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield figures of the status, for the registry. An unknown figure has no sample, not a zero."""
+        if self._status is not None:
+            yield from _of_status(self._status())
 
     def exposed(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics and their media type, for an ``Accept`` header."""
         encode, media_type = choose_encoder(accept)
         return encode(self.registry), media_type
-
-
-class _Shown:
-    """Figures of the status. An unknown figure has no sample, not a zero."""
-
-    def __init__(self) -> None:
-        self.status: Callable[[], Status] | None = None
-
-    def collect(self) -> Iterator[Metric]:
-        if self.status is not None:
-            yield from _of_status(self.status())
 
 
 def _of_status(status: Status) -> Iterator[Metric]:

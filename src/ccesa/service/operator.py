@@ -178,7 +178,6 @@ class _Operator:
         return Response(content, headers={"content-type": media_type})
 
     async def healthz(self, request: Request) -> Response:
-        """Answer whether this process works."""
         if not self._desk.alive():
             raise Problem("dead", "restart this process")
         return Response(status_code=204)
@@ -229,7 +228,7 @@ class _Operator:
         except ConfigError as error:
             raise Problem("refused", shown(str(error), 300)) from None
         except Unavailable:
-            self._meters.store_away()
+            self._meters.store_away.inc()
             raise
         self._meters.acted(action)
         event("operator-acted", action=action, client=client, reason=reason)
@@ -251,7 +250,6 @@ def _token(request: Request) -> str:
 
 
 async def _reason(request: Request, action: str) -> str:
-    """Return the reason in an action's body."""
     body = b""
     async for piece in request.stream():
         body += piece

@@ -86,7 +86,6 @@ class Problem(Exception):
             self.headers["Retry-After"], self.document["retry_after"] = str(seconds), seconds
 
     def response(self) -> Response:
-        """Return the answer."""
         body = msgspec.json.encode(self.document)
         return Response(body, self.status, self.headers, MEDIA_TYPE)
 

@@ -35,7 +35,6 @@ _Arrays = Annotated[list[_Packed], msgspec.Meta(max_length=_MOST_ARRAYS)]
 
 
 def task_digest(payload: bytes) -> bytes:
-    """Return the digest of a task, 32 bytes."""
     return labels.digest(labels.SERVICE_TASK, payload)
 
 

@@ -121,7 +121,7 @@ class _Reading:
             )
         if is_asked(view):
             envelope = view.requests[client]
-            self._meters.sent(len(envelope))
+            self._meters.sent.inc(len(envelope))
             return _envelope(view, envelope)
         return Response(None, 204, {**FRESH, "Retry-After": "0" if patience.seconds else "1"})
 
@@ -158,7 +158,7 @@ class _Reading:
         if task is None:
             raise Problem("not-found", "this hub does not have this task, or has it no longer")
         answer = ranged(request, task, headers, "application/octet-stream")
-        self._meters.sent(int(answer.headers["Content-Length"]))
+        self._meters.sent.inc(int(answer.headers["Content-Length"]))
         return answer
 
 

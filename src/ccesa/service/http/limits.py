@@ -83,7 +83,6 @@ class Door:
         return len(self._groups)
 
     def enter(self, guest: Guest) -> bool:
-        """Let a new connection in, as a stranger; return False if there is no room."""
         if len(self) >= self._most:
             if not self._strangers:
                 return False
@@ -105,7 +104,6 @@ class Door:
         return guest in self._groups and guest not in self._strangers
 
     def leave(self, guest: Guest) -> None:
-        """Forget a connection that is closed."""
         self._groups.pop(guest, {}).pop(guest, None)
 
     def _move(self, guest: Guest, group: dict[Guest, None]) -> None:
@@ -142,7 +140,6 @@ class Room:
             raise
 
     def give(self, size: int) -> None:
-        """Give bytes back."""
         self._left += size
         self._next()
 

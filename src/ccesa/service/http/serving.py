@@ -135,7 +135,6 @@ class Connection(HttpToolsProtocol):
 
     @property
     def stopping(self) -> bool:
-        """Whether the hub is stopping."""
         return self._stopping
 
     def _stopped(self) -> Problem:
@@ -144,7 +143,6 @@ class Connection(HttpToolsProtocol):
     # For the door and the server
 
     def turn_out(self) -> None:
-        """Close the connection at once."""
         self.transport.abort()
 
     def sweep(self, now: float) -> None:
@@ -187,7 +185,6 @@ class Connection(HttpToolsProtocol):
         self._write_deadline = self.loop.time() + seconds
 
     def resume_writing(self) -> None:
-        """Go on writing."""
         super().resume_writing()
         self._write_deadline = math.inf
 
@@ -218,7 +215,6 @@ class Connection(HttpToolsProtocol):
         self._set_deadline(self._limits.header_seconds)
 
     def on_url(self, url: bytes) -> None:
-        """Keep a piece of the address."""
         self._count(url)
         super().on_url(url)
 
@@ -247,7 +243,6 @@ class Connection(HttpToolsProtocol):
                 self._close()
 
     def on_message_complete(self) -> None:
-        """Note that the whole request has arrived."""
         super().on_message_complete()
         self._complete = True
         if self.cycle.response_complete:
@@ -359,7 +354,6 @@ class Front(Server):
 
     @property
     def address(self) -> tuple[str, int]:
-        """The address it listens on, once it has started."""
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         return host, port
 

@@ -45,11 +45,9 @@ class Spool:
             raise ConfigError(f"another hub uses {folder}: give each hub its own spool folder") from None
 
     def close(self) -> None:
-        """Let another process have the folder."""
         os.close(self._lock)
 
     def size(self, key: Key) -> int:
-        """Return how many bytes of an upload have arrived."""
         try:
             return self._path(key).stat().st_size
         except FileNotFoundError:
@@ -72,7 +70,6 @@ class Spool:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
     def remove(self, key: Key) -> None:
-        """Delete an upload."""
         self._path(key).unlink(missing_ok=True)
 
     def sweep(self, series: int, exchange: int) -> None:
@@ -106,7 +103,6 @@ class _Underway:
         self.hear()
 
     def hear(self) -> None:
-        """Note that a piece has arrived."""
         self._heard = time.monotonic()
 
     def yields(self, seconds: float) -> bool:
@@ -130,7 +126,6 @@ class Uploads:
         self._swept: tuple[int, int] | None = None
 
     async def put(self, request: Request) -> Response:
-        """Take a whole reply."""
         key = await self._key(request)
         size = asking.body_size(request, self._checked(key).most_bytes)
         async with self._alone(request, key):
@@ -267,7 +262,7 @@ class Uploads:
 
     async def _take(self, key: Key, reply: Data) -> Receipt:
         series, exchange, client = key
-        self._meters.received(len(reply))
+        self._meters.received.inc(len(reply))
         return await self._desk.take(client, series, exchange, reply)
 
     def _answered(self, key: Key, receipt: Receipt) -> Response:

@@ -65,7 +65,6 @@ class Agenda:
         self.reload()
 
     def reload(self) -> None:
-        """Read the rounds that are over, without their sums, and find the questions that are left."""
         self.rounds = self._store.rounds_besides(self.rounds)
         self.questions = max(self._store.wanted(), self._federation.rounds)
         self._attempts = Counter(row.question for row in self.rounds)
@@ -260,7 +259,6 @@ class Presence:
         self.reload()
 
     def heard(self, client: int) -> None:
-        """Note that a member was heard from."""
         self._heard[client] = self.now()
 
     def knows(self, client: int, series: int, exchange: int) -> None:
@@ -287,8 +285,8 @@ class Presence:
             return ""
         series, exchange = min(known[client] for client in witnesses)
         who = ", ".join(self._federation.agreement.names[client] for client in witnesses[:_NAMED])
-        place = f"exchange {exchange} of series {series}"
-        return f"{len(witnesses)} members, such as {who}, know {place} or a later one"
+        where = f"exchange {exchange} of series {series}"
+        return f"{len(witnesses)} members, such as {who}, know {where} or a later one"
 
     def fell_silent(self, clients: set[int], now: float) -> None:
         """Note that members did not answer in time."""
@@ -321,7 +319,6 @@ class Presence:
         self.reload()
 
     def reload(self) -> None:
-        """Read all members from the store."""
         self.rows = self._store.members()
 
     def seen(self, client: int) -> float:
@@ -331,7 +328,6 @@ class Presence:
         return min(times, key=lambda one: elapsed(one, now))
 
     def row(self, client: int) -> MemberRow:
-        """Return the store's row of a member."""
         return self.rows.get(client) or MemberRow(client=client)
 
     @property

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Board:
-    """The desk of a hub. Make it on the event loop that it belongs to."""
+    """The desk of a hub; see ``Desk`` for its methods. Make it on the event loop that it belongs to."""
 
     def __init__(self, federation: Federation, store: Store, presence: Presence) -> None:
         self._federation, self._store, self.presence = federation, store, presence
@@ -60,7 +60,6 @@ class Board:
     # For the engine, from its thread
 
     def publish(self, view: View, status: Status) -> None:
-        """Show a view and a status."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.show, view, status)
 
@@ -76,11 +75,9 @@ class Board:
 
     @property
     def view(self) -> View:
-        """What is open now."""
         return _shown(self._view)
 
     async def changed(self, view: View, seconds: float) -> View:
-        """Return the newest view: at once if it is not this one, else on a change or when time is up."""
         if view is self._view and seconds > 0:
             await asyncio.wait([self._change], timeout=seconds)
         return self.view
@@ -99,13 +96,11 @@ class Board:
         return await _uninterrupted(told)
 
     def seen(self, client: int, series: int = 0, exchange: int = -1) -> None:
-        """Note that a client was heard from, and the latest exchange that it claims to know."""
         self.presence.heard(client)
         if self._view is not None and (series, exchange) > (self._view.series, self._view.latest):
             self.presence.knows(client, series, exchange)
 
     def is_set_aside(self, client: int) -> bool:
-        """Return whether a client is excluded from rounds and results until it is let in again."""
         return bool(self.presence.row(client).set_aside)
 
     async def task(self, digest: bytes) -> memoryview | None:
@@ -123,7 +118,6 @@ class Board:
         return found
 
     async def result(self, question: int) -> dict[str, Any] | None:
-        """Return the published result of a question; None until there is one."""
         if not self._federation.hub.publish:
             return None
         return await self._loop.run_in_executor(self._fetcher, self._result, question)
@@ -137,7 +131,6 @@ class Board:
         return self._published | {"head": "" if head is None else head.hash.hex()}
 
     async def member_of(self, token: str) -> int | None:
-        """Return the client of a token or session; None if there is none."""
         digest, now = hashed(token, self._charter), time.monotonic()
         known = self._known.get(digest)
         if known is not None and now < known[1]:
@@ -163,11 +156,9 @@ class Board:
         return self._store.member_of(digest)
 
     async def is_operator(self, token: str) -> bool:
-        """Return whether a token is an operator's."""
         return await self._read(lambda: self._store.is_operator(hashed(token)))
 
     async def new_session(self, client: int, nonce: bytes) -> tuple[str, float] | None:
-        """Return a new session's token and how long it lives; None if the nonce was used before."""
         token = new_token()
         digest, expires = hashed(token, self._charter), time.time() + SESSION
         made = await self._read(lambda: self._store.add_session(digest, nonce, client, expires))
@@ -176,15 +167,12 @@ class Board:
     # For the operator
 
     def status(self) -> Status:
-        """Return the newest status."""
         return _shown(self._status)
 
     def alive(self) -> bool:
-        """Return whether the engine works."""
         return self.engine is not None and self.engine.alive
 
     def trouble(self) -> str:
-        """Return why members cannot be served now; empty if they can."""
         if self.engine is None:
             return "the hub is starting"
         return self.engine.trouble
@@ -212,7 +200,6 @@ class Board:
         doing[action]()
 
     def close(self) -> None:
-        """Close the store."""
         self._reader.shutdown()
         self._fetcher.shutdown()
         self._store.close()

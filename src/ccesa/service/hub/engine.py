@@ -106,7 +106,6 @@ class Engine:
         self.failure: BaseException | None = None
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -118,11 +117,9 @@ class Engine:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread is at work."""
         return self._thread.is_alive()
 
     def hand_in(self, handed: Handed) -> None:
-        """Queue a reply."""
         self._waiting.put(handed)
         if self._ended:
             self._refuse_all([])
@@ -176,7 +173,7 @@ class Engine:
         except Unavailable as error:
             self._replica = None  # it may hold more than was saved
             self.trouble = str(error) or "the store cannot be reached"
-            self._meters.store_away()
+            self._meters.store_away.inc()
             _refuse(batch, "this hub cannot reach its store")
             time.sleep(AWAY)
         except (Diverged, Forgotten):
@@ -199,7 +196,7 @@ class Engine:
             self._store.alive(self._replica.hub if self._replica else self._name, now)
             self._store.drop_claims(now - DEAD)
             self._leader.breathe(now)
-            self._meters.leads(self._leader.leads(now))
+            self._meters.leads.set(self._leader.leads(now))
             self._presence.share()
             self._beat = now
 

@@ -56,7 +56,6 @@ class Records:
         self.faulty: set[int] = set()
 
     def reload(self) -> None:
-        """Read what other hubs have recorded."""
         self._agenda.reload()
 
     def begin_exchange(self) -> None:
@@ -180,7 +179,6 @@ class Records:
             asked=started.asked,
             pairs=_pairs(outcome.evidence),
             total=b"" if isinstance(outcome, RoundFailed) else outcome.vector.tobytes(),
-            metrics={},
         )
 
 
@@ -196,16 +194,11 @@ def _abandoned(series: int, number: int, asked: Exchange, agenda: Agenda, now: f
         question=asked.question,
         attempt=agenda.attempts(asked.question or 0) + 1,
         task=asked.task,
-        context=b"",
         started=asked.opened,
         ended=now,
         outcome=ABANDONED,
         reason="the operator has begun a new series, and sites answer a question in one series only",
-        survivors=(),
         asked=len(asked.members),
-        pairs=(),
-        total=b"",
-        metrics={},
     )
 
 
@@ -238,7 +231,6 @@ class Leader:
         self._taken = now if self._store.lead(self._name, now, LEASE) else -math.inf
 
     def leads(self, now: float) -> bool:
-        """Return whether this hub leads."""
         return elapsed(self._taken, now) < LEASE
 
     def act(self, replica: Replica | None, now: float) -> bool:

@@ -21,6 +21,8 @@ _GONE_BACK = (
     "Put the newest database back. If it is lost, stop all hubs, and start one with "
     "ccesa serve --new-series. If the members are wrong, set them aside."
 )
+#: Fields that the status of a round has as they are.
+_SAME = tuple({*RoundStatus.__struct_fields__} - {"survivors", "pairs"})
 #: Advice for the operator by state.
 _ADVICE: dict[State, str] = {
     "paused": "Resume when you are ready.",
@@ -89,7 +91,6 @@ class Showing:
         return f"{len(lost)} of {self._agenda.questions} sums are missing" if lost else ""
 
     def view(self, replica: Replica | None) -> View:
-        """Return the view of what is open now."""
         state, _ = self.state(replica)
         opened = None if replica is None else replica.open
         return View(
@@ -117,7 +118,6 @@ class Showing:
         return self._closes(opened) + replica.before_start * self._federation.policy.deadline
 
     def status(self, replica: Replica | None, now: float) -> Status:
-        """Return the status."""
         state, reason = self.state(replica)
         if (held := (state, bool(reason))) != self._held:
             self._held, self._since = held, now
@@ -179,16 +179,7 @@ def _steps(replica: Replica, answered: set[int]) -> list[StepStatus]:
 
 def _round(row: RoundRow) -> RoundStatus:
     return RoundStatus(
-        series=row.series,
-        number=row.number,
-        question=row.question,
-        attempt=row.attempt,
-        outcome=row.outcome,
-        reason=row.reason,
+        **{name: getattr(row, name) for name in _SAME},
         survivors=len(row.survivors),
-        asked=row.asked,
         pairs=list(row.pairs),
-        started=row.started,
-        ended=row.ended,
-        metrics=row.metrics,
     )

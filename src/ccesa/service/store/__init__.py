@@ -26,7 +26,6 @@ class Store(Log, People, Results):
         schema.check(self._database)
 
     def close(self) -> None:
-        """Close the connection to the database."""
         self._database.close()
 
 

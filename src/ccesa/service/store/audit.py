@@ -82,14 +82,12 @@ def append(run: Run, kind: str, body: dict[str, Any], now: float) -> AuditRow:
 
 
 def head(run: Run) -> AuditRow | None:
-    """Return the last entry."""
     for row in run("SELECT * FROM audit ORDER BY place DESC LIMIT 1"):
         return read_row(row)
     return None
 
 
 def read_row(row: Row) -> AuditRow:
-    """Return a row of the table as an entry."""
     place, time, kind, body, digest = row
     return AuditRow(place=place, time=time, kind=kind, body=body, hash=digest)
 

@@ -266,7 +266,6 @@ class SQLite(Database):
 
 
 def _locked(path: Path) -> int:
-    """Lock a file beside the database until this process ends or the handle is closed."""
     if not files.has_locks():
         raise ConfigError("a hub on SQLite needs file locks, which this system lacks: use PostgreSQL")
     try:

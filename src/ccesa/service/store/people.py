@@ -105,7 +105,6 @@ class People:
         return None if found == _OPERATOR else found
 
     def is_operator(self, digest: bytes) -> bool:
-        """Whether this is the token of an operator."""
         return self._bearer(digest) == _OPERATOR
 
     def _bearer(self, digest: bytes) -> int | None:
@@ -115,7 +114,6 @@ class People:
         return None
 
     def tokens(self) -> list[TokenRow]:
-        """Return all tokens, with their clients and labels."""
         with self._database.reading() as run:
             rows = run("SELECT client, label FROM tokens ORDER BY client, label")
         return [
@@ -148,7 +146,6 @@ class People:
     # Hubs
 
     def alive(self, hub: str, now: float) -> None:
-        """Note that a hub is alive."""
         with self._database.writing() as run:
             run(
                 "INSERT INTO hubs VALUES (?, ?) ON CONFLICT (hub) DO UPDATE SET seen = excluded.seen",

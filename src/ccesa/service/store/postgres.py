@@ -70,7 +70,6 @@ class PostgreSQL(Database):
             raise ConfigError("PostgreSQL does not understand the URL of the database") from None
 
     def sql(self, statement: str) -> str:
-        """Return a statement with the words and placeholders of PostgreSQL."""
         return statement.replace("?", "%s").replace("BLOB", "BYTEA")
 
     def _check_place(self) -> None:

@@ -65,7 +65,6 @@ class Results:
         self._note("paused", reason_of(reason).encode())
 
     def resume(self) -> None:
-        """Let rounds start again."""
         self._note("paused", b"")
 
     def finishing(self) -> bool:
@@ -73,7 +72,6 @@ class Results:
         return bool(self._fact("finishing"))
 
     def finish(self) -> None:
-        """End the federation after the running round."""
         self._note("finishing", b"yes")
 
     def _fact(self, name: str) -> bytes:
@@ -98,7 +96,6 @@ class Results:
             run("INSERT INTO tasks VALUES (?, ?, ?) ON CONFLICT DO NOTHING", question, digest, payload)
 
     def task(self, digest: bytes) -> bytes | None:
-        """Return a task by its digest."""
         return self._payload("SELECT payload FROM tasks WHERE digest = ? LIMIT 1", digest)
 
     def task_of(self, question: int) -> bytes | None:
@@ -182,7 +179,6 @@ class Results:
             return audit.append(run, kind, body, now)
 
     def head(self) -> AuditRow | None:
-        """Return the last entry of the audit log."""
         with self._database.reading() as run:
             return audit.head(run)
 

@@ -1,6 +1,6 @@
 """Rows of the store's tables, and the outcomes of a claim."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -56,22 +56,22 @@ class RoundRow:
     attempt: int
     #: The digest of its task, and the context of the round, on which noise depends.
     task: bytes
-    context: bytes
+    context: bytes = b""
     started: float
     ended: float
     #: The name of an error's class, or "sum".
     outcome: str
     #: The error's text; empty for a sum.
-    reason: str
-    survivors: tuple[int, ...]
+    reason: str = ""
+    survivors: tuple[int, ...] = ()
     #: How many were asked to take part.
     asked: int
     #: Pairs of clients, one of whom lied.
-    pairs: tuple[tuple[int, int], ...]
+    pairs: tuple[tuple[int, int], ...] = ()
     #: The sum's words as bytes; empty if there is none.
-    total: bytes
+    total: bytes = b""
     #: Numbers from the coordinator about the result, such as an accuracy.
-    metrics: dict[str, float]
+    metrics: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
