@@ -144,7 +144,7 @@ def test_both_formats_are_read_by_their_parsers(desk):
 
 def test_two_hubs_in_one_process_count_apart():
     one, other = Meters(), Meters()
-    one.received(5)
+    one.received.inc(5)
     assert figures(other)["ccesa_received_bytes_total",] == 0
 
 
