@@ -377,7 +377,7 @@ def test_rounds_are_kept_as_they_were(store):
     for row in [*rows, replace(rows[1], reason="again", total=b"other")]:
         store.put_round(row)
     assert store.rounds(totals=True) == rows
-    assert store.rounds(2) == [replace(row, total=b"") for row in rows[1:]]
+    assert store.rounds()[-2:] == [replace(row, total=b"") for row in rows[1:]]
     assert store.total_of(0) == rows[1]
     assert store.total_of(1) is None
 

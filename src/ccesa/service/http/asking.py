@@ -55,9 +55,6 @@ class _Number(Convertor[int]):
     def convert(self, value: str) -> int:
         return int(value)
 
-    def to_string(self, value: int) -> str:
-        return str(value)
-
 
 class _Digest(Convertor[bytes]):
     """Thirty-two bytes in a path, in hexadecimal."""
@@ -67,17 +64,14 @@ class _Digest(Convertor[bytes]):
     def convert(self, value: str) -> bytes:
         return bytes.fromhex(value)
 
-    def to_string(self, value: bytes) -> str:
-        return value.hex()
-
 
 register_url_convertor("number", _Number())
 register_url_convertor("digest", _Digest())
 
 
-def after(request: Request, default: int = -1) -> int:
+def after(request: Request) -> int:
     """Return the number in ``?after=``."""
-    text = request.query_params.get("after", str(default))
+    text = request.query_params.get("after", "-1")
     if not _AFTER.fullmatch(text):
         raise Problem("malformed", "after must be -1 or greater")
     return int(text)

@@ -61,18 +61,9 @@ class Handed:
 
 
 class Engine:
-    """Takes replies, follows the log and leads, in a thread of its own.
+    """Takes replies, follows the log and leads, in a thread of its own, which alone uses ``store``.
 
-    Args:
-        federation: The federation to run.
-        store: Its database, which no other thread uses through this object.
-        leader: Decides, while this hub holds the lease.
-        records: Records faults.
-        presence: Members that were heard from.
-        showing: Makes views and statuses.
-        publish: Takes each new view and status.
-        meters: Counts.
-        name: Of this hub.
+    It calls ``publish`` with each new view and status.
     """
 
     def __init__(

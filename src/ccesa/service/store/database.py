@@ -157,6 +157,21 @@ class Database(ABC):
         """Return our error for one of the driver, without rows in its text."""
 
 
+class Part:
+    """A part of the store: methods that are one transaction each."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def _read(self, sql: str, *values: Any) -> list[Row]:
+        with self._database.reading() as run:
+            return run(sql, *values)
+
+    def _write(self, sql: str, *values: Any) -> list[Row]:
+        with self._database.writing() as run:
+            return run(sql, *values)
+
+
 class _SQLiteRun:
     def __init__(self, connection: sqlite3.Connection, database: "SQLite") -> None:
         self._connection, self._sql = connection, database.sql

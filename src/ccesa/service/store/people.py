@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ccesa.errors import ConfigError
 from ccesa.service.store import audit
-from ccesa.service.store.database import Database, reason_of
+from ccesa.service.store.database import Part, reason_of
 from ccesa.service.store.rows import MemberRow, TokenRow
 
 #: The client number of an operator's token.
@@ -21,21 +21,17 @@ _SKEW = 60.0
 _GRACE = 3600.0
 
 
-class People:
+class People(Part):
     """Members, tokens, sessions and hubs."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     # Members
 
     def members(self) -> dict[int, MemberRow]:
         """Return members by client id, without those that were never heard from."""
-        with self._database.reading() as run:
-            rows = run(
-                "SELECT client, blames, set_aside, seen, known_series, known_exchange FROM members"
-                " ORDER BY client"
-            )
+        rows = self._read(
+            "SELECT client, blames, set_aside, seen, known_series, known_exchange FROM members"
+            " ORDER BY client"
+        )
         return {
             client: MemberRow(
                 client=client, blames=blames, set_aside=reason, seen=seen, known=(series, exchange)
@@ -74,30 +70,25 @@ class People:
 
     def set_aside(self, client: int, reason: str) -> None:
         """Exclude a member until it is let in; the first reason stays."""
-        with self._database.writing() as run:
-            run(
-                "INSERT INTO members (client, set_aside) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
-                " SET set_aside = excluded.set_aside WHERE members.set_aside = ''",
-                client,
-                reason_of(reason),
-            )
+        sql = (
+            "INSERT INTO members (client, set_aside) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
+            " SET set_aside = excluded.set_aside WHERE members.set_aside = ''"
+        )
+        self._write(sql, client, reason_of(reason))
 
     def let_in(self, client: int) -> None:
         """Let a member take part again, and forget its faults."""
-        with self._database.writing() as run:
-            run("UPDATE members SET blames = 0, set_aside = '' WHERE client = ?", client)
+        self._write("UPDATE members SET blames = 0, set_aside = '' WHERE client = ?", client)
 
     # Tokens and sessions, by the hash of the bearer's token
 
     def add_token(self, digest: bytes, client: int | None, label: str) -> None:
         """Let the bearer of a token act for a client, or for the operator (None)."""
-        with self._database.writing() as run:
-            run("INSERT INTO tokens VALUES (?, ?, ?)", digest, _stored(client), label)
+        self._write("INSERT INTO tokens VALUES (?, ?, ?)", digest, _stored(client), label)
 
     def revoke_tokens(self, client: int | None) -> int:
         """Delete all tokens of a client, or of operators; return how many there were."""
-        with self._database.writing() as run:
-            return len(run("DELETE FROM tokens WHERE client = ? RETURNING client", _stored(client)))
+        return len(self._write("DELETE FROM tokens WHERE client = ? RETURNING client", _stored(client)))
 
     def member_of(self, digest: bytes) -> int | None:
         """Return the client of a token; None for an unknown one and for an operator's."""
@@ -108,30 +99,19 @@ class People:
         return self._bearer(digest) == _OPERATOR
 
     def _bearer(self, digest: bytes) -> int | None:
-        with self._database.reading() as run:
-            for (client,) in run("SELECT client FROM tokens WHERE hash = ?", digest):
-                return client
-        return None
+        found = self._read("SELECT client FROM tokens WHERE hash = ?", digest)
+        return found[0][0] if found else None
 
     def tokens(self) -> list[TokenRow]:
-        with self._database.reading() as run:
-            rows = run("SELECT client, label FROM tokens ORDER BY client, label")
+        rows = self._read("SELECT client, label FROM tokens ORDER BY client, label")
         return [
             TokenRow(client=None if client == _OPERATOR else client, label=label) for client, label in rows
         ]
 
     def add_session(self, digest: bytes, nonce: bytes, client: int, expires: float) -> bool:
         """Begin a session; return False if the nonce was used before."""
-        with self._database.writing() as run:
-            return bool(
-                run(
-                    "INSERT INTO sessions VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING client",
-                    digest,
-                    nonce,
-                    client,
-                    expires,
-                )
-            )
+        sql = "INSERT INTO sessions VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING client"
+        return bool(self._write(sql, digest, nonce, client, expires))
 
     def session(self, digest: bytes, now: float) -> int | None:
         """Return the client of a session that has not expired, and delete expired ones in time."""
@@ -139,19 +119,14 @@ class People:
             found = run("SELECT client FROM sessions WHERE hash = ? AND expires > ?", digest, now)
             old = run("SELECT 1 FROM sessions WHERE expires <= ? LIMIT 1", now - _GRACE)
         if old:
-            with self._database.writing() as run:
-                run("DELETE FROM sessions WHERE expires <= ?", now - _GRACE)
+            self._write("DELETE FROM sessions WHERE expires <= ?", now - _GRACE)
         return found[0][0] if found else None
 
     # Hubs
 
     def alive(self, hub: str, now: float) -> None:
-        with self._database.writing() as run:
-            run(
-                "INSERT INTO hubs VALUES (?, ?) ON CONFLICT (hub) DO UPDATE SET seen = excluded.seen",
-                hub,
-                now,
-            )
+        sql = "INSERT INTO hubs VALUES (?, ?) ON CONFLICT (hub) DO UPDATE SET seen = excluded.seen"
+        self._write(sql, hub, now)
 
     def hubs(self, since: float) -> list[str]:
         """Return the names, up to a slash, of hubs heard from since then; the leader first."""
@@ -166,8 +141,7 @@ class People:
         Zero seconds give the lease back. A lease that ends too late was taken before a clock was set back,
         and is void. Two hubs that both believe to lead do no harm: the first entry in the log wins.
         """
-        with self._database.writing() as run:
-            return bool(run(_LEASE, hub, now + seconds, now, now + seconds + _SKEW))
+        return bool(self._write(_LEASE, hub, now + seconds, now, now + seconds + _SKEW))
 
 
 def _stored(client: int | None) -> int:

@@ -7,7 +7,7 @@ saves answer and sum together. Closing waits for saves under way, and no save co
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ccesa.service.errors import Forgotten
-from ccesa.service.store.database import Database, Row, Run
+from ccesa.service.store.database import Part, Row, Run
 from ccesa.service.store.rows import Claim
 from ccesa.wire import Data
 
@@ -43,11 +43,8 @@ class _Fenced(Exception):
     """Undoes a save."""
 
 
-class Replies:
+class Replies(Part):
     """The answers of clients, and the hubs that took them."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def claim(self, series: int, exchange: int, hub: str, digests: Mapping[int, bytes]) -> dict[int, Claim]:
         """Claim replies by their digests for a hub; return the outcome for each client.
@@ -103,33 +100,22 @@ class Replies:
         """Return the sums of all hubs in an exchange, without that of one hub. Raises ``Forgotten``."""
         with self._database.reading() as run:
             _check_known(run, series, exchange)
-            rows = run(
-                "SELECT total FROM sums WHERE series = ? AND exchange = ? AND hub <> ? ORDER BY hub",
-                series,
-                exchange,
-                besides,
-            )
+            sql = "SELECT total FROM sums WHERE series = ? AND exchange = ? AND hub <> ? ORDER BY hub"
+            rows = run(sql, series, exchange, besides)
         return [total for (total,) in rows]
 
     def answered(self, series: int, exchange: int) -> set[int]:
         """Return the clients whose answers are saved."""
-        with self._database.reading() as run:
-            rows = run(
-                "SELECT client FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL",
-                series,
-                exchange,
-            )
-        return {client for (client,) in rows}
+        sql = "SELECT client FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL"
+        return {client for (client,) in self._read(sql, series, exchange)}
 
     def count_answered(self, series: int, exchange: int) -> tuple[int, int]:
         """Return how many clients' answers are saved, and how many of them are empty."""
-        with self._database.reading() as run:
-            [(found, empty)] = run(
-                "SELECT count(*), coalesce(sum(CASE WHEN length(body) = 0 THEN 1 ELSE 0 END), 0)"
-                " FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL",
-                series,
-                exchange,
-            )
+        sql = (
+            "SELECT count(*), coalesce(sum(CASE WHEN length(body) = 0 THEN 1 ELSE 0 END), 0)"
+            " FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL"
+        )
+        [(found, empty)] = self._read(sql, series, exchange)
         return int(found), int(empty)
 
     def forget(self, series: int, before: int) -> None:

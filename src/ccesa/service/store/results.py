@@ -11,7 +11,7 @@ import msgspec
 from ccesa.errors import ConfigError
 from ccesa.service.store import audit
 from ccesa.service.store.audit import AuditRow
-from ccesa.service.store.database import Database, Run, reason_of
+from ccesa.service.store.database import Part, Run, reason_of
 from ccesa.service.store.rows import RoundRow
 
 _ROUND = msgspec.json.Decoder(RoundRow)
@@ -19,11 +19,8 @@ _ROUND = msgspec.json.Decoder(RoundRow)
 _ENTRIES = 1000
 
 
-class Results:
+class Results(Part):
     """Questions, tasks and rounds."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     # The federation
 
@@ -92,8 +89,7 @@ class Results:
 
     def put_task(self, question: int, payload: bytes, digest: bytes) -> None:
         """Keep the task of a question; the first one counts."""
-        with self._database.writing() as run:
-            run("INSERT INTO tasks VALUES (?, ?, ?) ON CONFLICT DO NOTHING", question, digest, payload)
+        self._write("INSERT INTO tasks VALUES (?, ?, ?) ON CONFLICT DO NOTHING", question, digest, payload)
 
     def task(self, digest: bytes) -> bytes | None:
         return self._payload("SELECT payload FROM tasks WHERE digest = ? LIMIT 1", digest)
@@ -103,8 +99,7 @@ class Results:
         return self._payload("SELECT payload FROM tasks WHERE question = ?", question)
 
     def _payload(self, sql: str, key: bytes | int) -> bytes | None:
-        with self._database.reading() as run:
-            rows = run(sql, key)
+        rows = self._read(sql, key)
         return rows[0][0] if rows else None
 
     # Rounds
@@ -137,19 +132,14 @@ class Results:
             reason = f"round {row.number} of series {row.series}"
             return audit.blame(run, dict.fromkeys(blamed, 1), reason, row.ended, limit)
 
-    def rounds(self, limit: int | None = None, *, totals: bool = False) -> list[RoundRow]:
-        """Return the newest rounds in their order, all without a limit; with their sums only if asked."""
+    def rounds(self, *, totals: bool = False) -> list[RoundRow]:
+        """Return all rounds in their order, with their sums only if asked."""
         what = "told, total" if totals else "told, NULL"
-        sql = f"SELECT {what} FROM rounds ORDER BY series DESC, number DESC"  # noqa: S608
-        with self._database.reading() as run:
-            rows = run(sql) if limit is None else run(f"{sql} LIMIT ?", limit)
-        return [_round(*row) for row in reversed(rows)]
+        rows = self._read(f"SELECT {what} FROM rounds ORDER BY series, number")  # noqa: S608
+        return [_round(*row) for row in rows]
 
     def rounds_besides(self, known: Sequence[RoundRow]) -> list[RoundRow]:
-        """Return all rounds in their order, without their sums, of which these were read before.
-
-        Where nothing else has changed, only those after them are read.
-        """
+        """Return all rounds in their order, without sums; read only those after ``known`` if they suffice."""
         last = (known[-1].series, known[-1].number) if known else (0, -1)
         with self._database.reading() as run:
             rows = run(
@@ -162,14 +152,12 @@ class Results:
 
     def total_of(self, question: int) -> RoundRow | None:
         """Return the round that answered a question, with its sum."""
-        with self._database.reading() as run:
-            for row in run(
-                "SELECT told, total FROM rounds WHERE question = ? AND outcome = 'sum'"
-                " ORDER BY series, number LIMIT 1",
-                question,
-            ):
-                return _round(*row)
-        return None
+        sql = (
+            "SELECT told, total FROM rounds WHERE question = ? AND outcome = 'sum'"
+            " ORDER BY series, number LIMIT 1"
+        )
+        rows = self._read(sql, question)
+        return _round(*rows[0]) if rows else None
 
     # The audit log
 
@@ -189,8 +177,7 @@ class Results:
             since = rows[-1].place + 1
 
     def _entries(self, since: int) -> list[AuditRow]:
-        with self._database.reading() as run:
-            rows = run("SELECT * FROM audit WHERE place >= ? ORDER BY place LIMIT ?", since, _ENTRIES)
+        rows = self._read("SELECT * FROM audit WHERE place >= ? ORDER BY place LIMIT ?", since, _ENTRIES)
         return [audit.read_row(row) for row in rows]
 
 
