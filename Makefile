@@ -198,17 +198,27 @@ docs: install $(VENV)/.docs  ## the documentation site, strictly, into build/sit
 docs-serve: install $(VENV)/.docs  ## the site while you write: http://127.0.0.1:8000, built again at every change
 	$(MKDOCS) serve --watch src --watch README.md
 
-lint: install  ## format, lint, types
+# Without Node, TypeScript and JavaScript are left out and a line says so. Where parts are required, it is an error.
+define biome
+if .ci/packages --has node; then $(MAKE) --no-print-directory $(CLIENT)/node_modules/.installed && cd $(CLIENT) && npm run --silent $(1); \
+elif [ -n "$$CCESA_REQUIRE_PARTS" ]; then echo "no Node 20 with npm, and CCESA_REQUIRE_PARTS is set: sudo .ci/packages" >&2; exit 1; \
+else echo "no Node 20 with npm: TypeScript and JavaScript are left out of make $(1)"; fi
+endef
+
+lint: install  ## format, lint, types; of Python, TypeScript and JavaScript
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@$(call biome,lint)
 
 format: install  ## rewrite in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	@$(call biome,format)
 
-vectors: install  ## write vectors/*.json anew
+vectors: install  ## write vectors/*.json anew, and what docs/protocol.md says of them
 	$(BIN)/python vectors/make.py
+	$(BIN)/python vectors/checks.py
 
 clean:  ## remove what make built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz dist

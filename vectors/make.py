@@ -1,14 +1,17 @@
 """Test vectors, good and bad, for whoever implements the protocol anew, and for our own tests.
 
 ``python vectors/make.py`` writes the JSON files beside this one; with ``--check`` it writes nothing and
-exits with 1 if a file differs from what the package gives now. Bytes are lower-case hex.
+exits with 1 if a file differs from what the package gives now. Bytes are lower-case hex. The package says
+what is refused, and with which error. The second implementation, in ``tests/second``, says by which check.
 """
 
 import argparse
+import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from cases import (
     accept_rounds,
@@ -36,7 +39,9 @@ from cases import (
     signatures,
     statistics,
 )
+from cases.checks import name_by_hand
 from cases.common import Case
+from probes import Files, probes
 
 HERE = Path(__file__).resolve().parent
 FILES: dict[str, Callable[[], Case]] = {
@@ -82,8 +87,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def write() -> None:
-    for name, make in FILES.items():
-        (HERE / name).write_bytes(render(make()))
+    for name, data in rendered().items():
+        (HERE / name).write_bytes(data)
         print(f"{name}: written")
 
 
@@ -97,14 +102,32 @@ def check() -> int:
 
 def differences() -> Iterator[str]:
     """One line for each file that is not what the package gives now."""
-    for name, make in FILES.items():
+    for name, data in rendered().items():
         if not (HERE / name).exists():
             yield f"{name}: missing; run `python vectors/make.py`"
-        elif (HERE / name).read_bytes() != render(make()):
+        elif (HERE / name).read_bytes() != data:
             yield f"{name}: differs from what the package gives now"
     for path in sorted(HERE.glob("*.json")):
         if path.name not in FILES:
             yield f"{path.name}: made by nobody; remove it, or add it to FILES"
+
+
+def rendered() -> dict[str, bytes]:
+    """Make all files, in which each refusal has the name of its check."""
+    files: dict[str, Case] = {Path(name).stem: json.loads(render(make())) for name, make in FILES.items()}
+    for file, case in files.items():
+        name_by_hand(file, case)
+    name_by_second(files)
+    return {f"{file}.json": render(case) for file, case in files.items()}
+
+
+def name_by_second(files: Files) -> None:
+    """Give each refusal that has no name yet the one that the second implementation gives it."""
+    sys.path.append(str(HERE.parent / "tests" / "second"))
+    answer: Callable[[Case], Any] = importlib.import_module("second_answers").answer
+    for probe in probes(files):
+        if "check" not in probe.case:
+            probe.case["check"] = answer(probe.question)["check"]
 
 
 def render(case: Case) -> bytes:

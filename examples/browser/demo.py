@@ -44,7 +44,7 @@ def say(origins: Sequence[str], is_open: bool) -> None:
     paint = "\x1b[97;40m{}\x1b[0m" if sys.stdout.isatty() else "{}"  # light on dark, whatever the terminal is
     phones = [one for one in origins if not one.startswith(("http://localhost", "http://127."))]
     print(
-        "Add up, without telling",
+        "Add up without revealing",
         "",
         f"  Open      {origins[0]}/",
         "            in three or more tabs: each tab is a person. Enter a number, press the button.",
@@ -83,23 +83,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--host", default="127.0.0.1", help="0.0.0.0 lets phones in the same network in")
-    parser.add_argument("--port", type=int, default=8480, help="0 takes a free one")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="use 0.0.0.0 to let phones on the same network connect"
+    )
+    parser.add_argument("--port", type=int, default=8480, help="use 0 for a free port")
     parser.add_argument(
         "--name", action="append", default=[], help="another name of this machine in browsers"
     )
-    parser.add_argument("--guard", choices=sorted(GATHER), default="curious", help="active: the hub may lie")
+    parser.add_argument(
+        "--guard", choices=sorted(GATHER), default="curious", help="choose active if the hub may lie"
+    )
     parser.add_argument(
         "--pace",
         type=float,
         default=4,
-        help="seconds that tabs take before they mask, so that people can watch",
+        help="seconds that a tab waits before it masks, so that people can watch",
     )
     parser.add_argument(
         "--patience",
         type=float,
         default=12,
-        help="seconds for which others are waited for, once three are ready",
+        help="seconds to wait for more people once three are ready",
     )
     given = parser.parse_args()
     if not (CLIENT / "dist" / "index.js").exists():

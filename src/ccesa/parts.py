@@ -10,7 +10,7 @@ from ccesa.errors import ConfigError, quoted
 
 MAX_CLIENTS: Final = 2**32 - 1
 
-#: First and last code points that no line holds; docs/protocol.md, 13.1, says what they are. They are written
+#: First and last code points that no line holds; docs/formats.md, 1, says what they are. They are written
 #: out because the tables of Unicode, and so ``str.isprintable``, differ between versions of Python.
 UNPRINTABLE = (
     (0x0000, 0x001F),

@@ -316,7 +316,7 @@ def test_a_file_and_its_text_give_the_same(data, tmp_path_factory):
 
 
 def test_the_specification_lists_what_cannot_be_printed():
-    page = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
     block = page.split("```text\n", 1)[1].split("```", 1)[0]
     found = [line.split()[0] for line in block.splitlines()]
     ends = [(pair.split("-") * 2)[:2] for pair in found]

@@ -2,6 +2,7 @@
 
 import base64
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,24 +26,28 @@ from ccesa.protocol.client import Client
 from ccesa.protocol.sizes import Size
 from ccesa.protocol.steps import steps_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, FORMATS = ((DOCS / name).read_text(encoding="utf-8") for name in ("protocol.md", "formats.md"))
+#: Pages for implementers, whose lines are short.
+SHORT_LINES = ("protocol.md", "formats.md", "pseudocode.md")
+#: Checks that no vector shows; the page says why of each.
+UNSHOWN = ("F3.6", "M4.1", "M4.2", "K1.3", "Y1.14", "Y4.1", "Y4.2", "H2.10")
 KINDS = {kind.__struct_config__.tag: kind for kind in m.MESSAGES}
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line[:1] == "|"
 ]
-#: How the page counts the bytes of a field: d, k, l and e are neighbours, m w is the vector, S a set, B the
-#: keys of a client, T a sealed text, Q a deposit.
-UNITS = {
-    "": "constant",
-    **dict.fromkeys(["d", "k", "l", "e"], "per_neighbour"),
-    **dict.fromkeys(["(d − l)", "(d − k)", "(k − l)", "each"], "per_named"),
-    "m w": "per_vector_byte",
-    "S": "sets",
-    "at most P": "proofs",
-    "B": "bundles",
-    "B d": "bundles_per_neighbour",
-    **dict.fromkeys(["T d", "T k", "T l"], "texts_per_neighbour"),
-    "Q k": "deposits_per_neighbour",
+#: What the page multiplies a size with: the number of neighbours in some state, or of those that are named.
+PER_NEIGHBOUR = ("d", "d1", "d2", "d3")
+PER_NAMED = ("(d − d2)", "(d − d1)", "(d1 − d2)", "each")
+#: Sizes of the page that vary, by their place in ``Size``.
+VARYING = {
+    "VECTOR": "per_vector_byte",
+    "SET": "sets",
+    "at most PROOF": "proofs",
+    "KEYS": "bundles",
+    "KEYS · d": "bundles_per_neighbour",
+    **dict.fromkeys([f"TEXT · {count}" for count in PER_NEIGHBOUR], "texts_per_neighbour"),
+    "DEPOSIT · d1": "deposits_per_neighbour",
 }
 X25519 = AGREEMENTS["x25519"]
 #: Steps of a round in the order in which the tables of sizes have their messages.
@@ -103,11 +108,21 @@ def test_every_message_and_each_of_its_fields_is_named():
             assert field in ("context", "client") or f"`{field}`" in PAGE
 
 
+def named_sizes() -> dict[str, int]:
+    """The sizes of section 2 that are numbers."""
+    rows = ROWS[ROWS.index(["size", "bytes", "of"]) + 2 :]
+    return {row[0].strip("`"): int(row[1]) for row in rows[:20] if len(row) == 3 and row[1].isdecimal()}
+
+
 def told_size(cell: str) -> Size:
-    number, unit = re.fullmatch(r"(\d*) ?(.*)", cell).groups()
-    if unit == "(l + 1)":
-        return Size(int(number), per_neighbour=int(number))
-    return Size(**{UNITS[unit]: int(number or 1)})
+    if cell in VARYING:
+        return Size(**{VARYING[cell]: 1})
+    name, _, count = cell.replace(" each", " · each").partition(" · ")
+    size = named_sizes()[name]
+    if count == "(d2 + 1)":
+        return Size(size, per_neighbour=size)
+    units = {"": "constant", **dict.fromkeys(PER_NEIGHBOUR, "per_neighbour")}
+    return Size(**{{**units, **dict.fromkeys(PER_NAMED, "per_named")}[count]: size})
 
 
 def test_the_sizes_of_the_fields_are_those_that_the_messages_declare():
@@ -123,7 +138,7 @@ def test_the_sizes_of_the_fields_are_those_that_the_messages_declare():
 
 
 def test_the_agreements_are_listed_with_their_sizes():
-    found = rows_of(["`agreement`", "keys of i", "B", "T", "Q"])
+    found = rows_of(["`agreement`", "keys of i", "`KEYS`", "`TEXT`", "`DEPOSIT`"])
     sizes = {name: tuple(map(int, told)) for name, _, *told in found}
     assert sizes == {
         name: (one.bundle_bytes, one.text_bytes, one.deposit_bytes) for name, one in AGREEMENTS.items()
@@ -131,8 +146,9 @@ def test_the_agreements_are_listed_with_their_sizes():
 
 
 def told_limit(cell: str) -> int:
-    """A number, B, T or a sum of them, for x25519."""
-    known = {"B": X25519.bundle_bytes, "T": X25519.text_bytes, "Q": X25519.deposit_bytes}
+    """A number, a size or a sum of them, for x25519."""
+    varying = {"KEYS": X25519.bundle_bytes, "TEXT": X25519.text_bytes, "DEPOSIT": X25519.deposit_bytes}
+    known = {**named_sizes(), **varying}
     return sum(known[part] if part in known else int(part) for part in cell.split(" + "))
 
 
@@ -164,7 +180,7 @@ def head_bytes(kind: type[m.Message], client: int, varying: int) -> int:
     return len(message.encode()) - sum(size for name, size in sizes.items() if fixed[name] is None)
 
 
-HEADS = ["message", "h, at least", "h, at most", "for each neighbour", ""]
+HEADS = ["message", "head, minimum", "head, maximum", "for each neighbour", ""]
 
 
 def test_the_heads_are_those_of_the_messages():
@@ -275,7 +291,7 @@ def test_the_worked_example_of_the_active_guard():
 
 
 def test_the_list_on_the_page_is_one():
-    block = PAGE.split("### 13.1")[1].split("```\n# name")[1].split("```")[0]
+    block = FORMATS.split("```\n# name")[1].split("```")[0]
     admission = Admission.parse(f"# name{block}")
     assert [one.public for one in admission.members] == [Identity(bytes([k]) * 32).public for k in (0, 1)]
     assert all(len(base64.b64encode(one.public)) == 44 for one in admission.members)
@@ -292,13 +308,13 @@ def test_the_order_of_the_fields_of_a_configuration():
 
 
 def test_the_order_of_the_keys_of_a_charter():
-    table = PAGE.split("### 13.1")[1].split("### 13.2")[0]
+    table = FORMATS.split("### 5.2")[1].split("### 5.3")[0]
     cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
     names = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
     assert names == list(Charter.__struct_fields__)
-    for part in (Stated, Learning):
-        (row,) = [line for line in table.splitlines() if f"`{part.__struct_fields__[0]}`" in line]
-        found = [name for name in re.findall(r"`(\w+)`", row) if name in part.__struct_fields__]
+    for part, section in ((Stated, "### 5.4"), (Learning, "### 5.5")):
+        text = FORMATS.split(section)[1].lstrip().split("\n\n")[1]
+        found = [name for name in re.findall(r"`(\w+)`", text) if name in part.__struct_fields__]
         assert found == list(part.__struct_fields__)
 
 
@@ -340,3 +356,60 @@ def test_the_worked_example_of_the_curious_guard():
         signed_texts.among(config.context, 3, m.pack_ids(np.array([0, 1, 3]))),
     ):
         assert value.hex() in squeezed
+
+
+# Names of checks, and the tables that vectors/checks.py writes
+
+
+sys.path.append(str(DOCS.parent / "vectors"))
+
+import checks as named  # noqa: E402 - not a package
+import probes  # noqa: E402
+
+CHECKS = named.checks()
+PAGES = {name: (DOCS / name).read_text(encoding="utf-8") for name in SHORT_LINES}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_lines_are_short(page):
+    assert [line for line in PAGES[page].splitlines() if len(line) > 120] == []
+
+
+def test_each_check_has_one_name_and_its_place():
+    names = [check.name for check in CHECKS]
+    assert len(set(names)) == len(names) > 290
+    places = {}
+    for name in names:
+        start, number = name.split(".")
+        assert int(number) > places.get(start, 0), name
+        places[start] = int(number)
+    letters = {re.match("[A-Z]+", name).group() for name in names}
+    told = [row for row in ROWS[ROWS.index(["letters", "what is checked", "where"]) + 2 :] if len(row) == 3]
+    assert letters == set(", ".join(row[0] for row in told[:13]).split(", "))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_name_that_is_cited_is_that_of_a_check(page):
+    names = {check.name for check in CHECKS}
+    starts = {name.split(".")[0] for name in names}
+    cited = re.findall(r"\b((?:SA|[A-Z])\d+[aoc]*\.\d+)\b", PAGES[page])
+    assert len(cited) > 20
+    assert {name for name in cited if name.split(".")[0] in starts} <= names
+    assert {name.split(".")[0] for name in cited} <= starts
+
+
+def test_each_check_is_shown_by_a_vector_or_says_why_not():
+    shown = set(named.shown(probes.load()))
+    assert shown == {check.name for check in CHECKS if check.unshown is None}
+    assert {check.name for check in CHECKS if check.unshown} == set(UNSHOWN)
+
+
+def test_the_tables_of_checks_and_roles_are_those_of_the_vectors():
+    assert named.written(PAGE) == PAGE, "run `python vectors/checks.py`"
+    section = PAGE.split("## 17.")[1].split("## 18.")[0]
+    assert set(re.findall(r"^\| `(\w+)\.json`", section, re.MULTILINE)) == set(probes.load())
+
+
+def test_a_page_without_a_place_for_a_table_is_noticed():
+    with pytest.raises(LookupError, match="checks"):
+        named.written(PAGE.replace("<!-- checks -->", ""))

@@ -33,7 +33,7 @@ from second_active import (
     seed_of,
     signature_of,
 )
-from second_config import Refused, check_above, check_floor, configuration
+from second_config import check_above, check_floor, configuration
 from second_lists import chartered_configuration, check_signature
 from second_messages import (
     SIZES,
@@ -49,6 +49,7 @@ from second_messages import (
     sized,
     unsealed,
 )
+from second_refusals import Refused, named, refuse
 
 #: What becomes of a refusal in a step (appendix B).
 ABORTS = {"FaultyServer", "MalformedMessage", "LowOrderKey", "BadKey", "BadSignature", "WrongProof"}
@@ -65,17 +66,17 @@ class Client:
         """``memory``: entries of 3.5, or None for a client that remembers nothing."""
         check_floor(fields, floor)
         if client < 0:
-            raise Refused("ConfigError")
+            refuse("J1.4", "ConfigError")
         if client >= fields["clients"]:
-            raise Refused("ConfigError")
+            refuse("J1.4", "ConfigError")
         if len(task) != 32:
-            raise Refused("ConfigError")
+            refuse("J1.5", "ConfigError")
         if memory is not None and not any(task):
-            raise Refused("ConfigError")
+            refuse("M1.1", "ConfigError")
         if fields["series_id"] + le4(fields["number"]) in used:
-            raise Refused("ConfigError")
+            refuse("J1.6", "ConfigError")
         if len(vector) != fields["length"] * fields["bits"] // 8:
-            raise Refused("VectorError")
+            refuse("J1.7", "VectorError")
         self.fields, self.context = fields, hashed(LABELS["context"], encoding)
         self.client, self.vector, self.random, self.floor = client, vector, random, floor
         self.task, self.memory, (self.attempts, self.releases) = task, memory, limits
@@ -86,13 +87,13 @@ class Client:
 
     def receive(self, data):
         if self.aborted:
-            raise Refused("OrderError")
+            refuse("E1.1", "OrderError")
         if data == self.last[0]:
             if self.last[1] is None:
-                raise Refused("OrderError")
+                refuse("E1.2", "OrderError")
             return self.last[1]
         if self.complained:
-            raise Refused("FaultyNeighbour")
+            refuse("E1.3", "FaultyNeighbour")
         try:
             name, fields = self.read(data)
             reply = getattr(self, name.replace("-", "_"))(*fields)
@@ -100,7 +101,7 @@ class Client:
             self.aborted = refusal.error in (*ABORTS, "OrderError")
             if refusal.error not in ABORTS:
                 raise
-            raise Refused("FaultyServer") from None
+            raise Refused("FaultyServer", refusal.check) from None
         self.place += 1
         self.last = (
             data,
@@ -111,36 +112,37 @@ class Client:
 
     def read(self, data):
         if self.place >= len(self.steps):
-            raise Refused("FaultyServer")
+            refuse("E1.4", "FaultyServer")
         due = self.steps[self.place]
         name, context, client, fields = message(data, limit(due, self.fields))
         if name != due:
-            raise Refused("FaultyServer")
+            refuse("E1.5", "FaultyServer")
         if context != self.context:
-            raise Refused("FaultyServer")
+            refuse("E1.6", "FaultyServer")
         if client != self.client:
-            raise Refused("FaultyServer")
+            refuse("E1.7", "FaultyServer")
         return name, fields
 
     def advertise_request(self, number):
         if number != le4(self.fields["number"]):
-            raise Refused("FaultyServer")
+            refuse("C0.1", "FaultyServer")
         entry = {"client": self.client, "vector": self.vector.hex(), "seed": ""}
         kind = HybridDrawn if self.hybrid else Drawn
         self.party = kind({"context": self.context.hex(), "fields": self.fields}, entry, self.random)
         return "advertise-reply", b"".join(self.party.keys)
 
     def share_request(self, neighbours, keys, flags):
-        near = ids_of(neighbours, self.fields["clients"])
+        with named("C1.1"):
+            near = ids_of(neighbours, self.fields["clients"])
         if self.client in near:
-            raise Refused("FaultyServer")
-        bundles = dict(zip(near, cut(keys, len(near), self.bundle), strict=True))
-        sized(flags, len(near))
+            refuse("C1.2", "FaultyServer")
+        bundles = dict(zip(near, cut(keys, len(near), self.bundle, "C1.3"), strict=True))
+        sized(flags, len(near), "C1.4")
         if any(flag > 1 for flag in flags):
-            raise Refused("FaultyServer")
+            refuse("C1.5", "FaultyServer")
         due = self.mask_edges(len(near))
         if due is not None and sum(flags) != due:
-            raise Refused("FaultyServer")
+            refuse("C1.6", "FaultyServer")
         return self.deal(bundles, {j for j, flag in zip(near, flags, strict=True) if flag})
 
     def mask_edges(self, degree):
@@ -149,16 +151,17 @@ class Client:
         return None if graph.get("mask_p") is not None else min(graph.get("mask_degree") or degree, degree)
 
     def deal(self, bundles, masked):
-        """Points 3 to 7 of step 1, and what follows."""
+        """Checks C1.7 to C1.13, and what follows."""
         degree = len(bundles)
         if degree < 1:
-            raise Refused("FaultyServer")
+            refuse("C1.7", "FaultyServer")
         every = [key for bundle in bundles.values() for key in parts_of(bundle)]
         every += self.party.keys
         if len(set(every)) != len(every):
-            raise Refused("FaultyServer")
-        for key in every:
-            (check_public_key if len(key) == 32 else hybrid.check_kem_key)(key)
+            refuse("C1.8", "FaultyServer")
+        with named("C1.9"):
+            for key in every:
+                (check_public_key if len(key) == 32 else hybrid.check_kem_key)(key)
         self.check_degree(degree, len(masked))
         self.bundles, self.masked = bundles, masked
         check_split(self.threshold, degree + 1)
@@ -168,17 +171,17 @@ class Client:
     def check_degree(self, degree, mask_edges):
         self.threshold = threshold_of(self.fields["threshold"], degree)
         if degree + 1 > 65520:
-            raise Refused("FaultyServer")
+            refuse("C1.10", "FaultyServer")
         if self.threshold > degree + 1 - (self.fields["guard"] == "active"):
-            raise Refused("FaultyServer")
+            refuse("C1.11", "FaultyServer")
         if 2 * self.threshold <= degree + 1:
-            raise Refused("FaultyServer")
+            refuse("C1.12", "FaultyServer")
         found = {"threshold_ratio": self.threshold / degree}
         if self.fields["graph"]["type"] != "erdos-renyi":
             found |= {"degree": degree, "threshold": self.threshold}
             if self.mask_edges(degree) is not None:
                 found["mask_degree"] = mask_edges
-        check_above(found, self.floor, "FaultyServer")
+        check_above(found, self.floor, "C1.13", "FaultyServer")
 
     def sealed(self, j):
         own, flag = b"".join(self.party.keys), j in self.masked
@@ -198,34 +201,36 @@ class Client:
             return elements(row)
         return elements(unsealed(key, text, associated_data(self.context, *ends)))
 
-    def left(self, dropped, known):
+    def left(self, dropped, known, step):
         """Those of the known neighbours that are not listed as dropped; nobody else may be."""
-        gone = ids_of(dropped, self.fields["clients"])
+        with named(f"{step}.1"):
+            gone = ids_of(dropped, self.fields["clients"])
         if set(gone) - set(known):
-            raise Refused("FaultyServer")
+            refuse(f"{step}.2", "FaultyServer")
         return [j for j in known if j not in gone]
 
-    def check_left(self, live):
+    def check_left(self, live, step):
         """Enough neighbours to share with, and one to mask with."""
         if len(live) + 1 < self.threshold:
-            raise Refused("FaultyServer")
+            refuse(f"{step}.3", "FaultyServer")
         if not any(j in self.masked for j in live):
-            raise Refused("FaultyServer")
+            refuse(f"{step}.4", "FaultyServer")
 
-    def open_all(self, live, commitments, sealed):
+    def open_all(self, live, commitments, sealed, step):
         """Rows of those who have shared; the rest of them are accused."""
-        self.check_left(live)
+        self.check_left(live, step)
+        commitments = cut(commitments, len(live), 32, f"{step}.5")
+        sealed = cut(sealed, len(live), self.text, f"{step}.6")
         self.shown, self.accused, self.seeds = live, [], {}
         self.rows = {self.client: self.party.share_for(self.client)}
-        texts = zip(live, cut(commitments, len(live), 32), cut(sealed, len(live), self.text), strict=True)
-        for j, commitment, text in texts:
+        for j, commitment, text in zip(live, commitments, sealed, strict=True):
             try:
                 self.rows[j] = self.opened(j, commitment, text)
             except Refused:
                 self.accused.append(j)
 
     def accept_request(self, dropped, commitments, sealed):
-        self.open_all(self.left(dropped, self.bundles), commitments, sealed)
+        self.open_all(self.left(dropped, self.bundles, "C1a"), commitments, sealed, "C1a")
         return "accept-reply", ids(self.accused), b"".join(map(self.deposit, self.shown))
 
     def deposit(self, j):
@@ -236,23 +241,32 @@ class Client:
         return hybrid.deposit(self.party.secret, self.seeds[j], self.context, self.client, j)
 
     def mask_request(self, dropped, task):
-        return self.mask_among(self.left(dropped, self.shown), task, "mask-reply")
+        live = self.left(dropped, self.shown, "C2")
+        self.check_live(live)
+        return self.mask_among(live, task, "mask-reply", "C2.6")
+
+    def check_live(self, live):
+        """Checks C2.3 to C2.5: who is left after accept."""
+        self.check_left(live, "C2")
+        if set(live) & set(self.accused):
+            refuse("C2.5", "FaultyServer")
 
     def mask_at_once_request(self, dropped, commitments, sealed, task):
-        live = self.left(dropped, self.bundles)
-        sized(task, 32)
-        self.open_all(live, commitments, sealed)
-        if self.accused:
+        live = self.left(dropped, self.bundles, "C2o")
+        if not self.usable(live, commitments, sealed, task):
             return "complaint", ids(self.accused)
-        return self.mask_among(live, task, "mask-reply")
+        return self.mask_among(live, task, "mask-reply", "C2o.8")
 
-    def mask_among(self, live, task, name):
-        """Points 2 to 7 of step 2, and what follows."""
-        self.check_left(live)
-        if set(live) & set(self.accused):
-            raise Refused("FaultyServer")
+    def usable(self, live, commitments, sealed, task):
+        """Checks C2o.3 to C2o.7, and whether all texts open."""
+        self.open_all(live, commitments, sealed, "C2o")
+        sized(task, 32, "C2o.7")
+        return not self.accused
+
+    def mask_among(self, live, task, name, check):
+        """The task, the memory of tasks, and what follows."""
         if task != self.task:
-            raise Refused("FaultyServer")
+            refuse(check, "FaultyServer")
         self.check_open()
         if self.memory is not None:
             self.memory |= {("sent", self.context), ("vector", self.task, *self.round)}
@@ -274,18 +288,18 @@ class Client:
         if self.memory is None:
             return
         if ("sent", self.context) in self.memory:
-            raise Refused("OrderError")
+            refuse("M1.2", "OrderError")
         vectors, (series, number) = self.noted("vector"), self.round
         if len(vectors) >= self.attempts:
-            raise Refused("TaskSpent")
+            refuse("M1.3", "TaskSpent")
         if len(self.noted("release")) >= self.releases:
-            raise Refused("TaskSpent")
+            refuse("M1.4", "TaskSpent")
         if self.noted("counted"):
-            raise Refused("TaskSpent")
+            refuse("M1.5", "TaskSpent")
         if any(one != series for one, _ in vectors):
-            raise Refused("TaskSpent")
+            refuse("M1.6", "TaskSpent")
         if any(last >= number for _, last in vectors):
-            raise Refused("TaskSpent")
+            refuse("M1.7", "TaskSpent")
 
     def check_latest(self):
         """M2 of 3.5."""
@@ -293,20 +307,20 @@ class Client:
             return
         vectors, (series, number) = self.noted("vector"), self.round
         if self.round not in vectors:
-            raise Refused("FaultyServer")
+            refuse("M2.1", "FaultyServer")
         if any(one != series for one, _ in vectors):
-            raise Refused("FaultyServer")
+            refuse("M2.2", "FaultyServer")
         if any(last > number for _, last in vectors):
-            raise Refused("FaultyServer")
+            refuse("M2.3", "FaultyServer")
         if len(self.noted("release")) >= self.releases:
-            raise Refused("FaultyServer")
+            refuse("M2.4", "FaultyServer")
 
     def close_task(self):
         """M3 of 3.5."""
         if self.memory is None:
             return
         if self.round in self.noted("release"):
-            raise Refused("OrderError")
+            refuse("M3.1", "OrderError")
         self.memory |= {("release", self.task, *self.round)}
 
     def known_by(self, vector):
@@ -317,17 +331,19 @@ class Client:
         return hashed(LABELS["masked among"], self.context, le4(self.client), ids(sorted(self.rows)))
 
     def unmask_request(self, dropped):
-        return self.released(ids_of(dropped, self.fields["clients"]))
+        with named("C3.1"):
+            gone = ids_of(dropped, self.fields["clients"])
+        return self.released(gone)
 
     def released(self, gone):
         if set(gone) - set(self.rows):
-            raise Refused("FaultyServer")
+            refuse("C3.2", "FaultyServer")
         if self.client in gone:
-            raise Refused("FaultyServer")
+            refuse("C3.3", "FaultyServer")
         if len(self.rows) - len(gone) < self.threshold:
-            raise Refused("FaultyServer")
+            refuse("C3.4", "FaultyServer")
         if not any(j in self.masked and j not in gone for j in self.rows):
-            raise Refused("FaultyServer")
+            refuse("C3.5", "FaultyServer")
         self.check_latest()
         self.close_task()
         rows = sorted(self.rows.items())
@@ -396,61 +412,64 @@ class ActiveClient(Client):
     def __init__(self, text, encoding, identity, vector, task, random, memory, used=(), now=0):
         fields = chartered_configuration(encoding, text)
         if now >= fields["expires"]:
-            raise Refused("ConfigError")
+            refuse("J1.1", "ConfigError")
         self.identity, self.members = identity, [key for _, key in fields["members"]]
         if identity_of(identity) not in self.members:
-            raise Refused("ConfigError")
+            refuse("J1.2", "ConfigError")
         client = self.members.index(identity_of(identity))
         limits = fields["attempts"], fields.get("releases", 1)
         super().__init__(fields, encoding, client, vector, task, random, {}, memory, used, limits)
 
-    def set_of(self, data):
-        return set_of(data, self.fields["clients"])
+    def set_of(self, data, check):
+        with named(check):
+            return set_of(data, self.fields["clients"])
 
     def sign(self, text):
         return signature_of(self.identity, text)
 
-    def check_signed(self, j, signature, text):
-        check_signature(self.members[j], signature, text)
+    def check_signed(self, j, signature, text, check):
+        with named(check):
+            check_signature(self.members[j], signature, text)
 
     def advertise_request(self, number):
         _, keys = super().advertise_request(number)
         return "signed-advertise-reply", keys, self.sign(bundle_text(self.context, self.client, keys))
 
     def roster_request(self, v1, root, keys, signatures, proof):
-        self.v1 = self.set_of(v1)
+        self.v1 = self.set_of(v1, "A1.1")
         if self.client not in self.v1:
-            raise Refused("FaultyServer")
-        for least in (self.fields["min_survivors"], self.fields["least_roster"]):
-            if len(self.v1) < least:
-                raise Refused("FaultyServer")
-        self.root = sized(root, 32)
+            refuse("A1.2", "FaultyServer")
+        for least, check in (("min_survivors", "A1.3"), ("least_roster", "A1.4")):
+            if len(self.v1) < self.fields[least]:
+                refuse(check, "FaultyServer")
+        self.root = sized(root, 32, "A1.5")
         near = graph_of(self.fields["graph"], seed_of(self.context, root), self.v1)[0][self.client]
-        bundles = dict(zip(near, cut(keys, len(near), self.bundle), strict=True))
-        for j, signature in zip(near, cut(signatures, len(near), 64), strict=True):
-            self.check_signed(j, signature, bundle_text(self.context, j, bundles[j]))
+        bundles = dict(zip(near, cut(keys, len(near), self.bundle, "A1.6"), strict=True))
+        for j, signature in zip(near, cut(signatures, len(near), 64, "A1.7"), strict=True):
+            self.check_signed(j, signature, bundle_text(self.context, j, bundles[j]), "A1.8")
         shown = sorted({**bundles, self.client: b"".join(self.party.keys)}.items())
         leaves = [leaf_of(self.context, j, bundle) for j, bundle in shown]
         places = [self.v1.index(j) for j, _ in shown]
-        if root_of(self.context, v1, proven_top(len(self.v1), places, leaves, proof)) != root:
-            raise Refused("FaultyServer")
+        with named("A1.9"):
+            top = proven_top(len(self.v1), places, leaves, proof)
+        if root_of(self.context, v1, top) != root:
+            refuse("A1.10", "FaultyServer")
         return self.deal(bundles, set(near))
 
     def mask_among_request(self, v2, task):
-        self.v2 = self.part(v2, self.v1)
+        self.v2 = self.part(v2, self.v1, "A2")
         live = [j for j in self.bundles if j in self.v2]
         if set(live) - set(self.shown):
-            raise Refused("FaultyServer")
-        return self.signed(self.mask_among(live, task, "signed-mask-reply"))
+            refuse("A2.4", "FaultyServer")
+        self.check_live(live)
+        return self.signed(self.mask_among(live, task, "signed-mask-reply", "C2.6"))
 
     def mask_among_at_once_request(self, v2, commitments, sealed, task):
-        self.v2 = self.part(v2, self.v1)
+        self.v2 = self.part(v2, self.v1, "A2")
         live = [j for j in self.bundles if j in self.v2]
-        sized(task, 32)
-        self.open_all(live, commitments, sealed)
-        if self.accused:
+        if not self.usable(live, commitments, sealed, task):
             return "complaint", ids(self.accused)
-        return self.signed(self.mask_among(live, task, "signed-mask-reply"))
+        return self.signed(self.mask_among(live, task, "signed-mask-reply", "C2o.8"))
 
     def among(self):
         packed_v2 = self.packed_set(self.v2)
@@ -468,24 +487,24 @@ class ActiveClient(Client):
     def known_by(self, vector):
         return digest_of(self.context, self.client, vector)
 
-    def part(self, data, whole):
+    def part(self, data, whole, step):
         """A set that only shrinks, with the client in it."""
-        found = self.set_of(data)
+        found = self.set_of(data, f"{step}.1")
         if set(found) - set(whole):
-            raise Refused("FaultyServer")
+            refuse(f"{step}.2", "FaultyServer")
         if self.client not in found:
-            raise Refused("FaultyServer")
+            refuse(f"{step}.3", "FaultyServer")
         return found
 
     def packed_set(self, members):
         return bitmap(members, self.fields["clients"])
 
     def confirm_request(self, v3):
-        self.v3 = self.part(v3, self.v2)
+        self.v3 = self.part(v3, self.v2, "A2c")
         if len({*self.rows} & {*self.v3}) < self.threshold:
-            raise Refused("FaultyServer")
+            refuse("A2c.4", "FaultyServer")
         if len(self.v3) < self.fields["min_survivors"]:
-            raise Refused("FaultyServer")
+            refuse("A2c.5", "FaultyServer")
         self.check_latest()
         return "confirm-reply", self.sign(self.confirmed())
 
@@ -494,15 +513,15 @@ class ActiveClient(Client):
 
     def signed_unmask_request(self, flags, signatures):
         near = [j for j in self.bundles if j in self.v3]
-        sized(flags, len(near))
-        shown = cut(signatures, len(near), 64)
+        sized(flags, len(near), "A3.1")
+        shown = cut(signatures, len(near), 64, "A3.2")
         if any(flag > 1 for flag in flags):
-            raise Refused("FaultyServer")
+            refuse("A3.3", "FaultyServer")
         masking = masking_text(*self.worked_on)
         for j, flag, signature in zip(near, flags, shown, strict=True):
-            self.check_signed(j, signature, self.confirmed() if flag else masking)
+            self.check_signed(j, signature, self.confirmed() if flag else masking, "A3.4")
         if sum(flags) < self.threshold:
-            raise Refused("FaultyServer")
+            refuse("A3.5", "FaultyServer")
         return self.released([j for j in self.rows if j not in self.v3])
 
 

@@ -7,19 +7,12 @@ import msgspec
 
 from second import packed, threshold_of
 from second_active import GRAPHS, THRESHOLDS
+from second_refusals import Refused, refuse
 
 
-class Refused(Exception):
-    """A refusal, by the name that appendix B of docs/protocol.md gives it."""
-
-    def __init__(self, error):
-        super().__init__(error)
-        self.error = error
-
-
-def whole(value, error="ConfigError"):
+def whole(value, check, error="ConfigError"):
     if type(value) is not int:
-        raise Refused(error)
+        refuse(check, error)
     return value
 
 
@@ -33,22 +26,22 @@ ORDER = (
 
 def check_configuration(fields):
     """All limits of 3.1, for fields as they stand in the encoding; ``charter`` beside them under active."""
-    if whole(fields["version"]) != 2:
-        raise Refused("ConfigError")
+    if whole(fields["version"], "F1.1") != 2:
+        refuse("F1.1", "ConfigError")
     check_round(fields)
-    clients = whole(fields["clients"])
+    clients = whole(fields["clients"], "F1.9")
     if clients < 3:
-        raise Refused("ConfigError")
+        refuse("F1.9", "ConfigError")
     if clients > 2**32 - 1:
-        raise Refused("ConfigError")
-    if whole(fields["min_survivors"]) < 2:
-        raise Refused("ConfigError")
+        refuse("F1.9", "ConfigError")
+    if whole(fields["min_survivors"], "F1.10") < 2:
+        refuse("F1.10", "ConfigError")
     if fields["min_survivors"] > clients:
-        raise Refused("ConfigError")
+        refuse("F1.10", "ConfigError")
     if fields["generator"] not in ("aes128-ctr", "chacha20"):
-        raise Refused("ConfigError")
+        refuse("F1.11", "ConfigError")
     if fields["agreement"] not in ("x25519", "x25519-mlkem768"):
-        raise Refused("ConfigError")
+        refuse("F1.12", "ConfigError")
     check_guard(fields)
     check_graph(fields["graph"], clients, fields["guard"])
     check_threshold(fields["threshold"], fields["graph"], clients, fields["guard"])
@@ -56,37 +49,37 @@ def check_configuration(fields):
 
 def check_round(fields):
     """What also a configuration under a charter has."""
-    if whole(fields["bits"]) not in (8, 16, 32, 64):
-        raise Refused("ConfigError")
-    if whole(fields["length"]) < 1:
-        raise Refused("ConfigError")
+    if whole(fields["bits"], "F1.2") not in (8, 16, 32, 64):
+        refuse("F1.2", "ConfigError")
+    if whole(fields["length"], "F1.3") < 1:
+        refuse("F1.3", "ConfigError")
     if fields["length"] * fields["bits"] // 8 > 2**32 - 1:
-        raise Refused("ConfigError")
+        refuse("F1.4", "ConfigError")
     if not isinstance(fields["series_id"], bytes):
-        raise Refused("ConfigError")
+        refuse("F1.5", "ConfigError")
     if len(fields["series_id"]) != 32:
-        raise Refused("ConfigError")
-    if whole(fields["number"]) < 0:
-        raise Refused("ConfigError")
+        refuse("F1.5", "ConfigError")
+    if whole(fields["number"], "F1.6") < 0:
+        refuse("F1.6", "ConfigError")
     if fields["number"] > 2**32 - 1:
-        raise Refused("ConfigError")
+        refuse("F1.6", "ConfigError")
     if type(fields["accept"]) is not bool:
-        raise Refused("ConfigError")
+        refuse("F1.7", "ConfigError")
     if fields["agreement"] == "x25519-mlkem768" and not fields["accept"]:
-        raise Refused("ConfigError")
+        refuse("F1.8", "ConfigError")
 
 
 def check_guard(fields):
     if fields["guard"] not in ("curious", "active"):
-        raise Refused("ConfigError")
+        refuse("F1.13", "ConfigError")
     if fields["guard"] == "curious" and "charter" in fields:
-        raise Refused("ConfigError")
+        refuse("F1.14", "ConfigError")
     if fields["guard"] == "active" and len(fields.get("charter") or b"") != 32:
-        raise Refused("ConfigError")
+        refuse("F1.14", "ConfigError")
 
 
 def check_graph(graph, clients, guard):
-    check_kind(graph, GRAPHS)
+    check_kind(graph, GRAPHS, "F1.15")
     p, mask_p = graph.get("p"), graph.get("mask_p")
     degree, mask_degree = graph.get("degree"), graph.get("mask_degree")
     if graph["type"] == "erdos-renyi":
@@ -94,45 +87,45 @@ def check_graph(graph, clients, guard):
     if mask_p is not None:
         check_probability(mask_p)
         if mask_p > (1 if p is None else p):
-            raise Refused("ConfigError")
+            refuse("F1.17", "ConfigError")
     if graph["type"] == "harary":
         check_degree(degree, clients)
     if mask_degree is not None:
         check_degree(mask_degree, clients)
         if mask_degree > (clients if degree is None else degree):
-            raise Refused("ConfigError")
+            refuse("F1.19", "ConfigError")
     if mask_p is not None and mask_degree is not None:
-        raise Refused("ConfigError")
+        refuse("F1.20", "ConfigError")
     if guard == "active" and (mask_p, mask_degree) != (None, None):
-        raise Refused("ConfigError")
+        refuse("F1.21", "ConfigError")
     if mean_degree(graph, clients) + 1 > 65520:
-        raise Refused("ConfigError")
+        refuse("F1.22", "ConfigError")
 
 
-def check_kind(part, kinds):
+def check_kind(part, kinds, check):
     """One of the kinds, with its fields in their order."""
     if not isinstance(part, dict) or part.get("type") not in kinds:
-        raise Refused("ConfigError")
+        refuse(check, "ConfigError")
     if list(part) != ["type", *kinds[part["type"]]]:
-        raise Refused("ConfigError")
+        refuse(check, "ConfigError")
 
 
 def check_probability(p):
     if not isinstance(p, float):
-        raise Refused("ConfigError")
+        refuse("F1.16", "ConfigError")
     if not p > 0:
-        raise Refused("ConfigError")
+        refuse("F1.16", "ConfigError")
     if p > 1:
-        raise Refused("ConfigError")
+        refuse("F1.16", "ConfigError")
 
 
 def check_degree(degree, clients):
-    if whole(degree) < 2:
-        raise Refused("ConfigError")
+    if whole(degree, "F1.18") < 2:
+        refuse("F1.18", "ConfigError")
     if degree % 2:
-        raise Refused("ConfigError")
+        refuse("F1.18", "ConfigError")
     if degree >= clients:
-        raise Refused("ConfigError")
+        refuse("F1.18", "ConfigError")
 
 
 def mean_degree(graph, clients):
@@ -151,55 +144,55 @@ def mean_mask_edges(graph, clients):
 
 
 def check_threshold(rule, graph, clients, guard):
-    check_kind(rule, THRESHOLDS)
+    check_kind(rule, THRESHOLDS, "F1.23")
     mean, alone = mean_degree(graph, clients), guard == "active"
     if rule["type"] == "linear":
-        for name, most in (("slope", 1024), ("base", 65520)):
-            if whole(rule[name]) < 0:
-                raise Refused("ConfigError")
+        for name, most, check in (("slope", 1024, "F1.24"), ("base", 65520, "F1.25")):
+            if whole(rule[name], check) < 0:
+                refuse(check, "ConfigError")
             if rule[name] > most:
-                raise Refused("ConfigError")
+                refuse(check, "ConfigError")
         if threshold_of(rule, int(mean)) > int(mean) + 1 - alone:
-            raise Refused("ConfigError")
+            refuse("F1.26", "ConfigError")
     if rule["type"] == "fixed":
-        if whole(rule["t"]) < 2:
-            raise Refused("ConfigError")
+        if whole(rule["t"], "F1.27") < 2:
+            refuse("F1.27", "ConfigError")
         if rule["t"] > most_degree(graph, clients) + 1 - alone:
-            raise Refused("ConfigError")
+            refuse("F1.28", "ConfigError")
         if 2 * rule["t"] <= mean + 1:
-            raise Refused("ConfigError")
+            refuse("F1.29", "ConfigError")
 
 
 # 3.2: their encodings
 
 
-def decoded(data, most):
-    """Any value in its shortest form, of at most so many bytes."""
+def decoded(data, most, checks):
+    """Any value in its shortest form, of at most so many bytes; the checks are those of both."""
     if len(data) > most:
-        raise Refused("MalformedMessage")
+        refuse(checks[0], "MalformedMessage")
     try:
         value = msgspec.msgpack.decode(data)
         if packed(value) != data:
-            raise Refused("MalformedMessage")
+            refuse(checks[1], "MalformedMessage")
     except (
         msgspec.DecodeError,
         ValueError,
         OverflowError,
         TypeError,
     ):  # not msgpack, or what only longer forms have
-        raise Refused("MalformedMessage") from None
+        refuse(checks[1], "MalformedMessage")
     return value
 
 
 def configuration(data):
     """Under curious; whatever is wrong with the bytes has one name."""
-    values = decoded(data, 1024)
+    values = decoded(data, 1024, ("F2.1", "F2.2"))
     if not isinstance(values, dict) or tuple(values) != ORDER or values["type"] != "round":
-        raise Refused("MalformedMessage")
+        refuse("F2.3", "MalformedMessage")
     try:
         check_configuration(values)
-    except Refused:
-        raise Refused("MalformedMessage") from None
+    except Refused as refusal:
+        raise Refused("MalformedMessage", refusal.check) from None
     return values
 
 
@@ -221,10 +214,10 @@ def check_floor(fields, floor):
         "threshold_ratio": threshold / max(int(degree), 1),
         "survivors": fields["min_survivors"],
     }
-    check_above(found, floor, "ConfigError")
+    check_above(found, floor, "J1.3", "ConfigError")
 
 
-def check_above(found, floor, error):
+def check_above(found, floor, check, error):
     for name, value in found.items():
         if value < {**FLOOR, **floor}[name]:
-            raise Refused(error)
+            refuse(check, error)

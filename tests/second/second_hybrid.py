@@ -8,8 +8,8 @@ from contextlib import suppress
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from second import LABELS, agreed, framed, hashed, hkdf, le4
-from second_config import Refused
 from second_messages import unsealed
+from second_refusals import named, refuse
 
 with suppress(ImportError):  # an older library does for everything else
     from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
@@ -29,7 +29,7 @@ def check_kem_key(key):
     try:
         MLKEM768PublicKey.from_public_bytes(key)
     except ValueError:
-        raise Refused("BadKey") from None
+        refuse("K2.1", "BadKey")
 
 
 def pair_seed(secret, context, giver, receiver):
@@ -63,9 +63,10 @@ def opened(private, kem_seed, context, ends, text):
     ciphertext, promise = text[:1088], text[-32:]
     common, encapsulated = agreed(private, sender_keys[:32]), decapsulated(kem_seed, ciphertext)
     key = one_time(common, encapsulated, context, ends, ciphertext, promise)
-    found = unsealed(key, text[1088:-32], b"")
+    with named("T2.1"):
+        found = unsealed(key, text[1088:-32], b"")
     if promise_of(found[64:], context, sender, recipient) != promise:
-        raise Refused("SealBroken")
+        refuse("T2.2", "SealBroken")
     return found[:64], found[64:]
 
 

@@ -1,4 +1,4 @@
-"""The second implementation, section 13.1: identities, admission lists, charters, configurations under them.
+"""The second implementation, docs/formats.md: identities, member lists, charters, configurations under them.
 
 Each refusal is a statement of its own, so that ``mutants.py`` can take one away and see a vector fail.
 """
@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from second import LABELS, hashed, packed
 from second_active import CERTIFICATE, GRAPHS, LEARNING, THRESHOLDS, charter_of
-from second_config import Refused, check_configuration, check_floor, check_round, decoded, whole
+from second_config import check_configuration, check_floor, check_round, decoded, whole
+from second_refusals import named, refuse
 
 # Keys and signatures
 
@@ -30,26 +31,26 @@ def height(point):
 
 def check_identity_key(key):
     if len(key) != 32:
-        raise Refused("ConfigError")
+        refuse("K3.1", "ConfigError")
     if height(key) >= P:
-        raise Refused("ConfigError")
+        refuse("K3.2", "ConfigError")
     if height(key) in SMALL:
-        raise Refused("ConfigError")
+        refuse("K3.3", "ConfigError")
 
 
 def check_signature(key, signature, text):
     """The library refuses another size, and an S that is not reduced."""
     if height(signature[:32]) in (*SMALL, P, P + 1):
-        raise Refused("BadSignature")
+        refuse("K4.1", "BadSignature")
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, text)
     except InvalidSignature:
-        raise Refused("BadSignature") from None
+        refuse("K4.2", "BadSignature")
 
 
 # Admission lists, and files of identities
 
-#: The characters of 13.1, in the notation of regular expressions.
+#: The characters of docs/formats.md, 1, in the notation of regular expressions.
 ODD = re.compile(
     "[\x00-\x1f\x7f-\xa0\xad\u061c\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
     "\ud800-\uf8ff\ufdd0-\ufdef\ufeff\ufff0-\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -63,7 +64,7 @@ def lines_of(text):
     for line in re.split("\r?\n", text):
         line = line.replace("\t", " ")
         if ODD.search(line):
-            raise Refused("ConfigError")
+            refuse("N1.1", "ConfigError")
         yield line.strip(" ")
 
 
@@ -83,9 +84,9 @@ def key_of(text):
     try:
         key = base64.b64decode(text, validate=True)
     except ValueError:
-        raise Refused("ConfigError") from None
+        refuse("N1.2", "ConfigError")
     if base64.b64encode(key).decode() != text:
-        raise Refused("ConfigError")
+        refuse("N1.2", "ConfigError")
     return key
 
 
@@ -95,35 +96,35 @@ def check_members(members):
         check_identity_key(key)
     for column in zip(*members, strict=True):
         if len(set(column)) != len(column):
-            raise Refused("ConfigError")
+            refuse("N1.3", "ConfigError")
 
 
 def check_name(name):
     if not name:
-        raise Refused("ConfigError")
+        refuse("N2.1", "ConfigError")
     if " " in name:
-        raise Refused("ConfigError")
+        refuse("N2.1", "ConfigError")
     if ODD.search(name):
-        raise Refused("ConfigError")
+        refuse("N2.2", "ConfigError")
     if name.startswith("#"):
-        raise Refused("ConfigError")
+        refuse("N2.3", "ConfigError")
     if name.startswith("ccesa-identity-"):
-        raise Refused("ConfigError")
+        refuse("N2.4", "ConfigError")
 
 
 def identity_file(text):
     """Seed and name."""
     words = [word for line in lines_of(text) for word in line.split(" ") if word]
     if len(words) not in (2, 3):
-        raise Refused("ConfigError")
+        refuse("I1.1", "ConfigError")
     if words[0] != "ccesa-identity-1":
-        raise Refused("ConfigError")
+        refuse("I1.2", "ConfigError")
     if len(key_of(words[1])) != 32:
-        raise Refused("ConfigError")
+        refuse("I1.3", "ConfigError")
     for name in words[2:]:
         check_name(name)
         if len(name.encode()) > 128:
-            raise Refused("ConfigError")
+            refuse("I1.4", "ConfigError")
     return key_of(words[1]), "".join(words[2:])
 
 
@@ -146,6 +147,16 @@ STATED = {
     "privacy_bits": 1024,
     "reliability_bits": 1024,
 }
+#: Integers of a charter, and the checks that want them to be such.
+WHOLE = {
+    "serial": "H2.4",
+    "version": "F1.1",
+    "least_roster": "H2.8",
+    "min_survivors": "F1.10",
+    "attempts": "H2.6",
+    "releases": "H2.7",
+    "bits": "F1.2",
+}
 COUNTED = ("colluders", "around", "least_honest")
 
 
@@ -154,16 +165,16 @@ def charter(text):
     try:
         given = tomllib.loads(text.removeprefix("\ufeff"), parse_float=finite)
     except ValueError:
-        raise Refused("ConfigError") from None
+        refuse("H1.1", "ConfigError")
     check_plain(text, given)
-    check_keys(given, NEEDED, KEYS | FURTHER)
+    check_keys(given, NEEDED, KEYS | FURTHER, "H2.1")
     check_tables(given)
     for member in given["members"]:
         if [type(part) for part in member] != [str, str]:
-            raise Refused("ConfigError")
+            refuse("H2.2", "ConfigError")
     check_members([(name, key_of(key)) for name, key in given["members"]])
-    for name in ("serial", "version", "least_roster", "min_survivors", "attempts", "releases", "bits"):
-        whole(given.get(name, 2))
+    for name, check in WHOLE.items():
+        whole(given.get(name, 2), check)
     check_moment(given["expires"])
     found = charter_of(text)
     check_charter(found)
@@ -172,7 +183,7 @@ def charter(text):
 
 def finite(text):
     if float(text) in (math.inf, -math.inf) and "inf" not in text:
-        raise Refused("ConfigError")
+        refuse("H1.3", "ConfigError")
     return float(text)
 
 
@@ -182,122 +193,124 @@ def check_plain(text, given):
     for value in inside:
         inside += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise Refused("ConfigError")
+            refuse("H1.2", "ConfigError")
     # Of a charter only expires is a time, and it stands alone in its line.
     if any(
         re.match(r"""['" ]*expires\b.*?:\d\d\.\d{10}""", line.partition("#")[0]) for line in text.splitlines()
     ):
-        raise Refused("ConfigError")
+        refuse("H1.4", "ConfigError")
 
 
-def check_keys(table, needed, known):
+def check_keys(table, needed, known, check):
     if not isinstance(table, dict):
-        raise Refused("ConfigError")
+        refuse(check, "ConfigError")
     if needed - set(table):
-        raise Refused("ConfigError")
+        refuse(check, "ConfigError")
     if set(table) - set(known):
-        raise Refused("ConfigError")
+        refuse(check, "ConfigError")
 
 
 def check_tables(given):
     for name, kinds in (("graph", GRAPHS), ("threshold", THRESHOLDS)):
-        check_keys(given[name], {"type"}, given[name])
+        check_keys(given[name], {"type"}, given[name], "H2.3")
         if given[name]["type"] not in kinds:
-            raise Refused("ConfigError")
-        check_keys(given[name], set(), {"type", *kinds[given[name]["type"]]})
+            refuse("H2.3", "ConfigError")
+        check_keys(given[name], set(), {"type", *kinds[given[name]["type"]]}, "H2.3")
         if any(type(value) not in (int, float) for key, value in given[name].items() if key != "type"):
-            raise Refused("ConfigError")
-    check_keys(given["certificate"], {*CERTIFICATE} - {"exact_dropout"}, {*CERTIFICATE, "dropout_per_step"})
+            refuse("H2.3", "ConfigError")
+    known = {*CERTIFICATE, "dropout_per_step"}
+    check_keys(given["certificate"], {*CERTIFICATE} - {"exact_dropout"}, known, "H3.1")
     figures = dict(given["certificate"])
     check_each_step(figures.pop("dropout_per_step", [0.0] * 6))
     for name, value in figures.items():
         if type(value) not in ((bool,) if name == "exact_dropout" else (int, float)):
-            raise Refused("ConfigError")
+            refuse("H3.2", "ConfigError")
     for name in COUNTED:
-        whole(given["certificate"][name])
+        whole(given["certificate"][name], "H3.2")
     learning = given.get("learning", {})
-    check_keys(learning, set(), LEARNING)
+    check_keys(learning, set(), LEARNING, "H4.1")
     for name, value in learning.items():
         if type(value) is not type(LEARNING[name]) and not (
             type(value) is int and type(LEARNING[name]) is float
         ):
-            raise Refused("ConfigError")
+            refuse("H4.2", "ConfigError")
 
 
 def check_each_step(each):
     if type(each) is not list or len(each) != 6 or any(type(q) not in (int, float) for q in each):
-        raise Refused("ConfigError")
+        refuse("H3.3", "ConfigError")
     if not all(0 <= q < 1 for q in each):
-        raise Refused("ConfigError")
+        refuse("H3.3", "ConfigError")
 
 
 def check_moment(moment):
     """Seconds, a date, or a date and time with an offset."""
     if isinstance(moment, bool) or not (isinstance(moment, int) or hasattr(moment, "year")):
-        raise Refused("ConfigError")
+        refuse("H2.5", "ConfigError")
     if getattr(moment, "tzinfo", moment) is None:
-        raise Refused("ConfigError")
+        refuse("H2.5", "ConfigError")
 
 
 def check_charter(found):
-    for name, least, most in (
-        ("serial", 1, 2**53 - 1),
-        ("expires", 1, 2**53 - 1),
-        ("attempts", 1, 1000),
-        ("least_roster", 3, len(found["members"])),
-        ("releases", 1, found["attempts"]),
+    for name, check, least, most in (
+        ("serial", "H2.4", 1, 2**53 - 1),
+        ("expires", "H2.5", 1, 2**53 - 1),
+        ("attempts", "H2.6", 1, 1000),
+        ("least_roster", "H2.8", 3, len(found["members"])),
+        ("releases", "H2.7", 1, found["attempts"]),
     ):
         if found.get(name, 1) < least:
-            raise Refused("ConfigError")
+            refuse(check, "ConfigError")
         if found.get(name, 1) > most:
-            raise Refused("ConfigError")
+            refuse(check, "ConfigError")
     for name in CERTIFICATE:
         value, most = found["certificate"][name], STATED.get(name, 0)
         if name != "exact_dropout" and not value <= most:
-            raise Refused("ConfigError")
+            refuse("H3.4", "ConfigError")
         if name in STATED and not value >= 0:
-            raise Refused("ConfigError")
+            refuse("H3.4", "ConfigError")
     if found["learning"] is not None:
         check_learning(found["learning"])
         check_fields(found["learning"]["field_bits"], found["bits"], len(found["members"]))
     fields = {**found, "clients": len(found["members"]), "guard": "active", "charter": bytes(32)}
     check_configuration({**fields, "length": 1, "series_id": bytes(32), "number": 0, "accept": True})
-    check_floor(fields, {})
+    with named("H2.9"):
+        check_floor(fields, {})
 
 
 def check_learning(learning):
     for name in ("clip", "metric_clip", "max_weight"):
         if not learning[name] > 0:
-            raise Refused("ConfigError")
+            refuse("H4.3", "ConfigError")
         if not learning[name] < math.inf:
-            raise Refused("ConfigError")
+            refuse("H4.3", "ConfigError")
     if not learning["message_types"]:
-        raise Refused("ConfigError")
+        refuse("H4.4", "ConfigError")
     named = [learning["weighted_by"]]
     for name in ("message_types", "metrics", "counters"):
         if len(set(learning[name])) != len(learning[name]):
-            raise Refused("ConfigError")
+            refuse("H4.5", "ConfigError")
         named += learning[name]
     check_names(named)
 
 
 def check_fields(field_bits, bits, clients):
     if bits != 64:
-        raise Refused("ConfigError")
+        refuse("H4.7", "ConfigError")
     if field_bits > 64:
-        raise Refused("ConfigError")
+        refuse("H4.8", "ConfigError")
     if clients >= 2 ** (field_bits - 1):
-        raise Refused("ConfigError")
+        refuse("H4.8", "ConfigError")
 
 
 def check_names(named):
     for name in named:
         if not isinstance(name, str) or not name:
-            raise Refused("ConfigError")
+            refuse("H4.6", "ConfigError")
         if len(name) > 100:
-            raise Refused("ConfigError")
+            refuse("H4.6", "ConfigError")
         if ODD.search(name):
-            raise Refused("ConfigError")
+            refuse("H4.6", "ConfigError")
 
 
 def charter_digest_of(found):
@@ -319,17 +332,17 @@ CHARTERED = {
 
 def chartered_configuration(data, text):
     """Under active, with the charter whose text this is."""
-    values = decoded(data, 1024)
+    values = decoded(data, 1024, ("F2.1", "F2.2"))
     if not isinstance(values, dict) or list(values) != list(CHARTERED):
-        raise Refused("MalformedMessage")
+        refuse("F3.1", "MalformedMessage")
     if [type(value) for value in values.values()] != list(CHARTERED.values()):
-        raise Refused("MalformedMessage")
+        refuse("F3.2", "MalformedMessage")
     if values["type"] != "chartered-round":
-        raise Refused("MalformedMessage")
+        refuse("F3.3", "MalformedMessage")
     if values["version"] != 2:
-        raise Refused("MalformedMessage")
+        refuse("F3.4", "MalformedMessage")
     agreed = charter(text)
     if values["charter"] != charter_digest_of(agreed):
-        raise Refused("ConfigError")
+        refuse("F3.5", "ConfigError")
     check_round({**agreed, **values})
     return {**agreed, **values, "clients": len(agreed["members"]), "guard": "active"}

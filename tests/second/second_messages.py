@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from second import LABELS, framed, words_of
 from second_active import height_of
-from second_config import Refused, decoded, most_degree
+from second_config import decoded, most_degree
+from second_refusals import refuse
 
 #: 6.3: keys of a client, a sealed text, a deposit.
 SIZES = {"x25519": (64, 80, 0), "x25519-mlkem768": (1248, 1232, 48)}
@@ -46,19 +47,19 @@ REPLIES = {
 
 def message(data, most):
     """Name, context, client and fields of any message."""
-    values = decoded(data, most)
+    values = decoded(data, most, ("W1.1", "W1.2"))
     if not isinstance(values, list) or len(values) < 3 or not isinstance(values[0], str):
-        raise Refused("MalformedMessage")
+        refuse("W1.3", "MalformedMessage")
     name, context, client, *fields = values
     counts = {**{name: row[4] for name, row in REQUESTS.items()}, **REPLIES}
     if name not in counts:
-        raise Refused("MalformedMessage")
+        refuse("W1.4", "MalformedMessage")
     if len(fields) != counts[name]:
-        raise Refused("MalformedMessage")
+        refuse("W1.5", "MalformedMessage")
     if type(client) is not int:
-        raise Refused("MalformedMessage")
+        refuse("W1.6", "MalformedMessage")
     if any(not isinstance(field, bytes) for field in (context, *fields)):
-        raise Refused("MalformedMessage")
+        refuse("W1.7", "MalformedMessage")
     return name, context, client, fields
 
 
@@ -71,32 +72,32 @@ def limit(name, fields):
     return 96 + constant + each * degree + sets * (-(-clients // 8)) + proofs * proof
 
 
-def sized(data, size):
+def sized(data, size, check):
     if len(data) != size:
-        raise Refused("MalformedMessage")
+        refuse(check, "MalformedMessage")
     return data
 
 
-def cut(data, count, size):
-    sized(data, count * size)
+def cut(data, count, size, check):
+    sized(data, count * size, check)
     return [data[place : place + size] for place in range(0, count * size, size)]
 
 
 def ids_of(data, clients):
     if len(data) % 4:
-        raise Refused("MalformedMessage")
+        refuse("W2.1", "MalformedMessage")
     ids = words_of(data, 32)
     if sorted(set(ids)) != ids:
-        raise Refused("MalformedMessage")
+        refuse("W2.2", "MalformedMessage")
     if any(i >= clients for i in ids):
-        raise Refused("MalformedMessage")
+        refuse("W2.3", "MalformedMessage")
     return ids
 
 
 def set_of(data, clients):
-    whole = int.from_bytes(sized(data, -(-clients // 8)), "little")
+    whole = int.from_bytes(sized(data, -(-clients // 8), "W3.1"), "little")
     if whole >> clients:
-        raise Refused("MalformedMessage")
+        refuse("W3.2", "MalformedMessage")
     return [i for i in range(clients) if whole >> i & 1]
 
 
@@ -104,9 +105,9 @@ def check_public_key(key):
     """Section 6."""
     number = int.from_bytes(key, "little")
     if number >= 2**255 - 19:
-        raise Refused("LowOrderKey")
+        refuse("K1.1", "LowOrderKey")
     if number in LOW:
-        raise Refused("LowOrderKey")
+        refuse("K1.2", "LowOrderKey")
 
 
 LOW = {
@@ -124,9 +125,9 @@ LOW = {
 def elements(data):
     """5.1: nothing outside the field."""
     if len(data) % 2:
-        raise Refused("OutsideField")
+        refuse("D1.1", "OutsideField")
     if any(word >= 65521 for word in words_of(data, 16)):
-        raise Refused("OutsideField")
+        refuse("D1.2", "OutsideField")
     return data
 
 
@@ -134,22 +135,23 @@ def unsealed(key, sealed, associated):
     try:
         return AESGCM(key[:16]).decrypt(key[16:], sealed, associated)
     except InvalidTag:
-        raise Refused("SealBroken") from None
+        refuse("T1.1", "SealBroken")
+        return bytes(len(sealed) - 16)
 
 
 def check_split(threshold, holders):
     if threshold < 1:
-        raise Refused("ValueError")
+        refuse("D2.1", "ValueError")
     if threshold > holders:
-        raise Refused("ValueError")
+        refuse("D2.2", "ValueError")
     if holders > 65520:
-        raise Refused("ValueError")
+        refuse("D2.3", "ValueError")
 
 
 def proven_top(size, places, leaves, proof):
     """13.3: from the leaves at these places up, with the siblings in the order in which they are sent."""
     if len(proof) != 32 * proof_hashes(size, places):
-        raise Refused("WrongProof")
+        refuse("W4.1", "WrongProof")
     known = dict(zip(places, leaves, strict=True))
     while size > 1:
         above = {}

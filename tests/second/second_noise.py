@@ -10,14 +10,21 @@ from fractions import Fraction
 from functools import cache
 
 from second import LABELS, bytes_of, hashed, keystream, packed, words_of
-from second_config import Refused, whole
+from second_config import whole
 from second_quantizer import leaves, number, shape_of
+from second_refusals import refuse
 
 ROTATION, MECHANISM = LABELS["rotation"], LABELS["mechanism"]
 BITS = 128
 UNITS = 256
 R = 1.75
-ROOM = {"honest": 2**32, "dimension": 2**36, "variance": 2**20, "bound": 2**31, "grid_bits": 12}
+ROOM = {
+    "honest": ("Y1.6", 2**32),
+    "dimension": ("Y1.7", 2**36),
+    "variance": ("Y1.8", 2**20),
+    "bound": ("Y1.9", 2**31),
+    "grid_bits": ("Y1.10", 12),
+}
 DIGITS = Context(prec=120)
 
 
@@ -47,12 +54,12 @@ def row_of(variance, grid_bits, phase):
 
 
 def check_table(variance, grid_bits):
-    if not 0 <= whole(grid_bits) <= 16:
-        raise Refused("ConfigError")
-    if whole(variance) < 1:
-        raise Refused("ConfigError")
+    if not 0 <= whole(grid_bits, "Y3.1") <= 16:
+        refuse("Y3.1", "ConfigError")
+    if whole(variance, "Y3.2") < 1:
+        refuse("Y3.2", "ConfigError")
     if variance * 4**grid_bits > UNITS * 2**36:
-        raise Refused("ConfigError")
+        refuse("Y3.3", "ConfigError")
 
 
 def table_of(variance, grid_bits):
@@ -66,7 +73,7 @@ def digest_of(table):
 
 def draws_of(variance, grid_bits, fine, key):
     if any(abs(one) > 2**62 for one in fine):
-        raise Refused("VectorError")
+        refuse("Y2.3", "VectorError")
     stream, drawn = keystream("aes128-ctr", key, 0, 16 * len(fine)), []
     for place, one in enumerate(fine):
         high, low = words_of(stream[16 * place : 16 * place + 16], 64)
@@ -143,30 +150,30 @@ class Mechanism:
         self.check_numbers()
         self.s = math.sqrt(self.fields["variance"] / UNITS)
         if not 2.2 <= self.s <= 32:
-            raise Refused("ConfigError")
+            refuse("Y1.8", "ConfigError")
         if self.slack() > 1e-6:
-            raise Refused("ConfigError")
+            refuse("Y1.12", "ConfigError")
         if not self.epsilon() <= self.fields["epsilon"]:
-            raise Refused("ConfigError")
+            refuse("Y1.13", "ConfigError")
 
     def check_demand(self, epsilon, delta, rounds, norm, against):
         if not epsilon <= 50:  # no noise keeps 0 or less
-            raise Refused("ConfigError")
+            refuse("Y1.1", "ConfigError")
         if not 1e-12 <= delta < 1:
-            raise Refused("ConfigError")
-        if not 1 <= whole(rounds) <= 10**9:
-            raise Refused("ConfigError")
+            refuse("Y1.2", "ConfigError")
+        if not 1 <= whole(rounds, "Y1.3") <= 10**9:
+            refuse("Y1.3", "ConfigError")
         if not 1e-100 < norm < 1e100:
-            raise Refused("ConfigError")
+            refuse("Y1.4", "ConfigError")
         if against not in ("follows", "lies"):
-            raise Refused("ConfigError")
+            refuse("Y1.5", "ConfigError")
 
     def check_numbers(self):
-        for name, most in ROOM.items():
-            if not 1 <= whole(self.fields[name]) <= most:
-                raise Refused("ConfigError")
-        if not 2 <= whole(self.fields["field_bits"]) <= 64:
-            raise Refused("ConfigError")
+        for name, (check, most) in ROOM.items():
+            if not 1 <= whole(self.fields[name], check) <= most:
+                refuse(check, "ConfigError")
+        if not 2 <= whole(self.fields["field_bits"], "Y1.11") <= 64:
+            refuse("Y1.11", "ConfigError")
 
     def slack(self):
         """L of all rounds; sums of more than a few are nearer to a Gaussian than the first ones."""
@@ -242,10 +249,10 @@ class Mechanism:
 
     def encode(self, arrays, shapes, context, key):
         if [shape_of(one) for one in arrays] != shapes:
-            raise Refused("VectorError")
+            refuse("Y2.1", "VectorError")
         values = [one for array in arrays for one in leaves(array)]
         if not all(map(math.isfinite, values)):
-            raise Refused("VectorError")
+            refuse("Y2.2", "VectorError")
         fine, clipped = self.on_grid(values, context)
         drawn = draws_of(self.fields["variance"], self.fields["grid_bits"], fine, key)
         words = [0] * self.length
@@ -255,9 +262,9 @@ class Mechanism:
 
     def decode(self, data, survivors, context):
         if len(data) != 8 * self.length:
-            raise Refused("VectorError")
+            refuse("Y2.4", "VectorError")
         if survivors < 1:
-            raise Refused("VectorError")
+            refuse("Y2.5", "VectorError")
         numbers, width = [], self.fields["field_bits"]
         for word in words_of(data, 64):
             for _ in range(self.per_word):

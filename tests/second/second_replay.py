@@ -17,8 +17,10 @@ import second_noise as noise
 import second_quantizer as quantizer
 import second_series as series_of
 from second import framed, hashed, raw
-from second_config import Refused
+from second_refusals import Refused
 
+#: Fields of a vector that say what comes out.
+OUTCOMES = ("gives", "error", "check")
 VECTORS = Path(__file__).resolve().parents[2] / "vectors"
 
 
@@ -320,21 +322,24 @@ def joining():
 def many():
     parties = {party["name"]: party for party in loaded("refused")["parties"]}
     for case in loaded("refused")["many"]:
-        party, count = parties[case["party"]], case["neighbours"]
-        found = client.joined(party)
-        found.receive(raw(party["exchanges"][0]["request"]))
-        numbers = [2**64 + k for k in range(2 * count)]
-        keys = b"".join(k.to_bytes(32, "little") for k in numbers)
-        ids = b"".join(k.to_bytes(4, "little") for k in range(count))
-        fields = ["share-request", found.context, found.client, ids, keys, b"\x01" * count]
-        yield from compared("many", outcome(found.receive, client.packed(fields)), case["error"])
+        found, request = many_asked(parties[case["party"]], case["neighbours"])
+        yield from compared("many", outcome(found.receive, request), case["error"])
+
+
+def many_asked(party, count):
+    """A client after step 0, and a request with so many neighbours."""
+    found = client.joined(party)
+    found.receive(raw(party["exchanges"][0]["request"]))
+    keys = b"".join(k.to_bytes(32, "little") for k in range(2**64, 2**64 + 2 * count))
+    ids = b"".join(k.to_bytes(4, "little") for k in range(count))
+    return found, client.packed(["share-request", found.context, found.client, ids, keys, b"\x01" * count])
 
 
 def quantizers():
     told = loaded("quantizer")
     made = []
     for case in told["settings"]:
-        settings = {name: value for name, value in case.items() if name not in ("gives", "error")}
+        settings = {name: value for name, value in case.items() if name not in OUTCOMES}
         found = outcome(lambda settings=settings: quantizer.Quantizer(**settings))
         made.append(found)
         gives = found if isinstance(found, str) else found.gives()
@@ -361,7 +366,7 @@ def noises():
     told = loaded("noise")
     made = []
     for case in told["mechanisms"]:
-        fields = {name: value for name, value in case.items() if name not in ("gives", "error")}
+        fields = {name: value for name, value in case.items() if name not in OUTCOMES}
         found = outcome(lambda fields=fields: noise.Mechanism(fields))
         made.append(found)
         digest = found if isinstance(found, str) else found.digest().hex()

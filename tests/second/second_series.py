@@ -6,8 +6,8 @@ Each refusal is a statement of its own, so that ``mutants.py`` can take one away
 import msgspec
 
 from second import LABELS, hashed, le4, packed, words_of
-from second_config import Refused
 from second_messages import REPLIES, REQUESTS, limit, message
+from second_refusals import Refused, refuse
 
 STEPS = {
     "curious": ("advertise-request", "share-request", "accept-request", "mask-request", "unmask-request"),
@@ -24,13 +24,13 @@ def unpacked(data):
     found = []
     while data:
         if len(found) == 3:
-            raise Refused("FaultyServer")
+            refuse("X1.1", "FaultyServer")
         (length,) = words_of(data[:4], 32)  # fewer than four bytes leave none for a message
         data = data[4:]
         if length < 1:
-            raise Refused("FaultyServer")
+            refuse("X1.2", "FaultyServer")
         if length > len(data):
-            raise Refused("FaultyServer")
+            refuse("X1.3", "FaultyServer")
         found.append(data[:length])
         data = data[length:]
     return found
@@ -69,7 +69,7 @@ class SeriesClient:
             self.over, self.states = True, {}
             return b""
         if self.over:
-            raise Refused("OrderError")
+            refuse("X2.1", "OrderError")
         placed = self.placed(messages)
         self.enter(self.exchange_of(placed), placed)
         replies = [self.answer(number, one) for number, (_, one) in placed.items()]
@@ -83,9 +83,9 @@ class SeriesClient:
             if number is None:
                 continue
             if name not in self.steps:
-                raise Refused("FaultyServer")
+                refuse("X2.5", "FaultyServer")
             if number in found:
-                raise Refused("FaultyServer")
+                refuse("X2.6", "FaultyServer")
             place = number - self.config["number"]
             found[number] = place * self.stride + self.steps.index(name), one
         return found
@@ -100,22 +100,22 @@ class SeriesClient:
         try:
             _, _, _, (number,) = message(data, limit(name, self.fields))
         except Refused:
-            raise Refused("FaultyServer") from None
+            refuse("X2.2", "FaultyServer")
         if len(number) != 4:
-            raise Refused("FaultyServer")
+            refuse("X2.2", "FaultyServer")
         (number,) = words_of(number, 32)
         if self.context(number) != context:
-            raise Refused("FaultyServer")
+            refuse("X2.3", "FaultyServer")
         return number
 
     def exchange_of(self, placed):
         exchanges = {exchange for exchange, _ in placed.values()}
         if not exchanges:
-            raise Refused("FaultyServer")
+            refuse("X2.4", "FaultyServer")
         if len(exchanges) > 1:
-            raise Refused("FaultyServer")
+            refuse("X2.7", "FaultyServer")
         if min(exchanges) < self.exchange:
-            raise Refused("FaultyServer")
+            refuse("X2.8", "FaultyServer")
         return min(exchanges)
 
     def enter(self, exchange, placed):

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from second import packed
 from second_active import statistics_of
-from second_config import Refused
+from second_refusals import refuse
 
 SPACES = "".join(
     chr(one)
@@ -29,7 +29,7 @@ def numbers_of(given, records):
     """All numbers of a table, by quantity, group and order; small groups and rare values are zero."""
     schema = statistics_of(given)
     if len(records) > schema["max_records"]:
-        raise Refused("VectorError")
+        refuse("G2.1", "VectorError")
     groups = list(itertools.product(*(labels_of(schema, name) for name in schema["group_by"])))
     found = {labels: counted(schema, rows_of(schema, labels, records)) for labels in groups}
     return [
@@ -136,7 +136,7 @@ def label(schema, name, record):
 def field(schema, name, record):
     """Text without the spaces around it, in NFC; a number as it is; None where it is missing."""
     if name not in record:
-        raise Refused("VectorError")
+        refuse("G2.2", "VectorError")
     value = record[name]
     if isinstance(value, str):
         value = unicodedata.normalize("NFC", value.strip(SPACES))
@@ -150,7 +150,7 @@ def number_of(schema, name, record):
         return None
     if isinstance(value, str):
         if not DECIMAL.fullmatch(value):
-            raise Refused("VectorError")
+            refuse("G2.3", "VectorError")
         digits, _, exponent = value.lower().partition("e")
         if abs(int(exponent or 0)) > 500:
             return Fraction(0) if int(exponent) < 0 else FAR * (-1 if value[0] == "-" else 1)

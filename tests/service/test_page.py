@@ -6,16 +6,10 @@ import time
 import msgspec
 import pytest
 
-from browser import chromium, opened
+from browser import opened
 from ccesa.service.desk import StepStatus
 from ccesa.service.operator import change
 from shown_desk import TOKEN, ShownDesk, served
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as one:
-        yield one
 
 
 @pytest.fixture

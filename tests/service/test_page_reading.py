@@ -5,16 +5,10 @@ from importlib import resources
 
 import pytest
 
-from browser import LOW_CONTRAST, chromium, opened
+from browser import LOW_CONTRAST, opened
 from shown_desk import TOKEN, ShownDesk, served
 
 HTML = resources.files("ccesa.service").joinpath("page.html").read_text()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from browser import LOW_CONTRAST, chromium
+from browser import LOW_CONTRAST
 from ccesa.demo import costs, learning, markup, pictures, promise, report, training
 
 COMMAND = "ccesa demo --clients 12 --rounds 3 --dropout 0.1 --seed 2"
@@ -310,12 +310,11 @@ def test_lines_differ_by_more_than_colour():
     assert len({one[1] for one in styles}) == 3
 
 
-def test_it_fits_phones_tablets_and_desks_by_day_and_by_night(troubled, tmp_path):
+def test_it_fits_phones_tablets_and_desks_by_day_and_by_night(troubled, tmp_path, browser):
     path = tmp_path / "report.html"
     path.write_text(report.to_html(troubled), encoding="utf-8")
     papers, said = set(), []
-    with chromium() as browser:
-        page = browser.new_page()
+    with browser.new_page() as page:
         page.on("console", lambda message: said.append(message.text))
         page.on("request", lambda request: said.append(request.url))
         page.goto(path.as_uri())

@@ -1,12 +1,17 @@
 """Debian's Chromium over the operator's page: what it logs, what it asks for, and what can be read in it."""
 
 import contextlib
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import machine
 
+#: A name for this machine that browsers do not take for it: pages under it are no secure context.
+ELSEWHERE = "demo.test"
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -15,6 +20,7 @@ ARGUMENTS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    f"--host-resolver-rules=MAP {ELSEWHERE} 127.0.0.1",
 )
 #: How many texts are visible, and those with less contrast to what is behind them than WCAG's AA asks for.
 LOW_CONTRAST = """() => {
@@ -45,12 +51,42 @@ LOW_CONTRAST = """() => {
 
 
 @contextlib.contextmanager
-def chromium(*more: str) -> Iterator[Browser]:
+def chromium() -> Iterator[Browser]:
     path = machine.need("chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=[*ARGUMENTS, *more])
+        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
         yield browser
         browser.close()
+
+
+class BrowserThread:
+    """One browser, and the one thread that may use it.
+
+    Playwright has an event loop for as long as a browser is open. In a thread of its own it does not disturb
+    tests that have loops themselves.
+    """
+
+    def __init__(self) -> None:
+        machine.need("chromium")
+        self._executor = ThreadPoolExecutor(1)
+        self._thread = self._executor.submit(threading.get_ident).result()
+        self._open = contextlib.ExitStack()
+        self.browser: Browser = self.run(self._open.enter_context, chromium())
+
+    def submit(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Future[Any]:
+        """Let the thread do this, and do not wait for it."""
+        return self._executor.submit(work, *arguments, **named)
+
+    def run(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Do this in the thread, and return what it returns."""
+        if threading.get_ident() == self._thread:
+            return work(*arguments, **named)
+        return self.submit(work, *arguments, **named).result()
+
+    def close(self) -> None:
+        """End the browser and the thread."""
+        self.run(self._open.close)
+        self._executor.shutdown()
 
 
 class Shown:
@@ -84,7 +120,7 @@ class Shown:
 
 
 @contextlib.contextmanager
-def opened(browser: Browser, url: str, **options) -> Iterator[Shown]:
+def opened(browser: Browser, url: str, **options: Any) -> Iterator[Shown]:
     context = browser.new_context(**options)
     try:
         yield Shown(context.new_page(), url)

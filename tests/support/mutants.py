@@ -1,8 +1,8 @@
 """Takes single checks out of source files, to see whether any vector notices.
 
-A mutant is a file with one refusal less: a ``raise`` that does nothing, or a condition of a refusal that has
-lost one of its alternatives. ``python tests/support/mutants.py`` tries those of the package, in processes of
-their own, which takes many minutes; ``test_mutants.py`` tries those of the second implementation.
+A mutant is a file with one refusal less: a ``raise`` or a call of ``refuse`` that does nothing, or a refusal
+that has lost one of its reasons. ``python tests/support/mutants.py`` tries those of the package, in processes
+of their own, which takes many minutes; ``test_mutants.py`` tries those of the second implementation.
 """
 
 import ast
@@ -24,10 +24,17 @@ ROOT = HERE.parents[1]
 def mutants(source):
     """Each with the line of its refusal, what it lost, and its tree."""
     for number, node in enumerate(ast.walk(ast.parse(source))):
-        if isinstance(node, ast.Raise):
+        if _refuses(node):
             yield node.lineno, ast.unparse(node), _changed(source, number, lambda _: ast.Pass())
-        if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise):
+        if isinstance(node, ast.If) and _refuses(node.body[-1]):
             yield from _weaker(source, number, node)
+
+
+def _refuses(node):
+    """Either a ``raise``, or a statement that calls the second implementation's ``refuse``."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    name = call.func if isinstance(call, ast.Call) else None
+    return isinstance(node, ast.Raise) or (isinstance(name, ast.Name) and name.id == "refuse")
 
 
 def _weaker(source, number, node):

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from browser import BrowserThread
 from runners import PLATFORMS, Runner, in_chromium, in_node
 
 
-@pytest.fixture(scope="session", params=list(PLATFORMS))
+@pytest.fixture(scope="session", params=PLATFORMS)
 def runner(request: pytest.FixtureRequest) -> Runner:
     """The clients on each platform in turn."""
     return request.getfixturevalue(request.param)
@@ -21,7 +22,7 @@ def node() -> Iterator[Runner]:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Runner]:
+def chromium(browser_thread: BrowserThread) -> Iterator[Runner]:
     """Clients in Chromium."""
-    with in_chromium() as runner:
+    with in_chromium(browser_thread) as runner:
         yield runner

@@ -7,14 +7,13 @@ import json
 import subprocess
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import pytest
 
 import machine
-from browser import chromium
+from browser import BrowserThread
 
 PACKAGE = Path(__file__).parents[2] / "clients" / "typescript"
 #: Seconds in which a command is carried out, or something hangs.
@@ -67,12 +66,12 @@ class Node:
 
 
 class Page:
-    """The runner in a page of a browser, which belongs to the one thread of an executor."""
+    """The runner in a page of the one browser."""
 
     name = "chromium"
     _SCRIPT = "command => handle(command).catch(error => ({mistake: String(error?.stack ?? error)}))"
 
-    def __init__(self, page: Any, thread: Executor) -> None:
+    def __init__(self, page: Any, thread: BrowserThread) -> None:
         self._page, self._thread = page, thread
 
     def call(self, op: str, **fields: Any) -> Any:
@@ -128,29 +127,25 @@ def in_node() -> Iterator[Runner]:
 
 
 @contextlib.contextmanager
-def in_chromium() -> Iterator[Runner]:
-    """Run clients in Debian's Chromium.
-
-    Playwright has an event loop for as long as a browser is open. It gets a thread of its own, so that other
-    tests of this process may have loops and browsers, too.
-    """
+def in_chromium(thread: BrowserThread) -> Iterator[Runner]:
+    """Run clients in Debian's Chromium."""
     built("build/test/runner.js")
-    with served(PACKAGE) as address, ThreadPoolExecutor(1) as thread, contextlib.ExitStack() as opened:
 
-        def open_page() -> Any:
-            page = opened.enter_context(chromium()).new_page()
-            page.goto(f"{address}/test/page.html")
-            page.evaluate(
-                "import('/build/test/runner.js').then(({ handle }) => void (globalThis.handle = handle))"
-            )
-            return page
+    def open_page(address: str) -> Any:
+        page = thread.browser.new_page()
+        page.goto(f"{address}/test/page.html")
+        page.evaluate(
+            "import('/build/test/runner.js').then(({ handle }) => void (globalThis.handle = handle))"
+        )
+        return page
 
-        page = thread.submit(open_page).result(PATIENCE)
+    with served(PACKAGE) as address:
+        page = thread.run(open_page, address)
         try:
             yield Page(page, thread)
         finally:
-            thread.submit(opened.close).result(PATIENCE)
+            thread.run(page.close)
 
 
-#: By the name of a platform, how a runner on it is had.
-PLATFORMS = {"node": in_node, "chromium": in_chromium}
+#: The names of the runners' fixtures.
+PLATFORMS = ("node", "chromium")

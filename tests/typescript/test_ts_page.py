@@ -5,25 +5,17 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Error
+from playwright.sync_api import Error
 
-from browser import chromium
+from browser import ELSEWHERE
 from runners import PACKAGE
 from tabs import DEMO, Tab, demo, tabs
 
 sys.path.append(str(DEMO.parent))
 import qr
 
-#: A name that browsers do not take for this machine's own: pages under it are no secure context.
-ELSEWHERE = "demo.test"
 #: Widths and colours of screens.
 SCREENS = [(1180, "light"), (1180, "dark"), (360, "light"), (360, "dark")]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium(f"--host-resolver-rules=MAP {ELSEWHERE} 127.0.0.1") as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from browser import chromium
 from ccesa.agreement.charter import Learning
 from ccesa.privacy import DifferentialPrivacy, chosen
 from ccesa.statistics import Category, Number, Schema
@@ -169,12 +168,20 @@ def test_tables_are_counted_by_the_schema_of_the_charter(tmp_path):
 # In a browser
 
 
-@pytest.fixture
-def pages():
-    """Tabs of one browser, and the address of the page."""
+@pytest.fixture(scope="module")
+def address():
+    """Where the page is."""
     built("build/test/service/site.js")
-    with served(PACKAGE) as address, chromium() as browser:
-        yield browser.new_context(), address
+    with served(PACKAGE) as address:
+        yield address
+
+
+@pytest.fixture
+def pages(browser, browser_thread, address):
+    """A profile of its own for each test, and the address of the page."""
+    context = browser_thread.run(browser.new_context)
+    yield context, address
+    browser_thread.run(context.close)
 
 
 @pytest.mark.parametrize("guard", [pytest.param("curious", marks=pytest.mark.typescript), "active"])
@@ -210,7 +217,7 @@ def test_a_second_tab_with_the_same_identity_is_refused_until_the_first_is_close
         first.wait_for("waiting")
         second = PageSite(context, address, hub, 0)
         assert second.ended()["with"] == "OrderError"
-        assert "another tab takes part with this identity" in second.ended()["text"]
+        assert "another tab uses this identity" in second.ended()["text"]
         first.page.close()
         third = PageSite(context, address, hub, 0)
         third.wait_for("waiting")

@@ -1,16 +1,15 @@
 """Vectors under their masks in Chromium: in workers, and in a page that may have neither them nor wasm."""
 
 import hashlib
-from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from playwright.sync_api import Browser
 
-from browser import chromium
 from ccesa.crypto.masks import Mask, masked
-from runners import PACKAGE, PATIENCE, built, served
+from runners import PACKAGE, built, served
 
 #: Masks a vector; says what the page may have, and how often it had its turn meanwhile.
 SCRIPT = """async ({ bytes, bits, generator, keys, signs }) => {
@@ -44,12 +43,12 @@ PAGES = {"page.html": True, "strict.html": False}
     # Modules of packages, of which ChaCha20 is one, are found by a page's map, and workers have none.
     [("page.html", "aes128-ctr", 32), ("page.html", "chacha20", 64), ("strict.html", "aes128-ctr", 16)],
 )
-def test_vectors_are_masked_as_in_python(page: str, generator: str, bits: int) -> None:
+def test_vectors_are_masked_as_in_python(page: str, generator: str, bits: int, browser: Browser) -> None:
     draw = Random(bits)
     keys = [draw.randbytes(KEY_BYTES[generator]) for _ in range(30)]
     signs = [draw.choice((1, -1)) for _ in keys]
     asked = {"bytes": BYTES, "bits": bits, "generator": generator, "keys": [*map(list, keys)], "signs": signs}
-    found = in_page(page, asked)
+    found = in_page(browser, page, asked)
     vector = (np.arange(BYTES) % 251).astype(np.uint8).view(f"<u{bits // 8}")
     masks = [Mask(key, sign) for key, sign in zip(keys, signs, strict=True)]
     assert bytes(found["digest"]) == hashlib.sha256(masked(vector, masks, generator).tobytes()).digest()
@@ -58,15 +57,9 @@ def test_vectors_are_masked_as_in_python(page: str, generator: str, bits: int) -
     assert found["workers"] == found["wasm"] == PAGES[page]
 
 
-def in_page(name: str, asked: dict[str, Any]) -> Any:
-    """Run the script in a page of a browser of its own; Playwright wants a thread without an event loop."""
+def in_page(browser: Browser, name: str, asked: dict[str, Any]) -> Any:
+    """Run the script in a page."""
     built("build/src/worker/ccesa-worker.js")
-
-    def run(address: str) -> Any:
-        with chromium() as browser:
-            page = browser.new_page()
-            page.goto(f"{address}/test/{name}")
-            return page.evaluate(SCRIPT, asked)
-
-    with served(PACKAGE) as address, ThreadPoolExecutor(1) as thread:
-        return thread.submit(run, address).result(PATIENCE)
+    with served(PACKAGE) as address, browser.new_page() as page:
+        page.goto(f"{address}/test/{name}")
+        return page.evaluate(SCRIPT, asked)

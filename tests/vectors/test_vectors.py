@@ -66,6 +66,7 @@ def test_check_names_what_differs_and_writes_nothing(tmp_path):
     folder = Path(shutil.copytree(VECTORS, tmp_path / "vectors", ignore=ignored))
     others = re.compile(r'^    "(?!graphs|masks|sharing)\w+\.json": .*\n', re.MULTILINE)
     (folder / "make.py").write_text(others.sub("", (VECTORS / "make.py").read_text()))
+    (tmp_path / "tests").symlink_to(VECTORS.parent / "tests")
     shutil.copy(VECTORS / "sharing.json", folder)
     changed, stray = folder / "graphs.json", folder / "stray.json"
     changed.write_text((VECTORS / "graphs.json").read_text() + "\n")

@@ -8,13 +8,13 @@ from ccesa.privacy import Mechanism, NoisyQuantizer
 from ccesa.privacy.quantizer import Noise, rotate, unrotate
 from ccesa.privacy.table import tables
 from second import raw
-from second_config import Refused
 from second_noise import Mechanism as SecondMechanism
 from second_noise import digest_of, draws_of, passes, rotated, row_of, table_of, unrotated
+from second_refusals import Refused
 from vector_files import cases, load, refused
 
 MECHANISMS = load("noise", "mechanisms")
-OUTCOMES = {"gives", "error"}
+OUTCOMES = {"gives", "error", "check"}
 
 
 def number(value):

@@ -260,7 +260,7 @@ def number(value):
 
 
 def quantizer(settings):
-    others = {k: number(v) for k, v in settings.items() if k not in ("shapes", "gives", "error")}
+    others = {k: number(v) for k, v in settings.items() if k not in ("shapes", "gives", "error", "check")}
     return Quantizer.for_model([np.zeros(shape) for shape in settings["shapes"]], **others)
 
 

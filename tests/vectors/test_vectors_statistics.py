@@ -13,7 +13,7 @@ from ccesa.statistics import Schema
 from ccesa.statistics.packing import centres, unpack_exact, unpack_noisy
 from ccesa.statistics.tally import tallied
 from second import raw
-from second_config import Refused
+from second_refusals import Refused
 from second_statistics import encoding_of, numbers_of, words_of_table
 from vector_files import cases, load, refused
 

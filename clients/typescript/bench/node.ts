@@ -2,7 +2,7 @@
 
 import { createInterface } from "node:readline";
 
-import { handle, type Command } from "./timed.js";
+import { type Command, handle } from "./timed.js";
 
 for await (const line of createInterface({ input: process.stdin })) {
   process.stdout.write(`${JSON.stringify(await handle(JSON.parse(line) as Command))}\n`);

@@ -30,7 +30,10 @@ export async function handle(command: Command): Promise<Timed | null> {
   const vector = new Uint8Array((config.length * config.bits) / 8).fill(command.client + 1);
   await workers.start();
   const [engine, task] = [await systemEngine(), fromHex(command.task)];
-  clients.set(command.client, await Client.join({ config, client: command.client, vector, task, engine, masker: workers.mask }));
+  clients.set(
+    command.client,
+    await Client.join({ config, client: command.client, vector, task, engine, masker: workers.mask }),
+  );
   return null;
 }
 

@@ -7,7 +7,7 @@ export function concat(...parts: readonly Uint8Array[]): Bytes {
   return join(parts);
 }
 
-/** Return the parts of a list, which may be longer than a call can have arguments, one after the other. */
+/** Return the parts of a list one after the other. The list may be longer than a call can have arguments. */
 export function join(parts: readonly Uint8Array[]): Bytes {
   const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
@@ -18,7 +18,7 @@ export function join(parts: readonly Uint8Array[]): Bytes {
   return whole;
 }
 
-/** Tell whether two byte strings are the same; of public values only, as it stops at the first difference. */
+/** Compare two byte strings. Use it for public values only: it stops at the first difference. */
 export function equal(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && a.every((byte, at) => byte === b[at]);
 }
@@ -51,12 +51,12 @@ export function toHex(data: Uint8Array): string {
 /** Return the bytes that hexadecimal digits stand for; throws a RangeError for anything else. */
 export function fromHex(text: string): Bytes {
   if (text.length % 2 !== 0 || /[^0-9a-fA-F]/.test(text)) {
-    throw new RangeError("not hexadecimal");
+    throw new RangeError("the text is not hexadecimal");
   }
   return Uint8Array.from({ length: text.length / 2 }, (_, at) => parseInt(text.slice(2 * at, 2 * at + 2), 16));
 }
 
-/** Overwrite secrets; whoever holds them must not need them any more. */
+/** Overwrite secrets that nobody needs any more. */
 export function wipe(...secrets: readonly (Uint8Array | Uint16Array | Uint32Array | undefined)[]): void {
   for (const secret of secrets) {
     secret?.fill(0);

@@ -1,16 +1,16 @@
 /** The configuration of a round (docs/protocol.md, section 3) and its one encoding. */
 
-import { equal, type Bytes } from "./bytes.js";
+import { type Bytes, equal } from "./bytes.js";
 import type { Engine, Generator } from "./crypto/engine.js";
 import { ConfigError, MalformedMessage } from "./errors.js";
 import { hashed } from "./labels.js";
-import { checkConfig, GRAPHS, THRESHOLDS } from "./rules.js";
 import type { AgreementName, Bits, Form, Graph, Guard, RoundConfig, Threshold } from "./rules.js";
+import { checkConfig, GRAPHS, THRESHOLDS } from "./rules.js";
 import { decode, encode, Float, type Value } from "./wire.js";
 
 export * from "./rules.js";
 
-/** What a configuration under `active` takes from its charter (13.1). */
+/** What a configuration under `active` takes from its charter (docs/formats.md, 5). */
 export interface Terms {
   readonly digest: Bytes;
   readonly members: readonly unknown[];
@@ -58,7 +58,7 @@ const ENTRIES = {
 
 const TYPES = { curious: "round", active: "chartered-round" } as const;
 
-/** The most bytes of a configuration. */
+/** The maximum bytes of a configuration. */
 export const MOST_CONFIG_BYTES = 1024;
 
 /** Return the configuration of another round of the same series. */
@@ -80,7 +80,7 @@ export function underCharter(terms: Terms, { seriesId, number, length, accept }:
   const config: RoundConfig = { version: 2, guard: "active", ...agreed, seriesId, number, length, accept };
   checkConfig(config);
   if (terms.length !== null && terms.length !== length) {
-    throw new ConfigError(`a round of ${length} words, and vectors under the charter have ${terms.length}`);
+    throw new ConfigError(`the round has ${length} words, but vectors under the charter have ${terms.length}`);
   }
   return config;
 }
@@ -118,7 +118,7 @@ function toValue(form: Form, field: unknown): Value {
 /**
  * Return the one encoding of a configuration.
  *
- * @throws ConfigError for one outside of its limits, which has none.
+ * @throws ConfigError for a configuration outside its limits, which has no encoding.
  */
 export function encodeConfig(config: RoundConfig): Bytes {
   checkConfig(config);
@@ -156,7 +156,11 @@ function ruleOf(kinds: Readonly<Record<string, Readonly<Record<string, Form>>>>,
   if (typeof type !== "string" || !Object.hasOwn(kinds, type)) {
     return refuse("an unknown graph or threshold");
   }
-  return fieldsOf(value, type, Object.entries(kinds[type]!).map(([key, form]) => [key, key, form] as const));
+  return fieldsOf(
+    value,
+    type,
+    Object.entries(kinds[type]!).map(([key, form]) => [key, key, form] as const),
+  );
 }
 
 /** Return the fields of a map of exactly these entries, in this order. */
@@ -177,9 +181,9 @@ function fieldsOf(
 }
 
 /**
- * Return the configuration that bytes are the encoding of: one of `curious` without a charter, of `active` with one.
+ * Decode a configuration: of the guard `curious` without a charter, of `active` with one.
  *
- * @throws MalformedMessage for bytes that are none; ConfigError under a charter for values that do not fit it.
+ * @throws MalformedMessage for bytes that are not a configuration; ConfigError for values that do not fit the charter.
  */
 export function decodeConfig(data: Uint8Array, charter?: Terms): RoundConfig {
   if (data.length > MOST_CONFIG_BYTES) {
@@ -205,7 +209,7 @@ function ofCurious(fields: Record<string, unknown>): RoundConfig {
 
 function ofActive(charter: Terms, fields: Record<string, unknown>): RoundConfig {
   if (!equal(fields["charter"] as Bytes, charter.digest)) {
-    throw new ConfigError("the configuration is under another charter");
+    throw new ConfigError("the configuration belongs to another charter");
   }
   return underCharter(charter, fields as unknown as Particulars);
 }

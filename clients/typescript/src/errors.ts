@@ -1,14 +1,14 @@
 /**
  * What can go wrong. The names are those of appendix B of docs/protocol.md: a caller's mistake, a faulty server, a
- * faulty neighbour, or something that is used up.
+ * faulty neighbour, or a budget that is used up.
  */
 
 import { shown } from "./shown.js";
 
-/** The most characters of a text: names that others have chosen are in some of them. */
+/** The maximum length of a text. Some texts contain names that others have chosen. */
 const LONGEST = 400;
 
-/** The base of all errors of this package. Its text is one line of printable ASCII, whatever it was made of. */
+/** The base of all errors of this package. Its text is always one line of printable ASCII. */
 export class CcesaError extends Error {
   // Names survive minifiers only if they are written out, and callers compare them.
   override readonly name: string = "CcesaError";
@@ -23,7 +23,7 @@ export class ConfigError extends CcesaError {
   override readonly name = "ConfigError";
 }
 
-/** A vector of another length or type than the round, or values that cannot be laid into one. */
+/** A vector with the wrong length or type, or values that do not fit into a vector. */
 export class VectorError extends CcesaError {
   override readonly name = "VectorError";
 }
@@ -38,17 +38,17 @@ export class BudgetSpent extends CcesaError {
   override readonly name = "BudgetSpent";
 }
 
-/** The ledger is not as it was written. */
+/** The ledger has been changed or damaged. */
 export class DamagedLedger extends CcesaError {
   override readonly name = "DamagedLedger";
 }
 
-/** A call that is not possible now: after an abort, after the end, or for a masked vector that is not kept. */
+/** A call that is not possible now: after an abort, after the end, or for a masked vector that was not kept. */
 export class OrderError extends CcesaError {
   override readonly name = "OrderError";
 }
 
-/** Bytes above a limit, or not in their one encoding. */
+/** Bytes that exceed a limit or are not in the canonical encoding. */
 export class MalformedMessage extends CcesaError {
   override readonly name = "MalformedMessage";
 }
@@ -58,7 +58,7 @@ export class LowOrderKey extends CcesaError {
   override readonly name = "LowOrderKey";
 }
 
-/** A public key that is none of ML-KEM-768. */
+/** Not a valid ML-KEM-768 public key. */
 export class BadKey extends CcesaError {
   override readonly name = "BadKey";
 }
@@ -88,20 +88,20 @@ export class TooManyWrong extends CcesaError {
   override readonly name = "TooManyWrong";
 }
 
-/** An honest server would not send this; all secrets of the round are dropped. */
+/** A request that no honest server sends. The client drops all secrets of the round. */
 export class FaultyServer extends CcesaError {
   override readonly name = "FaultyServer";
 }
 
-/** The client has complained of neighbours and answers nothing else. */
+/** The client has complained about neighbours and answers no other request. */
 export class FaultyNeighbour extends CcesaError {
   override readonly name = "FaultyNeighbour";
 
   constructor(
-    /** The ids of those whose shares could not be used. */
+    /** The ids of the neighbours whose shares were unusable. */
     readonly neighbours: readonly number[],
   ) {
-    super(`shares of clients ${neighbours.join(", ")} cannot be used: they, the server or the network are faulty`);
+    super(`shares of clients ${neighbours.join(", ")} are unusable: the clients, the server or the network are faulty`);
   }
 }
 

@@ -1,6 +1,6 @@
 /** A client's own limits, below which it takes no part in a round (docs/protocol.md, 3.3). */
 
-import { meanDegree, meanMaskDegree, thresholdAt, type RoundConfig } from "./config.js";
+import { meanDegree, meanMaskDegree, type RoundConfig, thresholdAt } from "./config.js";
 import { ConfigError } from "./errors.js";
 
 /** The least that a client asks of a configuration of the guard `curious`. */
@@ -18,7 +18,7 @@ export interface Floor {
   readonly survivors: number;
 }
 
-/** The limits of whoever sets none. */
+/** The default limits. */
 export const DEFAULT_FLOOR: Floor = Object.freeze({
   clients: 3,
   degree: 1,
@@ -29,15 +29,15 @@ export const DEFAULT_FLOOR: Floor = Object.freeze({
 });
 
 /**
- * Return all limits, those that are not set by default.
+ * Return all limits, with defaults for those that are not set.
  *
- * @throws ConfigError for a limit that does not exist or is not a number: it would be taken for one that holds.
+ * @throws ConfigError for an unknown limit, or one that is not a number: a caller would rely on it in vain.
  */
 export function floorOf(limits: Partial<Floor> = {}): Floor {
   for (const [name, limit] of Object.entries(limits)) {
     if (!Object.hasOwn(DEFAULT_FLOOR, name) || typeof limit !== "number" || Number.isNaN(limit)) {
       const known = Object.keys(DEFAULT_FLOOR).join(", ");
-      throw new ConfigError(`${name} is no limit, or has no number: expected some of ${known}`);
+      throw new ConfigError(`${name} is not a known limit, or not a number: expected some of ${known}`);
     }
   }
   return Object.freeze({ ...DEFAULT_FLOOR, ...limits });
@@ -60,9 +60,9 @@ export function checkFloor(config: RoundConfig, floor: Floor): void {
     survivors: config.minSurvivors,
   };
   for (const name of Object.keys(DEFAULT_FLOOR) as (keyof Floor)[]) {
-    // The other way round a limit that is not a number would hold.
+    // `have < floor` would accept a limit that is NaN.
     if (!(have[name] >= floor[name])) {
-      throw new ConfigError(`expected ${name} of at least ${floor[name]}, the configuration has ${have[name]}`);
+      throw new ConfigError(`${name} must be at least ${floor[name]}, but the configuration has ${have[name]}`);
     }
   }
 }

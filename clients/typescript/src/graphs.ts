@@ -33,7 +33,11 @@ async function words(engine: Engine, key: Uint8Array, pairs: readonly Pair[]): P
 /** Return the place of each rank on the circle. */
 async function circlePositions(engine: Engine, seed: Uint8Array, size: number): Promise<Uint32Array> {
   const ranks = Array.from({ length: size }, (_, rank) => rank);
-  const drawn = await words(engine, seed.subarray(16), ranks.map((rank) => [rank, rank]));
+  const drawn = await words(
+    engine,
+    seed.subarray(16),
+    ranks.map((rank) => [rank, rank]),
+  );
   const position = new Uint32Array(size);
   // Sorting is stable: equal words stay in the order of their ranks.
   ranks

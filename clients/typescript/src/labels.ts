@@ -1,6 +1,6 @@
 /** Every hash and derivation has a label of its own (docs/protocol.md, 2.1), so that no value serves two purposes. */
 
-import { ascii, frame, type Bytes } from "./bytes.js";
+import { ascii, type Bytes, frame } from "./bytes.js";
 import type { Engine } from "./crypto/engine.js";
 
 export const LABELS = {

@@ -1,15 +1,16 @@
 /**
- * What a client has done and must not do again, across rounds, tabs and crashes (3.3, 3.5): entries that are made once,
- * before what they stand for leaves, and never taken back.
+ * What a client has done and must not do again, across rounds, tabs and crashes (3.3, 3.5): each entry is made once,
+ * before the message that it stands for is sent, and is never taken back.
  */
 
-import { equal, fromHex, toHex, type Bytes } from "./bytes.js";
+import { type Bytes, equal, fromHex, toHex } from "./bytes.js";
 import { ConfigError } from "./errors.js";
 import type { PrivacyTable } from "./privacy/table.js";
 
 /**
- * What an entry is about: a round that was joined; a round for which a vector has left, by its context; a vector that has
- * left for a task, and shares that were released for one, by task and series; a vector of a table, whatever the task.
+ * What an entry is about: a round that was joined; a round for which a vector has left, by its context; a vector that
+ * has left for a task, and shares that were released for one, by task and series; a vector of a table, whatever the
+ * task.
  */
 export type About = "round" | "sent" | "vector" | "release" | "table";
 
@@ -17,18 +18,18 @@ export type About = "round" | "sent" | "vector" | "release" | "table";
 export interface Entry {
   readonly about: About;
   readonly key: Bytes;
-  /** Tells entries about the same apart: of a vector and a release, the number of the round. */
+  /** Distinguishes entries about the same thing: the number of the round, for a vector or a release. */
   readonly number: number;
 }
 
 /** All that a client remembers. It belongs to one identity, and outlives rounds and processes. */
 export interface Memory {
   /**
-   * Make an entry; false if it is there already. It is durable when this is fulfilled, and of two callers at the same
-   * time, in whatever tab or process, one gets false.
+   * Make an entry and return true, or return false if it exists. When the promise is fulfilled, the entry is durable.
+   * If two tabs or processes make the same entry at the same time, one of them gets false.
    */
   add(entry: Entry): Promise<boolean>;
-  /** Return the entries whose keys begin like this, in any order; throws for one that cannot be read. */
+  /** Return the entries whose keys begin like this, in any order. Throws if an entry cannot be read. */
   entries(about: About, start: Bytes): Promise<readonly Entry[]>;
   /**
    * Take the memory for one participant, until what is returned is called. Without it, or where a platform cannot lock,
@@ -39,8 +40,8 @@ export interface Memory {
 }
 
 /**
- * Milliseconds that joined rounds are remembered: their keys are gone long before. What has left stays for ever, because
- * a copy of a client may be older.
+ * For how many milliseconds joined rounds are remembered. Their keys are gone long before. Entries about sent vectors
+ * are kept for ever, because a copy of a client may be older.
  */
 export const REMEMBERED_MS = 30 * 86_400_000;
 
@@ -56,11 +57,11 @@ export interface Account {
   readonly charter: Bytes | undefined;
   /** The noise in every vector that is charged. */
   readonly noise: PrivacyTable;
-  /** Throws VectorError for a vector that was seen before: noise hides nothing twice. */
+  /** Throws VectorError for a vector that was seen before: the same noise must not leave twice. */
   checkFresh(vector: Bytes): Promise<void>;
-  /** Throws BudgetSpent without room for one more vector, DamagedLedger for one that cannot be read. */
+  /** Throws BudgetSpent if the budget has no room for one more vector, DamagedLedger if the ledger cannot be read. */
   check(): Promise<void>;
-  /** Charge one vector, before it leaves and never back. Throws as check does. */
+  /** Charge one vector before it is sent. A charge is never refunded. Throws as check does. */
   charge(round: Bytes): Promise<void>;
 }
 
@@ -84,12 +85,12 @@ const NAME = /^(?:(round|sent)-((?:[0-9a-f]{2})+)|(vector|release|table)-((?:[0-
 
 /**
  * Return the entry of a name.
- * @throws ConfigError for a name that is none: nobody knows what it forbids.
+ * @throws ConfigError for an unknown name: the entry may forbid something.
  */
 export function entryOf(name: string): Entry {
   const found = NAME.exec(name);
   if (found === null) {
-    throw new ConfigError(`the memory has an entry ${name}, and nobody knows what it forbids`);
+    throw new ConfigError(`the memory has an unknown entry, ${name}: a newer version may have written it`);
   }
   const [, once, onceKey, about, key, number] = found;
   return { about: (once ?? about) as About, key: fromHex((onceKey ?? key)!), number: Number(number ?? 0) };

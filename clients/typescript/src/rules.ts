@@ -2,8 +2,8 @@
 
 import type { Bytes } from "./bytes.js";
 import { BITS, type Bits } from "./crypto/adding.js";
-import { agreementOf, type AgreementName } from "./crypto/agreements.js";
-import { KEY_BYTES, type Generator } from "./crypto/engine.js";
+import { type AgreementName, agreementOf } from "./crypto/agreements.js";
+import { type Generator, KEY_BYTES } from "./crypto/engine.js";
 import { MOST_HOLDERS } from "./crypto/sharing.js";
 import { ConfigError } from "./errors.js";
 
@@ -62,7 +62,6 @@ export const THRESHOLDS = {
 } as const satisfies Record<Threshold["type"], Record<string, Form>>;
 
 const LARGEST = 2 ** 32 - 1;
-
 
 function within(x: unknown, low: number, high: number): x is number {
   return Number.isInteger(x) && low <= (x as number) && (x as number) <= high;
@@ -129,7 +128,7 @@ function isThreshold(rule: Threshold, config: RoundConfig): boolean {
   }
 }
 
-/** Return what narrows the mask edges, by chance or by degree; null where nothing does. */
+/** Return the rule that limits the mask edges, by probability or by degree; null where there is none. */
 export function maskRules(graph: Graph): { readonly mask_p: number | null; readonly mask_degree: number | null } {
   const { mask_p, mask_degree } = { mask_p: null, mask_degree: null, ...graph };
   return { mask_p, mask_degree };

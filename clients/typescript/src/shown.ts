@@ -2,7 +2,9 @@
 
 /** Return what somebody else wrote as one short line of printable ASCII. */
 export function shown(text: unknown, most = 200): string {
-  const line = written(text).slice(0, most + 1).replace(/[^\x20-\x7e]+/g, "?");
+  const line = written(text)
+    .slice(0, most + 1)
+    .replace(/[^\x20-\x7e]+/g, "?");
   return line.length > most ? `${line.slice(0, most)}...` : line;
 }
 

@@ -1,9 +1,9 @@
 /**
- * The msgpack of docs/protocol.md (3.2, 7, 13.1): one encoding for each value. A reader refuses every longer form, so
+ * The msgpack of docs/protocol.md (3.2, 7): one encoding for each value. A reader refuses every longer form, so
  * that whoever has read something knows the bytes that it was written with.
  */
 
-import { join, type Bytes } from "./bytes.js";
+import { type Bytes, join } from "./bytes.js";
 import { ConfigError, MalformedMessage } from "./errors.js";
 
 /** A float64; plain numbers are integers, because `1` and `1.0` have different encodings. */
@@ -169,7 +169,7 @@ export class Reader {
       // A byte order mark is a character like others here: skipping it would give two texts one value.
       return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
     } catch {
-      throw new MalformedMessage("a text is not UTF-8");
+      throw new MalformedMessage("a text is not valid UTF-8");
     }
   }
 
@@ -210,7 +210,7 @@ export class Reader {
       case "map":
         return this.#map(depth);
       default:
-        throw new MalformedMessage(`nothing here begins with the byte ${first}`);
+        throw new MalformedMessage(`no value begins with the byte ${first}`);
     }
   }
 
@@ -249,7 +249,7 @@ export class Reader {
     const number = rest.reduce((sum, byte) => 256n * sum + BigInt(byte), bytes > 0 ? 0n : BigInt(first - head));
     const size = kind === "negative" ? BigInt.asUintN(bytes > 0 ? 8 * bytes : 5, ~number) : number;
     if (size >= beyond || size < (HEADERS[kind][at - 1]?.[0] ?? 0)) {
-      throw new MalformedMessage(`a header of ${kind} that is not the shortest`);
+      throw new MalformedMessage(`the header of a ${kind} is not the shortest`);
     }
     return size;
   }
@@ -262,7 +262,7 @@ export class Reader {
     const { buffer, byteOffset } = this.#take(9);
     const value = new DataView(buffer, byteOffset + 1, 8).getFloat64(0);
     if (Number.isNaN(value)) {
-      throw new MalformedMessage("a float that is not a number");
+      throw new MalformedMessage("a float is NaN");
     }
     return new Float(value);
   }
@@ -280,7 +280,7 @@ export class Reader {
     for (let left = this.#count("map"); left > 0; left--) {
       const key = this.text();
       if (map.has(key)) {
-        throw new MalformedMessage("a key twice");
+        throw new MalformedMessage("a map has a key twice");
       }
       map.set(key, this.value(depth + 1));
     }

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { concat, le32, toHex, type Bytes } from "../src/bytes.js";
-import { agreementOf, type Agreement, type OwnKeys } from "../src/crypto/agreements.js";
+import { type Bytes, concat, le32, toHex } from "../src/bytes.js";
+import { type Agreement, agreementOf, type OwnKeys } from "../src/crypto/agreements.js";
 import type { Engine } from "../src/crypto/engine.js";
 import { systemEngine } from "../src/crypto/engines.js";
 import { maskKeyPair, pairMaskKey } from "../src/crypto/keys.js";
@@ -27,9 +27,9 @@ async function edge(way: Agreement, ids: readonly [number, number], masked = tru
   return { a: a!, b: b!, commitment, row, secret: secret!, other: other!, sealed, masked };
 }
 
-const ids = fc
-  .tuple(fc.nat(2 ** 32 - 1), fc.nat(2 ** 32 - 1))
-  .filter(([a, b]) => a !== b) as fc.Arbitrary<[number, number]>;
+const ids = fc.tuple(fc.nat(2 ** 32 - 1), fc.nat(2 ** 32 - 1)).filter(([a, b]) => a !== b) as fc.Arbitrary<
+  [number, number]
+>;
 
 const generators = fc.constantFrom("aes128-ctr" as const, "chacha20" as const);
 

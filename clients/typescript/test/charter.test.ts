@@ -32,7 +32,10 @@ async function digestOf(text: string): Promise<string> {
 }
 
 async function refused(text: string | Uint8Array, why?: RegExp): Promise<void> {
-  await assert.rejects(parseCharter(text), (error) => error instanceof ConfigError && (why?.test(error.message) ?? true));
+  await assert.rejects(
+    parseCharter(text),
+    (error) => error instanceof ConfigError && (why?.test(error.message) ?? true),
+  );
 }
 
 /** A charter of twenty members, as it was planned with noise or for statistics. */
@@ -42,7 +45,7 @@ expires = 2100-01-01T00:00:00Z
 bits = 64
 least_roster = 10
 min_survivors = 12
-${/members = \[[^]*?\n\]\n/.exec(named("erdos-renyi").text)![0]}
+${/members = \[.*?\n\]\n/s.exec(named("erdos-renyi").text)![0]}
 [graph]
 type = "complete"
 
@@ -119,23 +122,67 @@ unit = "record"
 
 const SAME: readonly (readonly [what: string, text: string, digest: string])[] = [
   ["a fraction of a second", changed("00:00:00Z", "00:00:00.999Z"), FILES[0].digest],
-  ["a table in braces", changed('[graph]\ntype = "complete"\n', "").replace("serial", "graph = {type = 'complete'}\nserial"), FILES[0].digest],
-  ["a key with dots", changed('[graph]\ntype = "complete"\n', "").replace("serial", 'graph . type = "complete"\nserial'), FILES[0].digest],
+  [
+    "a table in braces",
+    changed('[graph]\ntype = "complete"\n', "").replace("serial", "graph = {type = 'complete'}\nserial"),
+    FILES[0].digest,
+  ],
+  [
+    "a key with dots",
+    changed('[graph]\ntype = "complete"\n', "").replace("serial", 'graph . type = "complete"\nserial'),
+    FILES[0].digest,
+  ],
   ["characters of a comment", `# a\u00a0b\u200b\n${PLAIN}`, FILES[0].digest],
   ...["0", "-0", "0.0", "-0.0", "1e-400"].map(
     (zero) =>
-      [`zero as ${zero}`, changed("dropout = 0.1", `dropout = ${zero}`), "91c5035c405795257412a2663486476521ec1081244d2103fed137d33d3e04b8"] as const,
+      [
+        `zero as ${zero}`,
+        changed("dropout = 0.1", `dropout = ${zero}`),
+        "91c5035c405795257412a2663486476521ec1081244d2103fed137d33d3e04b8",
+      ] as const,
   ),
   ["-1e20", changed("-20.25", "-1e20"), "61a60962a759bc6b1760007b88bb59c83dd16691945803758e468abcc85bc60f"],
-  ["a name of 255 bytes", changed("client-1", "x".repeat(255)), "ba754f133127dfa966583d9798e939750ae87f0cc051a9edfda93286854b0cda"],
-  ["a name of 256 bytes", changed("client-1", "x".repeat(256)), "0a4438f4d4d5de280edc35e46f08fe37fd859affbee38169b12f31827d082943"],
-  ["a name of 65536 bytes", changed("client-1", "x".repeat(65536)), "15c94d224a61d2464213bc240cd2ac86bdb391a0c3630f7df9b6babf20406736"],
-  ["a metric of 100 characters of 4 bytes", `${LEARNING}[learning]\nmetrics = ["${"\u{20000}".repeat(100)}"]`, "a7e870e41210623ea47135f2914834e5b275d7d6bf02d527d900d280a18a8c74"],
-  ["16 metrics", `${LEARNING}[learning]\nmetrics = [${Array.from({ length: 16 }, (_, at) => `"m${at}"`)}]`, "3a25b85f382d1c49861b57eee51666fe5e662b4574b0d2fb9ab3fcbb6142369e"],
+  [
+    "a name of 255 bytes",
+    changed("client-1", "x".repeat(255)),
+    "ba754f133127dfa966583d9798e939750ae87f0cc051a9edfda93286854b0cda",
+  ],
+  [
+    "a name of 256 bytes",
+    changed("client-1", "x".repeat(256)),
+    "0a4438f4d4d5de280edc35e46f08fe37fd859affbee38169b12f31827d082943",
+  ],
+  [
+    "a name of 65536 bytes",
+    changed("client-1", "x".repeat(65536)),
+    "15c94d224a61d2464213bc240cd2ac86bdb391a0c3630f7df9b6babf20406736",
+  ],
+  [
+    "a metric of 100 characters of 4 bytes",
+    `${LEARNING}[learning]\nmetrics = ["${"\u{20000}".repeat(100)}"]`,
+    "a7e870e41210623ea47135f2914834e5b275d7d6bf02d527d900d280a18a8c74",
+  ],
+  [
+    "16 metrics",
+    `${LEARNING}[learning]\nmetrics = [${Array.from({ length: 16 }, (_, at) => `"m${at}"`)}]`,
+    "3a25b85f382d1c49861b57eee51666fe5e662b4574b0d2fb9ab3fcbb6142369e",
+  ],
   ["noise", PLANNED + NOISE, "5c9821be3fc6883e31b5ad6bdcc5a923e0c1397a8da0260d93f6fef4b0fd27dd"],
-  ["statistics", PLANNED.replace("min_survivors = 12", "min_survivors = 10") + SCHEMA, "238b81668bc5cbe7b1781a85ede7dae8bc12b8fe66e17802899d02f11c63b0ef"],
-  ["statistics with noise", PLANNED + RECORD_NOISE + RECORDS, "fc884ef94ba6e00684abf74bea81e7fb4df0ff1c0a89fa87b8640e11624184bb"],
-  ["noise of learning, for a server that lies", `${PLANNED}${NOISE.replace("follows", "lies")}[learning]\n`, "62b91b36c9850deca5294c9facf688ec49c11b0a5d252ab611cb3aa0fa084707"],
+  [
+    "statistics",
+    PLANNED.replace("min_survivors = 12", "min_survivors = 10") + SCHEMA,
+    "238b81668bc5cbe7b1781a85ede7dae8bc12b8fe66e17802899d02f11c63b0ef",
+  ],
+  [
+    "statistics with noise",
+    PLANNED + RECORD_NOISE + RECORDS,
+    "fc884ef94ba6e00684abf74bea81e7fb4df0ff1c0a89fa87b8640e11624184bb",
+  ],
+  [
+    "noise of learning, for a server that lies",
+    `${PLANNED}${NOISE.replace("follows", "lies")}[learning]\n`,
+    "62b91b36c9850deca5294c9facf688ec49c11b0a5d252ab611cb3aa0fa084707",
+  ],
 ];
 
 for (const [what, text, digest] of SAME) {
@@ -169,8 +216,14 @@ const BAD: readonly (readonly [what: string, text: string | Uint8Array])[] = [
   ["noise that promises more than it keeps", PLANNED + changed("variance = 37948", "variance = 30000", NOISE)],
   ["noise with a key too many", `${PLANNED}${NOISE}more = 1`],
   ["noise of an integer as a float", PLANNED + changed("rounds = 10", "rounds = 10.0", NOISE)],
-  ["noise of more than survive, less those who collude", PLANNED.replace("min_survivors = 12", "min_survivors = 11") + NOISE],
-  ["noise of more than are certified", PLANNED.replace("least_honest = 10", "least_honest = 9") + NOISE.replace("follows", "lies")],
+  [
+    "noise of more than survive, less those who collude",
+    PLANNED.replace("min_survivors = 12", "min_survivors = 11") + NOISE,
+  ],
+  [
+    "noise of more than are certified",
+    PLANNED.replace("least_honest = 10", "least_honest = 9") + NOISE.replace("follows", "lies"),
+  ],
   [
     "noise of more than are certified, where not everyone is everyone's neighbour",
     PLANNED.replace("least_honest = 10", "least_honest = 9").replace('"complete"', '"harary"\ndegree = 18') + NOISE,
@@ -180,7 +233,10 @@ const BAD: readonly (readonly [what: string, text: string | Uint8Array])[] = [
   ["statistics with noise about clients", PLANNED + changed('unit = "record"', "", RECORD_NOISE) + RECORDS],
   ["statistics without noise, with noise", PLANNED + RECORD_NOISE + SCHEMA],
   ["statistics with noise, without noise", PLANNED + RECORDS],
-  ["statistics with small groups left out under noise", PLANNED + RECORD_NOISE + changed("least_group = 1\n", "", RECORDS)],
+  [
+    "statistics with small groups left out under noise",
+    PLANNED + RECORD_NOISE + changed("least_group = 1\n", "", RECORDS),
+  ],
   ["statistics with a default above its limit", PLANNED + changed("max_records = 100000", "max_records = 3", SCHEMA)],
   ["statistics with another norm", PLANNED + changed("461903", "461907", RECORD_NOISE) + RECORDS],
   ["statistics with another dimension", PLANNED + changed("dimension = 56", "dimension = 55", RECORD_NOISE) + RECORDS],
@@ -200,7 +256,11 @@ test("on a complete graph the survivors count, and not the certificate", async (
 });
 
 test("rounds under a charter with noise or statistics have its length", async () => {
-  const lengths = [[NOISE, 143], [SCHEMA, 64], [RECORD_NOISE + RECORDS, 56]] as const;
+  const lengths = [
+    [NOISE, 143],
+    [SCHEMA, 64],
+    [RECORD_NOISE + RECORDS, 56],
+  ] as const;
   for (const [tables, length] of lengths) {
     const charter = await parseCharter(PLANNED + tables);
     const round = { seriesId: new Uint8Array(32), number: 0, accept: true };
@@ -234,7 +294,7 @@ test("five thousand members are no burden", async () => {
     const key = Uint8Array.from({ length: 32 }, (_, byte) => (byte < 2 ? at >> (8 * byte) : byte));
     return `["client-${at}", "${toBase64(key)}"],`;
   });
-  const text = PLAIN.replace(/members = \[[^]*?\n\]\n/, `members = [\n${rows.join("\n")}\n]\n`);
+  const text = PLAIN.replace(/members = \[.*?\n\]\n/s, `members = [\n${rows.join("\n")}\n]\n`);
   const times: number[] = [];
   for (let repeat = 0; repeat < 3; repeat++) {
     const { user } = process.cpuUsage();
@@ -298,7 +358,11 @@ test("files of identities: empty lines are skipped, and no others; bytes are UTF
 test("no error says what a private key is", () => {
   const line = writeIdentityFile(new Uint8Array(32).fill(7));
   const secret = line.split(" ")[1]!.trim();
-  for (const work of [() => parseAdmissionList(line), () => parseIdentityFile(`${line}x`), () => parseIdentityFile(`${line.trim()} # `)]) {
+  for (const work of [
+    () => parseAdmissionList(line),
+    () => parseIdentityFile(`${line}x`),
+    () => parseIdentityFile(`${line.trim()} # `),
+  ]) {
     assert.throws(work, (error) => error instanceof ConfigError && !error.message.includes(secret));
   }
 });

@@ -5,9 +5,11 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { concat, fromHex, toHex, type Bytes } from "../src/bytes.js";
+import { type Bytes, concat, fromHex, toHex } from "../src/bytes.js";
+import { parseCharter } from "../src/charter/text.js";
 import { decodeConfig, type RoundConfig } from "../src/config.js";
-import { maskHere, type Masker } from "../src/crypto/masks.js";
+import { type Masker, maskHere } from "../src/crypto/masks.js";
+import { type Identity, identityFromSeed } from "../src/crypto/signatures.js";
 import {
   BudgetSpent,
   ConfigError,
@@ -18,16 +20,14 @@ import {
   VectorError,
 } from "../src/errors.js";
 import type { Entry } from "../src/memory.js";
+import type { PrivacyTable } from "../src/privacy/table.js";
 import { ActiveClient, Client, type RoundClient } from "../src/protocol/client.js";
 import { joinCurious, NO_TASK } from "../src/protocol/joining.js";
 import { maskedVector, sumAhead } from "../src/protocol/masking.js";
 import { decodeMessage, encodeMessage } from "../src/protocol/messages.js";
 import type { Round } from "../src/protocol/round.js";
 import type { Accepted } from "../src/protocol/states.js";
-import { parseCharter } from "../src/charter/text.js";
-import { identityFromSeed, type Identity } from "../src/crypto/signatures.js";
-import type { PrivacyTable } from "../src/privacy/table.js";
-import { ACCEPT, ACTIVE, engine, HARARY, HYBRID, played, SIGNED, vectors, watched, type Player } from "./players.js";
+import { ACCEPT, ACTIVE, engine, HARARY, HYBRID, type Player, played, SIGNED, vectors, watched } from "./players.js";
 import { Told } from "./vectors/parties.js";
 
 /** Noise that a round of nine words of 32 bits has no room for. */
@@ -180,10 +180,16 @@ test("a task that is made in time is checked as one that was there", async () =>
 const FRESH = { noise: NOISE, checkFresh: async () => undefined };
 
 test("vectors are counted and charged before they are masked, and neither is taken back", async () => {
-  for (const [player, at] of [[ACTIVE, 3], [SIGNED, 2]] as const) {
+  for (const [player, at] of [
+    [ACTIVE, 3],
+    [SIGNED, 2],
+  ] as const) {
     const log: string[] = [];
     let full = true;
-    const masker: Masker = (...given) => (log.push("mask"), maskHere(...given));
+    const masker: Masker = (...given) => {
+      log.push("mask");
+      return maskHere(...given);
+    };
     const account = {
       ...FRESH,
       charter: await charterOf(player),
@@ -196,7 +202,7 @@ test("vectors are counted and charged before they are masked, and neither is tak
       },
     };
     const tasks = {
-      add: async ({ about, key }: Entry) => (log.push(`${about} ${toHex(key).slice(0, 64)}`), true),
+      add: async ({ about, key }: Entry) => log.push(`${about} ${toHex(key).slice(0, 64)}`) > 0,
       entries: async () => [],
     };
     const client = await played(player, at, { masker, account, tasks, vector: () => vectorOf(player) });
@@ -204,7 +210,12 @@ test("vectors are counted and charged before they are masked, and neither is tak
     full = false;
     await answers(client, player, at);
     const entries = [`sent ${toHex(client.context)}`, `vector ${player.party.task}`];
-    assert.deepEqual(log, ["check", ...["check", ...entries, "charge 36"], ...["check", ...entries, "charge 36"], "mask"]);
+    assert.deepEqual(log, [
+      "check",
+      ...["check", ...entries, "charge 36"],
+      ...["check", ...entries, "charge 36"],
+      "mask",
+    ]);
   }
 });
 
@@ -237,7 +248,10 @@ test("a memory that fails is the caller's, and nothing is masked", async () => {
     return value;
   };
   const tasks = { add: () => failing(true), entries: () => failing([]) };
-  const masker: Masker = (...given) => (assert(!fails), maskHere(...given));
+  const masker: Masker = (...given) => {
+    assert(!fails);
+    return maskHere(...given);
+  };
   const client = await played(HARARY, 2, { tasks, masker });
   await assert.rejects(client.receive(HARARY.requests[2]!), RangeError);
   fails = false;
@@ -248,7 +262,10 @@ test("a vector that was counted leaves once or never, whatever fails", async () 
   for (const [player, at] of MASK.slice(0, 3)) {
     const tasks = new Told();
     let vectors = 0;
-    const vector = (): Bytes => (vectors++, vectorOf(player));
+    const vector = (): Bytes => {
+      vectors++;
+      return vectorOf(player);
+    };
     const masker: Masker = (given) => {
       structuredClone(given, { transfer: [given.buffer] }); // as to another thread
       return Promise.reject(new RangeError("out of memory"));
@@ -309,7 +326,11 @@ test("an identity that does not sign is the caller's, but not once a vector is c
   const unsigned = await signing(1);
   await assert.rejects(unsigned.receive(ACTIVE.requests[0]!), RangeError);
   await unsigned.receive(ACTIVE.requests[0]!);
-  for (const [fails, at] of [[2, 3], [3, 3], [4, 4]] as const) {
+  for (const [fails, at] of [
+    [2, 3],
+    [3, 3],
+    [4, 4],
+  ] as const) {
     const client = await signing(fails);
     for (const request of ACTIVE.requests.slice(0, at)) {
       await client.receive(request);
@@ -379,7 +400,10 @@ test("secrets are gone when they are not needed, and all of them after an abort"
     for (const after of player.requests.keys()) {
       const other = await watched(player);
       const aborted = await played(player, after, { random: other.random });
-      assert.equal(other.drawn.some((secret) => !zero(secret)), after === 1 || after === 2);
+      assert.equal(
+        other.drawn.some((secret) => !zero(secret)),
+        after === 1 || after === 2,
+      );
       await assert.rejects(aborted.receive(new Uint8Array(3)), FaultyServer);
       assert(other.drawn.every(zero));
     }
@@ -512,7 +536,10 @@ test("a client is what it was asked to be, or nothing", async () => {
     [{ vector: new Array(36).fill(0) }, VectorError],
     [{ task: new Array(32).fill(0) }, ConfigError],
     [{ usedRounds: { claim: async () => false } }, ConfigError],
-    [{ account: { ...FRESH, charter: undefined, check: async () => undefined, charge: async () => undefined } }, ConfigError],
+    [
+      { account: { ...FRESH, charter: undefined, check: async () => undefined, charge: async () => undefined } },
+      ConfigError,
+    ],
   ];
   for (const [given, error] of refused) {
     await assert.rejects(Client.join({ ...options, ...given } as typeof options), error);
@@ -541,11 +568,16 @@ test("each guard has its own clients, and under active the charter has the last 
   await assert.rejects(ActiveClient.join({ ...options, now: charter.expires }), ConfigError);
   await assert.rejects(ActiveClient.join({ ...options, now: NaN }), ConfigError);
   const { tasks: _, ...uncounted } = options;
-  await assert.rejects(ActiveClient.join(uncounted as typeof options), /limits what leaves/);
+  await assert.rejects(ActiveClient.join(uncounted as typeof options), /limits the vectors of a task/);
   const free = { ...FRESH, check: async () => undefined, charge: async () => undefined };
   const noisy = await parseCharter(NOISY.text, engine);
-  const round = { ...options, charter: noisy, config: decodeConfig(fromHex(NOISY.config), noisy), vector: () => work.vector };
-  await assert.rejects(ActiveClient.join(round), /no ledger/);
+  const round = {
+    ...options,
+    charter: noisy,
+    config: decodeConfig(fromHex(NOISY.config), noisy),
+    vector: () => work.vector,
+  };
+  await assert.rejects(ActiveClient.join(round), /pass an account of a ledger/);
   for (const other of [undefined, charter.digest]) {
     await assert.rejects(ActiveClient.join({ ...round, account: { ...free, charter: other } }), /not for the noise/);
   }
@@ -575,7 +607,12 @@ test("no bytes make a client do anything but answer, refuse or leave", async () 
 
 test("masks ahead are the same in words of all sizes, over pieces of a vector", async () => {
   const { config } = await lone();
-  for (const [bits, length] of [[8, 300_001], [16, 70_003], [32, 65_537], [64, 33_000]] as const) {
+  for (const [bits, length] of [
+    [8, 300_001],
+    [16, 70_003],
+    [32, 65_537],
+    [64, 33_000],
+  ] as const) {
     const { round, state } = await lone({ ...config, bits, length });
     const [v2, task] = [state.opened.slice(1), new Uint8Array(32)];
     const plain = await maskedVector(round, state, v2, task);
@@ -619,7 +656,13 @@ test("no field of a request has bytes behind its last one", async () => {
   const charter = await parseCharter(SIGNED.party.charter!, engine);
   const config = decodeConfig(fromHex(SIGNED.party.config), charter);
   const { context, client, fields } = decodeMessage(SIGNED.requests[1]!, "roster-request", config);
-  for (const [field, bytes] of [["keys", 1], ["keys", 64], ["root", 1], ["proof", 1], ["v1", 1]] as const) {
+  for (const [field, bytes] of [
+    ["keys", 1],
+    ["keys", 64],
+    ["root", 1],
+    ["proof", 1],
+    ["v1", 1],
+  ] as const) {
     const longer = { ...fields, [field]: concat(fields[field], new Uint8Array(bytes)) };
     const lying = await played(SIGNED, 1);
     await assert.rejects(lying.receive(encodeMessage("roster-request", context, client, longer)), FaultyServer);

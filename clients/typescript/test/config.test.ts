@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { fromHex, toHex } from "../src/bytes.js";
 import * as config from "../src/config.js";
 import { ConfigError, MalformedMessage } from "../src/errors.js";
-import { checkFloor, DEFAULT_FLOOR, floorOf, type Floor } from "../src/floor.js";
+import { checkFloor, DEFAULT_FLOOR, type Floor, floorOf } from "../src/floor.js";
 
 const digest = fc.uint8Array({ minLength: 32, maxLength: 32 });
 const fraction = fc.double({ min: 0, minExcluded: true, max: 1, noNaN: true });
@@ -38,22 +38,25 @@ const thresholds: fc.Arbitrary<config.Threshold> = fc.oneof(
 const configs: fc.Arbitrary<config.RoundConfig> = fc
   .tuple(fc.integer({ min: 3, max: 2000 }), fc.constantFrom<config.Guard>("curious", "active"))
   .chain(([clients, guard]) =>
-    fc.record({
-      version: fc.constant(2 as const),
-      seriesId: digest as fc.Arbitrary<Uint8Array<ArrayBuffer>>,
-      number: fc.nat(2 ** 31 - 1).map((half) => 2 * half + 1),
-      clients: fc.constant(clients),
-      length: fc.integer({ min: 1, max: 2 ** 29 - 1 }),
-      bits: fc.constantFrom<config.Bits>(8, 16, 32, 64),
-      graph: graphs(clients, guard === "curious"),
-      threshold: thresholds,
-      generator: fc.constantFrom("aes128-ctr" as const, "chacha20" as const),
-      agreement: fc.constantFrom<config.AgreementName>("x25519", "x25519-mlkem768"),
-      accept: fc.boolean(),
-      minSurvivors: fc.integer({ min: 2, max: clients }),
-      guard: fc.constant(guard),
-      charter: (guard === "active" ? digest : fc.constant(null)) as fc.Arbitrary<Uint8Array<ArrayBuffer> | null>,
-    }, { noNullPrototype: true }),
+    fc.record(
+      {
+        version: fc.constant(2 as const),
+        seriesId: digest as fc.Arbitrary<Uint8Array<ArrayBuffer>>,
+        number: fc.nat(2 ** 31 - 1).map((half) => 2 * half + 1),
+        clients: fc.constant(clients),
+        length: fc.integer({ min: 1, max: 2 ** 29 - 1 }),
+        bits: fc.constantFrom<config.Bits>(8, 16, 32, 64),
+        graph: graphs(clients, guard === "curious"),
+        threshold: thresholds,
+        generator: fc.constantFrom("aes128-ctr" as const, "chacha20" as const),
+        agreement: fc.constantFrom<config.AgreementName>("x25519", "x25519-mlkem768"),
+        accept: fc.boolean(),
+        minSurvivors: fc.integer({ min: 2, max: clients }),
+        guard: fc.constant(guard),
+        charter: (guard === "active" ? digest : fc.constant(null)) as fc.Arbitrary<Uint8Array<ArrayBuffer> | null>,
+      },
+      { noNullPrototype: true },
+    ),
   )
   .filter(holds);
 
@@ -108,7 +111,10 @@ test("other bytes are refused, or the encoding of another configuration", () => 
         assert.equal(toHex(config.encodeConfig(config.decodeConfig(data, termsOf(one)))), toHex(data));
       } catch (error) {
         const wanted = one.guard === "active" ? [ConfigError, MalformedMessage] : [MalformedMessage];
-        assert(wanted.some((kind) => error instanceof kind), String(error));
+        assert(
+          wanted.some((kind) => error instanceof kind),
+          String(error),
+        );
       }
     }),
     { numRuns: 500 },
@@ -204,7 +210,10 @@ test("the largest values are allowed", () => {
 });
 
 test("under active a client's own share does not count, and masks run on every edge", () => {
-  for (const [t, fits] of [[9, true], [10, false]] as const) {
+  for (const [t, fits] of [
+    [9, true],
+    [10, false],
+  ] as const) {
     assert.equal(holds({ ...ACTIVE, threshold: { type: "fixed", t } }), fits);
     assert.equal(holds({ ...ACTIVE, threshold: { type: "linear", slope: 0, base: t } }), fits);
   }

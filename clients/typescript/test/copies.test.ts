@@ -6,13 +6,13 @@ import { tmpdir } from "node:os";
 import { join as path } from "node:path";
 import { test } from "node:test";
 
-import { toHex, type Bytes } from "../src/bytes.js";
+import { type Bytes, toHex } from "../src/bytes.js";
 import { FaultyServer, OrderError } from "../src/errors.js";
-import { has, type Entry, type Memory } from "../src/memory.js";
 import { fileMemory } from "../src/memory/files.js";
 import { memoryInMemory } from "../src/memory/in-memory.js";
+import { type Entry, has, type Memory } from "../src/memory.js";
 import type { RoundClient } from "../src/protocol/client.js";
-import { ACCEPT, ACTIVE, engine, player, SIGNED, type Player } from "./players.js";
+import { ACCEPT, ACTIVE, engine, type Player, player, SIGNED } from "./players.js";
 import { join } from "./vectors/parties.js";
 
 /** Of both guards, with the place of the request for the vector, all about a task. */
@@ -43,7 +43,11 @@ async function copy(from: Player, vector: Uint8Array, tasks: Memory | null): Pro
 }
 
 /** Return what a server gets when two copies are asked for the vector, at the same moment. */
-async function asked(from: Player, at: number, memories: readonly (Memory | null)[]): Promise<PromiseSettledResult<Bytes>[]> {
+async function asked(
+  from: Player,
+  at: number,
+  memories: readonly (Memory | null)[],
+): Promise<PromiseSettledResult<Bytes>[]> {
   const Words = WORDS[from.party.seed]!;
   const length = from.party.vector.length / 2 / Words.BYTES_PER_ELEMENT;
   const vectors = [7, 1000].map((value) => new Uint8Array(new Words(length).fill(value).buffer));
@@ -67,13 +71,16 @@ test("of two copies that share a memory one sends its vector, and the other drop
   for (const [from, at] of PLAYERS) {
     const memory = memoryInMemory();
     await inFolder(async (folder) => {
-      for (const memories of [[memory, memory], [fileMemory(folder), fileMemory(folder)]]) {
+      for (const memories of [
+        [memory, memory],
+        [fileMemory(folder), fileMemory(folder)],
+      ]) {
         const replies = await asked(from, at, memories);
         assert.equal(difference(from, replies), null);
         const refused = replies.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
         assert.equal(refused.length, 1);
         assert.ok(refused[0] instanceof OrderError, String(refused[0]));
-        assert.match(refused[0].message, /another tab or process with the keys of this client/);
+        assert.match(refused[0].message, /another tab or process with this client's keys/);
       }
     });
   }
@@ -81,9 +88,15 @@ test("of two copies that share a memory one sends its vector, and the other drop
 
 test("the twin: without a memory in common both send, and the difference is the plain one", async () => {
   for (const [from, at] of PLAYERS) {
-    for (const memories of [[null, null], [memoryInMemory(), memoryInMemory()]]) {
+    for (const memories of [
+      [null, null],
+      [memoryInMemory(), memoryInMemory()],
+    ]) {
       const found = difference(from, await asked(from, at, memories));
-      assert.ok(found !== null && found.every((word) => word === 993), String(found));
+      assert.ok(
+        found?.every((word) => word === 993),
+        String(found),
+      );
     }
   }
 });
@@ -123,7 +136,8 @@ test("entries are there before what they stand for leaves, and where one cannot 
     };
     const last = from.requests.length - 1;
     const client = await copy(from, bytesOf(from), memory);
-    const count = async (about: Entry["about"]): Promise<number> => (await kept.entries(about, new Uint8Array())).length;
+    const count = async (about: Entry["about"]): Promise<number> =>
+      (await kept.entries(about, new Uint8Array())).length;
     await assert.rejects(client.receive(from.requests[at]!), RangeError);
     assert.deepEqual([await count("sent"), await count("vector")], [0, 0]);
     full = "release";

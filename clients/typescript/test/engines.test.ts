@@ -7,14 +7,14 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
 import fc from "fast-check";
-import { ascii, concat, fromHex, toHex, type Bytes } from "../src/bytes.js";
+import { ascii, type Bytes, concat, fromHex, toHex } from "../src/bytes.js";
 import { checked, checkKemKey } from "../src/crypto/checked.js";
 import type { Engine } from "../src/crypto/engine.js";
 import { firstThatHas, systemEngine } from "../src/crypto/engines.js";
 import { checkPublicKey } from "../src/crypto/keys.js";
 import { nobleEngine } from "../src/crypto/noble.js";
 import { nodeEngine } from "../src/crypto/node.js";
-import { PROBES, type Part } from "../src/crypto/probes.js";
+import { type Part, PROBES } from "../src/crypto/probes.js";
 import { checkIdentityKey, generateIdentity, identityFromSeed, verify } from "../src/crypto/signatures.js";
 import { webEngine } from "../src/crypto/web.js";
 import { CcesaError, Unsupported } from "../src/errors.js";
@@ -108,7 +108,11 @@ property(
 property(
   "chacha20",
   50,
-  [near(32), fc.oneof(fc.integer({ min: -1, max: 2 ** 32 }), fc.integer({ min: 2 ** 32 - 6, max: 2 ** 32 })), fc.nat(300)],
+  [
+    near(32),
+    fc.oneof(fc.integer({ min: -1, max: 2 ** 32 }), fc.integer({ min: 2 ** 32 - 6, max: 2 ** 32 })),
+    fc.nat(300),
+  ],
   (e, key, block, bytes) => e.keystream("chacha20", key, block, bytes),
 );
 
@@ -152,7 +156,10 @@ test("signatures on which verifiers disagree", async () => {
     assert.equal(await agree((e) => verify(e, ...inputs)), error ?? "undefined", name);
     assert.equal(await noble.ed25519Verify(...inputs), fits.plain, name);
   }
-  assert.equal(await agree((e) => verify(e, fromHex(keys[0].public), new Uint8Array(0), new Uint8Array(63))), "BadSignature");
+  assert.equal(
+    await agree((e) => verify(e, fromHex(keys[0].public), new Uint8Array(0), new Uint8Array(63))),
+    "BadSignature",
+  );
   assert.equal(await outcome(async () => checkIdentityKey(new Uint8Array(31).fill(9))), "ConfigError");
 });
 
@@ -192,7 +199,10 @@ test("keys and nonces of sizes that a platform would take are refused", async ()
 test("each of the 768 numbers of a key of ML-KEM-768 is checked", async () => {
   const publicKey = await noble.kemPublicKey(new Uint8Array(64));
   for (let number = 0; number < 768; number++) {
-    for (const [value, refusal] of [[3328, "undefined"], [3329, "BadKey"]] as const) {
+    for (const [value, refusal] of [
+      [3328, "undefined"],
+      [3329, "BadKey"],
+    ] as const) {
       const key = publicKey.slice();
       const [at, shift] = [3 * (number >> 1), 12 * (number & 1)];
       const pair = key[at]! | (key[at + 1]! << 8) | (key[at + 2]! << 16);
@@ -237,7 +247,11 @@ test("random bytes come in any number", () => {
   assert.throws(() => web.random(-1), { name: "ConfigError" });
 });
 
-for (const [engine, others] of [[web, noble], [noble, noble], [node, noble]] as const) {
+for (const [engine, others] of [
+  [web, noble],
+  [noble, noble],
+  [node, noble],
+] as const) {
   test(`vectors hold for ${engine.name}`, async () => {
     const whole = { ...(await lackingFrom(engine, others)), random: engine.random, name: engine.name };
     for (const [name, replay] of Object.entries({ derivations, hybrid, masks, sealing, sharing })) {
@@ -268,7 +282,9 @@ test("an engine that errs in a primitive is passed over for it", async () => {
     if (Array.isArray(value)) {
       return value.map(flipped);
     }
-    return typeof value === "object" ? Object.fromEntries(Object.entries(value!).map(([k, v]) => [k, flipped(v)])) : !value;
+    return typeof value === "object"
+      ? Object.fromEntries(Object.entries(value!).map(([k, v]) => [k, flipped(v)]))
+      : !value;
   };
   for (const part of PARTS) {
     const primitive = part === "aes128-ctr" || part === "chacha20" ? "keystream" : part;
@@ -331,7 +347,10 @@ test("the system's engine has all, and from the platform what that has", async (
     assert.ok(await PROBES[part].holds(engine), part);
   }
   assert.equal((await engine.x25519(new Uint8Array(32), [])).length, 0);
-  assert.equal(await outcome(() => engine.gcmSeal(new Uint8Array(15), new Uint8Array(12), ascii(""), ascii(""))), "ConfigError");
+  assert.equal(
+    await outcome(() => engine.gcmSeal(new Uint8Array(15), new Uint8Array(12), ascii(""), ascii(""))),
+    "ConfigError",
+  );
 });
 
 test("where the packages are not installed, the refusal names them", async () => {
@@ -341,7 +360,12 @@ test("where the packages are not installed, the refusal names them", async () =>
     await writeFile(join(folder, "package.json"), '{"type": "module"}');
     const module = await import(pathToFileURL(join(folder, "crypto", "noble.js")).href);
     const alone: Engine = module.nobleEngine();
-    const needed = { sha256: "hashes", aesBlocks: "ciphers", x25519PublicKey: "curves", kemPublicKey: "post-quantum" } as const;
+    const needed = {
+      sha256: "hashes",
+      aesBlocks: "ciphers",
+      x25519PublicKey: "curves",
+      kemPublicKey: "post-quantum",
+    } as const;
     for (const [part, name] of Object.entries(needed)) {
       await assert.rejects(PROBES[part as Part].holds(alone), (error: Error) => {
         return error.name === "Unsupported" && error.message.includes(`npm install @noble/${name}`);

@@ -3,25 +3,27 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { fromHex, toHex, type Bytes } from "../src/bytes.js";
+import { type Bytes, fromHex, toHex } from "../src/bytes.js";
+import { Table } from "../src/charter/table.js";
 import { parseCharter } from "../src/charter/text.js";
 import { BudgetSpent, ConfigError, DamagedLedger, FaultyServer, TaskSpent, VectorError } from "../src/errors.js";
 import { ledgerInMemory } from "../src/memory/ledgers.js";
-import { InTime } from "../src/service/in-time.js";
-import { ContributionFailed, Stopped } from "../src/service/errors.js";
 import { Ledger } from "../src/privacy/ledger.js";
 import type { PrivacyTable } from "../src/privacy/table.js";
 import type { RoundClient } from "../src/protocol/client.js";
 import type { Source } from "../src/protocol/round.js";
-import { tableVector } from "../src/statistics/vector.js";
+import { ContributionFailed, Stopped } from "../src/service/errors.js";
+import { InTime } from "../src/service/in-time.js";
 import { readSchema } from "../src/statistics/schema.js";
-import { Table } from "../src/charter/table.js";
+import { tableVector } from "../src/statistics/vector.js";
 import { NOISE as OTHERS } from "./noise.js";
-import { engine, vectors, type Player } from "./players.js";
+import { engine, type Player, vectors } from "./players.js";
 import { join } from "./vectors/parties.js";
 
 /** A round of two words of 64 bits under a charter, of which everyone stays. */
-const ROUND = vectors("active_round.json").rounds.find(({ name }: { name: string }) => name === "complete; everyone stays");
+const ROUND = vectors("active_round.json").rounds.find(
+  ({ name }: { name: string }) => name === "complete; everyone stays",
+);
 const NOISE: PrivacyTable = { ...OTHERS, dimension: 2, fieldBits: 64, honest: 14 };
 const MASK = 2;
 
@@ -29,7 +31,11 @@ function player(client: number): Player {
   const { config, charter, task, clients, steps } = ROUND;
   const own = steps.map(({ exchanges }: any) => exchanges.find((one: any) => one.client === client));
   const messages = (name: string): Bytes[] => own.map((exchange: any) => fromHex(exchange[name]));
-  return { party: { config, charter, task, ...clients[client] }, requests: messages("request"), replies: messages("reply") };
+  return {
+    party: { config, charter, task, ...clients[client] },
+    requests: messages("request"),
+    replies: messages("reply"),
+  };
 }
 
 const VICTIM = player(0);
@@ -63,7 +69,9 @@ function added(reply: Uint8Array): bigint[] {
 const raises = (error: unknown) => (): never => {
   throw error;
 };
-const SCHEMA = readSchema(new Table({ name: "x", max_records: 2n, numbers: [{ name: "a", lower: 0n, upper: 9n }], least_group: 1n }, "x"));
+const SCHEMA = readSchema(
+  new Table({ name: "x", max_records: 2n, numbers: [{ name: "a", lower: 0n, upper: 9n }], least_group: 1n }, "x"),
+);
 const counts = (records: Iterable<any>) => () => tableVector(engine, SCHEMA, null, records);
 const deep = (): Bytes => deep();
 const forever = function* () {
@@ -83,10 +91,10 @@ const WAYS: Readonly<Record<string, () => any>> = {
   "what a broken ledger says": raises(new DamagedLedger("patient 7")),
   "too deep": deep,
   "a promise that fails": async () => raises(new Error("later"))(),
-  "nothing": () => undefined,
-  "null": () => null,
-  "numbers": () => [1, 2],
-  "floats": () => new Float64Array(2),
+  nothing: () => undefined,
+  null: () => null,
+  numbers: () => [1, 2],
+  floats: () => new Float64Array(2),
   "words in place of their bytes": () => new BigUint64Array(2),
   "a word too few": () => new Uint8Array(8),
   "a word too many": () => new Uint8Array(24),
@@ -109,7 +117,10 @@ for (const [way, vector] of Object.entries(WAYS)) {
     const reply = await made.receive(VICTIM.requests[MASK]!);
     assert.equal(reply.length, VICTIM.replies[MASK]!.length);
     const most = 12n * BigInt(Math.ceil(Math.sqrt(NOISE.variance / 256)));
-    assert.ok(added(reply).every((draw) => -most < draw && draw < most), `${added(reply)}`);
+    assert.ok(
+      added(reply).every((draw) => -most < draw && draw < most),
+      `${added(reply)}`,
+    );
     assert.equal(charged.length, 1);
     const { failure } = made as { failure: Error | null };
     assert.ok(failure !== null && failure.message.length > 0);
@@ -133,7 +144,10 @@ for (const [way, vector] of Object.entries(WAYS)) {
 test("noise around zeros is drawn anew each time, and a vector that is there leaves as it is", async () => {
   const own = fromHex(VICTIM.party.vector);
   const right = await client(() => own);
-  assert.equal(toHex((await right.receive(VICTIM.requests[MASK]!)).slice(-16)), toHex(VICTIM.replies[MASK]!.slice(-16)));
+  assert.equal(
+    toHex((await right.receive(VICTIM.requests[MASK]!)).slice(-16)),
+    toHex(VICTIM.replies[MASK]!.slice(-16)),
+  );
   assert.equal(right.failure, null);
   const seen = new Set<string>();
   for (let again = 0; again < 20; again++) {
@@ -143,7 +157,7 @@ test("noise around zeros is drawn anew each time, and a vector that is there lea
 });
 
 test("a vector that is ready has its noise already, and is refused where it is charged", async () => {
-  await assert.rejects(client(fromHex(VICTIM.party.vector)), /give a function/);
+  await assert.rejects(client(fromHex(VICTIM.party.vector)), /pass a function/);
 });
 
 test("an account that cannot charge is seen, as it tells nothing of the data", async () => {
@@ -181,12 +195,18 @@ test("a vector leaves after the same time, whenever it is ready", async () => {
   const { signal } = new AbortController();
   for (const seconds of [0, 0.02]) {
     const began = performance.now();
-    const made = async (): Promise<Bytes> => (await new Promise((wait) => setTimeout(wait, 1000 * seconds)), new Uint8Array(1));
+    const made = async (): Promise<Bytes> => {
+      await new Promise((wait) => setTimeout(wait, 1000 * seconds));
+      return new Uint8Array(1);
+    };
     assert.equal((await new InTime(0.1).run(made, signal)).length, 1);
     assert.ok(performance.now() - began >= 95);
   }
   const began = performance.now();
-  await assert.rejects(new InTime(0.1).run(async () => raises(new VectorError("early"))(), signal), /early/);
+  await assert.rejects(
+    new InTime(0.1).run(async () => raises(new VectorError("early"))(), signal),
+    /early/,
+  );
   assert.ok(performance.now() - began >= 95);
 });
 

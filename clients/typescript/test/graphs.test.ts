@@ -3,14 +3,14 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { concat, le32, type Bytes } from "../src/bytes.js";
+import { type Bytes, concat, le32 } from "../src/bytes.js";
 import type { Graph } from "../src/config.js";
 import type { Engine } from "../src/crypto/engine.js";
 import { systemEngine } from "../src/crypto/engines.js";
-import { CcesaError, ConfigError, MalformedMessage, WrongProof } from "../src/errors.js";
+import { type CcesaError, ConfigError, MalformedMessage, WrongProof } from "../src/errors.js";
 import { neighbourhood } from "../src/graphs.js";
-import { checkRoster, committedRoot, rosterLeaf, type RosterClaim } from "../src/protocol/roster.js";
-import { packSet } from "../src/protocol/sets.js";
+import { packSet } from "../src/protocol/messages.js";
+import { checkRoster, committedRoot, type RosterClaim, rosterLeaf } from "../src/protocol/roster.js";
 import { levelsOf, prove } from "./server/roster.js";
 
 const engine = await systemEngine();

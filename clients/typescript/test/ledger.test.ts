@@ -136,7 +136,14 @@ test("a ledger is about clients or about records", async () => {
 
 test("a ledger is begun once, with a budget that is one, for noise that keeps its promise", async () => {
   const store = new Kept();
-  for (const budget of [{ epsilon: 0 }, { epsilon: 51 }, { epsilon: NaN }, { delta: 1 }, { delta: 1e-13 }, { delta: NaN }]) {
+  for (const budget of [
+    { epsilon: 0 },
+    { epsilon: 51 },
+    { epsilon: NaN },
+    { delta: 1 },
+    { delta: 1e-13 },
+    { delta: NaN },
+  ]) {
     await assert.rejects(Ledger.create(engine, store, { ...BUDGET, ...budget }), ConfigError);
   }
   const ledger = await Ledger.create(engine, store, BUDGET);

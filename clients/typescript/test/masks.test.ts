@@ -8,10 +8,10 @@ import fc from "fast-check";
 
 import type { Bytes } from "../src/bytes.js";
 import { PIECE, plainSum, type Sum } from "../src/crypto/adding.js";
-import { KEY_BYTES, type Generator } from "../src/crypto/engine.js";
+import { type Generator, KEY_BYTES } from "../src/crypto/engine.js";
 import { systemEngine } from "../src/crypto/engines.js";
-import { engineSource, nodeSource, webSource, type KeystreamSource } from "../src/crypto/keystreams.js";
-import { addMasks, maskHere, type Bits, type Mask, type Masker } from "../src/crypto/masks.js";
+import { engineSource, type KeystreamSource, nodeSource, webSource } from "../src/crypto/keystreams.js";
+import { addMasks, type Bits, type Mask, type Masker, maskHere } from "../src/crypto/masks.js";
 import { nobleEngine } from "../src/crypto/noble.js";
 import { vectorSum } from "../src/crypto/simd.js";
 import { CcesaError, ConfigError, OrderError, VectorError } from "../src/errors.js";
@@ -49,7 +49,10 @@ function assertSums(
     ),
   );
   for (const at of places) {
-    const sum = masks.reduce((sum, { sign }, i) => sum + BigInt(sign) * word(streams[i]!, at, bits), word(before, at, bits));
+    const sum = masks.reduce(
+      (sum, { sign }, i) => sum + BigInt(sign) * word(streams[i]!, at, bits),
+      word(before, at, bits),
+    );
     assert.equal(word(after, at, bits), BigInt.asUintN(bits, sum), `${bits} bits, byte ${at}`);
   }
 }
@@ -82,8 +85,14 @@ test("masks are added modulo the word, by every source, at any length and any pl
       vector.set(before);
       await addMasks(vector, bits, generator, masks, source ? { source } : {});
       assertSums([before, vector], places(before.length, bits), bits, generator, masks);
-      assert.ok(memory.subarray(0, offset).every((byte) => byte === 77), "bytes before");
-      assert.ok(memory.subarray(offset + before.length).every((byte) => byte === 77), "bytes behind");
+      assert.ok(
+        memory.subarray(0, offset).every((byte) => byte === 77),
+        "bytes before",
+      );
+      assert.ok(
+        memory.subarray(offset + before.length).every((byte) => byte === 77),
+        "bytes behind",
+      );
     }),
     RUNS,
   );
@@ -121,7 +130,10 @@ for (const [where, masker] of Object.entries(MASKERS)) {
     await masker(vector, 32, "aes128-ctr", someMasks("aes128-ctr", 2), { progress: (...one) => void told.push(one) });
     assert.ok(told.length > 3);
     assert.deepEqual(told.at(-1), [vector.length, vector.length]);
-    assert.deepEqual(told.map(([done]) => done), told.map(([done]) => done).toSorted((a, b) => a - b));
+    assert.deepEqual(
+      told.map(([done]) => done),
+      told.map(([done]) => done).toSorted((a, b) => a - b),
+    );
   });
 
   test(`${where} refuses what cannot be masked, and leaves it as it is`, async () => {
@@ -207,17 +219,28 @@ test("keys stay with the caller", async () => {
   const masks = someMasks("aes128-ctr", 2);
   const before = masks.map(({ key }) => key.slice());
   await workers.mask(new Uint8Array(1 << 20), 32, "aes128-ctr", masks);
-  assert.deepEqual(masks.map(({ key }) => key), before);
+  assert.deepEqual(
+    masks.map(({ key }) => key),
+    before,
+  );
 });
 
 test("a job in a worker fails with the error that it would have here", async () => {
-  const wrong = { part: new Uint8Array(3), from: 0, bits: 32, generator: "aes128-ctr", keys: new Uint8Array(0), signs: [] };
+  const wrong = {
+    part: new Uint8Array(3),
+    from: 0,
+    bits: 32,
+    generator: "aes128-ctr",
+    keys: new Uint8Array(0),
+    signs: [],
+  };
   await assert.rejects(workers.run("mask", wrong as never), VectorError);
 });
 
 test("a worker that gives back less than it got leaves nothing of the vector without masks", async () => {
   const own = new Workers(1);
-  const [place] = (own as unknown as { places: { run: (order: { asked: { part: Bytes } }) => Promise<Bytes> }[] }).places;
+  const [place] = (own as unknown as { places: { run: (order: { asked: { part: Bytes } }) => Promise<Bytes> }[] })
+    .places;
   place!.run = async ({ asked: { part } }) => part.slice(0, 64);
   const vector = new Uint8Array(1 << 20).fill(7);
   await assert.rejects(own.mask(vector, 32, "aes128-ctr", someMasks("aes128-ctr", 1)), CcesaError);

@@ -4,11 +4,11 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { toHex, type Bytes } from "../src/bytes.js";
+import { type Bytes, toHex } from "../src/bytes.js";
 import type { RoundConfig } from "../src/config.js";
 import { MalformedMessage } from "../src/errors.js";
 import * as messages from "../src/protocol/messages.js";
-import { packSet, setBytes, unpackSet } from "../src/protocol/sets.js";
+import { packSet, setBytes, unpackSet } from "../src/protocol/messages.js";
 
 const NAMES = Object.keys(messages.MESSAGES) as messages.MessageName[];
 const PAGE = readFileSync(new URL("../../../../docs/protocol.md", import.meta.url), "utf8");
@@ -33,9 +33,14 @@ const CONFIG: RoundConfig = {
 const bytes = (least: number, most: number): fc.Arbitrary<Bytes> =>
   fc.uint8Array({ minLength: least, maxLength: most }) as fc.Arbitrary<Bytes>;
 
-const anyMessage = fc
-  .constantFrom(...NAMES)
-  .chain((name) => fc.tuple(fc.constant(name), fieldsOf(name), bytes(32, 32), fc.maxSafeNat().map((k) => k % 2 ** 32)));
+const anyMessage = fc.constantFrom(...NAMES).chain((name) =>
+  fc.tuple(
+    fc.constant(name),
+    fieldsOf(name),
+    bytes(32, 32),
+    fc.maxSafeNat().map((k) => k % 2 ** 32),
+  ),
+);
 
 function fieldsOf(name: messages.MessageName): fc.Arbitrary<messages.Fields<typeof name>> {
   const names: readonly string[] = messages.MESSAGES[name].fields;
@@ -76,7 +81,12 @@ test("other bytes are refused, or the encoding of another message", () => {
 test("a client beyond 2^32 - 1 and a context of another size are refused", () => {
   const write = (context: Bytes, client: number): Bytes =>
     messages.encodeMessage("confirm-reply", context, client, { signature: context });
-  for (const [size, client] of [[32, 2 ** 32], [32, -1], [31, 0], [33, 0]] as const) {
+  for (const [size, client] of [
+    [32, 2 ** 32],
+    [32, -1],
+    [31, 0],
+    [33, 0],
+  ] as const) {
     const data = write(new Uint8Array(size), client);
     assert.throws(() => messages.readMessage(data, "confirm-reply", 1024), MalformedMessage);
   }
@@ -85,7 +95,12 @@ test("a client beyond 2^32 - 1 and a context of another size are refused", () =>
 /** Return the rows of the page's tables that begin with the name of a message and a number of columns. */
 function rowsOfPage(columns: number): Map<string, string[]> {
   const rows = PAGE.split("\n").filter((line) => /^\| `[a-z-]+` \|/.test(line));
-  const cells = rows.map((row) => row.split("|").slice(1, -1).map((cell) => cell.trim()));
+  const cells = rows.map((row) =>
+    row
+      .split("|")
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
   return new Map(cells.filter(({ length }) => length === columns).map(([name, ...rest]) => [name!.slice(1, -1), rest]));
 }
 
@@ -99,7 +114,10 @@ test("limits are those of the page's tables", () => {
   const agreements = { x25519: { B: 64, T: 80, Q: 0 }, "x25519-mlkem768": { B: 1248, T: 1232, Q: 48 } } as const;
   const graphs = [CONFIG.graph, { type: "erdos-renyi", p: 0.01, mask_p: null } as const];
   for (const agreement of ["x25519", "x25519-mlkem768"] as const) {
-    for (const [graph, D] of [[graphs[0]!, 38], [graphs[1]!, 999]] as const) {
+    for (const [graph, D] of [
+      [graphs[0]!, 38],
+      [graphs[1]!, 999],
+    ] as const) {
       // m w, S and P of 1000 clients, whose number has ten binary digits.
       const parts = [1, D, 7 * 8, 125, 32 * Math.min((D + 1) * 10, 2000)];
       for (const name of NAMES) {
@@ -155,11 +173,20 @@ test("other ids and sets are refused, or those of other clients", () => {
   fc.assert(
     fc.property(fc.integer({ min: 3, max: 40 }), fc.array(fc.nat(45), { maxLength: 5 }), (clients, ids) => {
       const fits = ids.every((id, at) => id < clients && (at === 0 || ids[at - 1]! < id));
-      assert.equal(isRead(() => messages.unpackIds(messages.packIds(ids), clients)), fits);
+      assert.equal(
+        isRead(() => messages.unpackIds(messages.packIds(ids), clients)),
+        fits,
+      );
       const set = packSet(ids, 48);
       const bitsFit = ids.every((id) => id < clients);
-      assert.equal(isRead(() => unpackSet(set.slice(0, setBytes(clients)), clients)), bitsOf(set, clients));
-      assert.equal(isRead(() => unpackSet(set, clients)), setBytes(clients) === 6 && bitsFit);
+      assert.equal(
+        isRead(() => unpackSet(set.slice(0, setBytes(clients)), clients)),
+        bitsOf(set, clients),
+      );
+      assert.equal(
+        isRead(() => unpackSet(set, clients)),
+        setBytes(clients) === 6 && bitsFit,
+      );
     }),
   );
 });

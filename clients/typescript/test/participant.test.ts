@@ -1,24 +1,21 @@
 /** A participant at a hub that is played: whatever the hub says, it ends by name or goes on, and no vector leaves too often. */
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
-
 import fc from "fast-check";
-
-import { le32, type Bytes } from "../src/bytes.js";
+import { type Bytes, le32 } from "../src/bytes.js";
 import { toBase64 } from "../src/charter/base64.js";
 import { contextOf, encodeConfig, type RoundConfig } from "../src/config.js";
 import { systemEngine } from "../src/crypto/engines.js";
 import { identityFromSeed } from "../src/crypto/signatures.js";
 import { CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError } from "../src/errors.js";
 import { memoryInMemory } from "../src/memory/in-memory.js";
-import { packEnvelope, unpackEnvelope } from "../src/protocol/envelope.js";
-import { decodeMessage, encodeMessage } from "../src/protocol/messages.js";
+import { decodeMessage, encodeMessage, packEnvelope, unpackEnvelope } from "../src/protocol/messages.js";
 import { HubAway, Stopped } from "../src/service/errors.js";
 import type { Fault, Progress } from "../src/service/events.js";
 import type { ParticipantOptions } from "../src/service/options.js";
 import { Participant } from "../src/service/participant.js";
-import { json, playing, problem, type Came, type Given } from "./service/played-hub.js";
+import { test } from "./at-once.js";
+import { type Came, type Given, json, playing, problem } from "./service/played-hub.js";
 
 const CONFIG: RoundConfig = {
   version: 2,
@@ -129,11 +126,11 @@ test("a round is joined, its request answered, and the end of the federation is 
 
 const other = (changes: Partial<RoundConfig>): string => toBase64(encodeConfig({ ...CONFIG, ...changes }));
 const ANNOUNCED: Readonly<Record<string, (fields: Record<string, unknown>) => Given>> = {
-  "nothing": () => ({ status: 200 }),
+  nothing: () => ({ status: 200 }),
   "a page": () => ({ status: 200, body: "<html>Please log in" }),
   "a list": () => json([]),
   "too much": (fields) => ({ status: 200, body: JSON.stringify(fields) + " ".repeat(1 << 20) }),
-  "elsewhere": () => ({ status: 302, headers: { Location: "http://127.0.0.1:1/" } }),
+  elsewhere: () => ({ status: 302, headers: { Location: "http://127.0.0.1:1/" } }),
   "not here": () => problem(404, "not-found"),
   "no guard": ({ guard: _, ...fields }) => json(fields),
   "an unknown guard": (fields) => json({ ...fields, guard: "none" }),
@@ -146,7 +143,7 @@ const ANNOUNCED: Readonly<Record<string, (fields: Record<string, unknown>) => Gi
   "no configuration": (fields) => json({ ...fields, config: null }),
   "an empty configuration": (fields) => json({ ...fields, config: "" }),
   "no base64": (fields) => json({ ...fields, config: "%%%" }),
-  "bytes": (fields) => json({ ...fields, config: toBase64(new Uint8Array(40).fill(0xc1)) }),
+  bytes: (fields) => json({ ...fields, config: toBase64(new Uint8Array(40).fill(0xc1)) }),
   "a long configuration": (fields) => json({ ...fields, config: toBase64(new Uint8Array(5000)) }),
   "a round without accept": (fields) => json({ ...fields, config: other({ accept: false }) }),
   "other words": (fields) => json({ ...fields, config: other({ length: 6 }) }),
@@ -156,9 +153,11 @@ const ANNOUNCED: Readonly<Record<string, (fields: Record<string, unknown>) => Gi
   "no form": (fields) => json({ ...fields, form: null }),
   "an unknown form": (fields) => json({ ...fields, form: { type: "everything" } }),
   "a form of objects": (fields) => json({ ...fields, form: { type: "toString" } }),
-  "arrays": (fields) => json({ ...fields, form: { type: "arrays", clients: 4 } }),
-  "arrays of others": (fields) => json({ ...fields, form: { type: "arrays", clients: 5 }, config: other({ bits: 64 }) }),
-  "noise": (fields) => json({ ...fields, form: { type: "arrays", clients: 4, privacy: {} }, config: other({ bits: 64 }) }),
+  arrays: (fields) => json({ ...fields, form: { type: "arrays", clients: 4 } }),
+  "arrays of others": (fields) =>
+    json({ ...fields, form: { type: "arrays", clients: 5 }, config: other({ bits: 64 }) }),
+  noise: (fields) =>
+    json({ ...fields, form: { type: "arrays", clients: 4, privacy: {} }, config: other({ bits: 64 }) }),
 };
 
 test("what a hub announces is checked before anything is said to it", async () => {
@@ -168,7 +167,10 @@ test("what a hub announces is checked before anything is said to it", async () =
     const { outcome, calls } = await play(script);
     const named = [ConfigError, FaultyServer, MalformedMessage, HubAway].some((type) => outcome instanceof type);
     assert.ok(named, `${what}: ${String(outcome)}`);
-    assert.ok(calls.every(({ path, headers }) => path === "/v1/federation" && !headers.authorization), what);
+    assert.ok(
+      calls.every(({ path, headers }) => path === "/v1/federation" && !headers.authorization),
+      what,
+    );
   }
 });
 
@@ -191,9 +193,9 @@ const WRONG: Readonly<Record<string, (given: Given) => Given>> = {
   "thousands of digits": (given) => ({ ...given, headers: { "Ccesa-Exchange": "9".repeat(5000) } }),
   "a task by its name": (given) => ({ ...given, headers: { ...given.headers, "Ccesa-Task": "the task" } }),
   "a short digest": (given) => ({ ...given, headers: { ...given.headers, "Ccesa-Task": "00".repeat(31) } }),
-  "created": (given) => ({ ...given, status: 201 }),
+  created: (given) => ({ ...given, status: 201 }),
   "not here": () => problem(404, "not-found"),
-  "elsewhere": () => ({ status: 307, headers: { Location: "http://127.0.0.1:1/" } }),
+  elsewhere: () => ({ status: 307, headers: { Location: "http://127.0.0.1:1/" } }),
   "too much": (given) => ({ ...given, body: new Uint8Array(1 << 20) }),
 };
 
@@ -208,13 +210,16 @@ test("an answer that is no exchange ends it", async () => {
 });
 
 test("a task larger than a site wants is not taken", async () => {
-  for (const [most, ended] of [[99, FaultyServer], [100, null]] as const) {
+  for (const [most, ended] of [
+    [99, FaultyServer],
+    [100, null],
+  ] as const) {
     const script = new Script();
     const honest = script.answer;
     script.exchange = (given) => ({ ...given, headers: { ...given.headers, "Ccesa-Task": "00".repeat(32) } });
     script.answer = async (call) =>
       call.path.startsWith("/v1/tasks/") ? { status: 200, body: new Uint8Array(100) } : honest(call);
-    const { outcome } = await play(script, { mostTaskBytes: most });
+    const { outcome } = await play(script, { maximumTaskBytes: most });
     assert.ok(ended === null ? outcome === "over" : outcome instanceof ended, String(outcome));
   }
 });
@@ -224,12 +229,12 @@ test("an exchange that cannot be answered gets an empty envelope, or ends a stri
   const flipped = right.slice();
   flipped[9]! ^= 1;
   const bodies: Record<string, Uint8Array> = {
-    "cut": right.subarray(0, -1),
-    "flipped": flipped,
+    cut: right.subarray(0, -1),
+    flipped: flipped,
     "another series": await asking({ ...CONFIG, seriesId: new Uint8Array(32) }),
-    "twice": new Uint8Array([...right, ...right]),
-    "zeros": new Uint8Array(9),
-    "four": new Uint8Array([...right, ...right, ...right, ...right]),
+    twice: new Uint8Array([...right, ...right]),
+    zeros: new Uint8Array(9),
+    four: new Uint8Array([...right, ...right, ...right, ...right]),
   };
   for (const [what, body] of Object.entries(bodies)) {
     for (const strict of [false, true]) {
@@ -239,7 +244,11 @@ test("an exchange that cannot be answered gets an empty envelope, or ends a stri
       const out = progress.some(({ stage }) => stage === "out");
       assert.ok(out || faults.length === 1, what);
       assert.ok(out || (strict ? outcome instanceof CcesaError : outcome === "over"), `${what}: ${String(outcome)}`);
-      assert.deepEqual(script.replies.map(({ length }) => length), strict && !out ? [] : [0], what);
+      assert.deepEqual(
+        script.replies.map(({ length }) => length),
+        strict && !out ? [] : [0],
+        what,
+      );
     }
   }
 });
@@ -256,7 +265,10 @@ test("rounds below the floor of a site are not joined", async () => {
   const { outcome, faults } = await play(script, { floor: { survivors: 4 } });
   assert.equal(outcome, "over");
   assert.match(faults[0]!.reason, /survivors/);
-  assert.deepEqual(script.replies.map(({ length }) => length), [0]);
+  assert.deepEqual(
+    script.replies.map(({ length }) => length),
+    [0],
+  );
 });
 
 test("a new start is out of the rounds that it was in", async () => {
@@ -266,7 +278,10 @@ test("a new start is out of the rounds that it was in", async () => {
     script.put = () => (replied ? { status: 204 } : problem(409, "conflict"));
     const { outcome, faults, progress } = await play(script, { memory, strict: true });
     assert.deepEqual([outcome, faults.length], ["over", 0]);
-    assert.equal(progress.some(({ stage }) => stage === "out"), !replied);
+    assert.equal(
+      progress.some(({ stage }) => stage === "out"),
+      !replied,
+    );
     assert.equal(script.replies[0]!.length > 0, replied);
   }
 });
@@ -283,7 +298,7 @@ test("a late reply costs a round, a faulty one is told, and a conflict ends it",
   faulty.put = () => problem(422, "faulty");
   const second = await play(faulty);
   assert.equal(second.outcome, "over");
-  assert.match(second.faults[0]!.reason, /a mistake in this client's reply/);
+  assert.match(second.faults[0]!.reason, /rejected this client's reply/);
   const conflict = new Script();
   conflict.put = () => problem(409, "conflict");
   assert.ok((await play(conflict)).outcome instanceof OrderError);
@@ -300,7 +315,7 @@ test("a reply is sent again with the same bytes until it counts", async () => {
 
 test("a token that the hub does not know is told to people", async () => {
   const { outcome } = await play(new Script(), { token: "another" });
-  assert.match(String(outcome), /ConfigError: the hub does not know this participant/);
+  assert.match(String(outcome), /ConfigError: the hub refused this participant's token/);
 });
 
 // What a site brings
@@ -329,11 +344,12 @@ test("one at a time takes part with a memory, and a participant runs once at a t
   const script = new Script();
   script.federation = (fields) => json({ ...fields, series: 0, config: null });
   await playing(script.answer, async (url) => {
-    const made = (): Participant => new Participant({ url, token: TOKEN, memory, contribute: () => new Uint32Array(5) });
+    const made = (): Participant =>
+      new Participant({ url, token: TOKEN, memory, contribute: () => new Uint32Array(5) });
     const [first, second] = [made(), made()];
     const running = first.run();
-    await assert.rejects(first.run(), /takes part already/);
-    await assert.rejects(second.run(), /another participant takes part with this memory/);
+    await assert.rejects(first.run(), /already running/);
+    await assert.rejects(second.run(), /another participant uses this memory/);
     first.stop();
     assert.equal(await running, "stopped");
     second.addEventListener("progress", () => second.stop(), { once: true });
@@ -385,8 +401,21 @@ test("a result is waited for, and read by what it is", async () => {
     assert.deepEqual([result.survivors, result.metrics], [[0, 2], { accuracy: 0.5 }]);
     await assert.rejects(site.result(4), /publishes no results/);
   });
-  const wrong = [{}, [], { ...told, question: 2 }, { ...told, survivors: [-1] }, { ...told, value: [] }, { ...told, value: {} }];
-  const values = [{ words: "%", bits: 32 }, { words: "AAAA", bits: 32 }, { words: "AAAA", bits: 7 }, { arrays: "AAAA", weight: 1 }, { arrays: "kA==" }];
+  const wrong = [
+    {},
+    [],
+    { ...told, question: 2 },
+    { ...told, survivors: [-1] },
+    { ...told, value: [] },
+    { ...told, value: {} },
+  ];
+  const values = [
+    { words: "%", bits: 32 },
+    { words: "AAAA", bits: 32 },
+    { words: "AAAA", bits: 7 },
+    { arrays: "AAAA", weight: 1 },
+    { arrays: "kA==" },
+  ];
   for (const given of [...wrong, ...values.map((one) => ({ ...told, value: one }))]) {
     await playing(
       () => json(given),
@@ -399,7 +428,11 @@ test("a result is waited for, and read by what it is", async () => {
 });
 
 test("results are asked for up to the question that is announced, whatever a hub has an answer to", async () => {
-  for (const [last, over] of [[-1, true], [2, true], [2, false]] as const) {
+  for (const [last, over] of [
+    [-1, true],
+    [2, true],
+    [2, false],
+  ] as const) {
     const script = new Script();
     const honest = script.answer;
     script.over = over;
@@ -416,11 +449,21 @@ test("results are asked for up to the question that is announced, whatever a hub
     const told: number[] = [];
     await playing(script.answer, async (url) => {
       const contribute = (): never => assert.fail("nobody asked for a vector");
-      const site = new Participant({ url, token: TOKEN, contribute, wait: 1, results: true, signal: AbortSignal.timeout(2500) });
+      const site = new Participant({
+        url,
+        token: TOKEN,
+        contribute,
+        wait: 1,
+        results: true,
+        signal: AbortSignal.timeout(2500),
+      });
       site.addEventListener("result", ({ detail }) => void told.push(detail.question));
       assert.equal(await site.run(), "over");
     });
-    assert.deepEqual(told, Array.from({ length: told.length }, (_, at) => at));
+    assert.deepEqual(
+      told,
+      Array.from({ length: told.length }, (_, at) => at),
+    );
     // While it is not over, the next question may come to its end at any moment.
     assert.ok(over ? asked.length === last + 1 : asked.length <= last + 2, `${asked}`);
   }
@@ -428,8 +471,27 @@ test("results are asked for up to the question that is announced, whatever a hub
 
 // Whatever comes
 
-const VALUES = fc.oneof(fc.constant(null), fc.boolean(), fc.integer({ min: -2, max: 9 }), fc.string({ maxLength: 5 }), fc.constant("AAAA".repeat(8)));
-const FIELDS = ["guard", "state", "series", "charter", "config", "form", "part_bytes", "question", "token", "type", "detail", "upload_offset"];
+const VALUES = fc.oneof(
+  fc.constant(null),
+  fc.boolean(),
+  fc.integer({ min: -2, max: 9 }),
+  fc.string({ maxLength: 5 }),
+  fc.constant("AAAA".repeat(8)),
+);
+const FIELDS = [
+  "guard",
+  "state",
+  "series",
+  "charter",
+  "config",
+  "form",
+  "part_bytes",
+  "question",
+  "token",
+  "type",
+  "detail",
+  "upload_offset",
+];
 const BODIES = fc.oneof(
   fc.uint8Array({ maxLength: 60 }),
   fc.dictionary(fc.constantFrom(...FIELDS), VALUES, { maxKeys: 8 }).map((value) => JSON.stringify(value)),

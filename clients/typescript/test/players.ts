@@ -2,9 +2,9 @@
 
 import { readFileSync } from "node:fs";
 
-import { fromHex, type Bytes } from "../src/bytes.js";
-import { systemEngine } from "../src/crypto/engines.js";
+import { type Bytes, fromHex } from "../src/bytes.js";
 import type { Random } from "../src/crypto/engine.js";
+import { systemEngine } from "../src/crypto/engines.js";
 import type { RoundClient } from "../src/protocol/client.js";
 import type { CommonOptions } from "../src/protocol/joining.js";
 import { stream } from "./vectors/check.js";

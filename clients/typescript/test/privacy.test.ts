@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import fc from "fast-check";
-import { fromHex, toHex, type Bytes } from "../src/bytes.js";
+import { type Bytes, fromHex, toHex } from "../src/bytes.js";
 import { Table } from "../src/charter/table.js";
 import type { Engine } from "../src/crypto/engine.js";
 import { systemEngine } from "../src/crypto/engines.js";
@@ -11,7 +11,7 @@ import { draw, drawLargeWith, invert } from "../src/privacy/draw.js";
 import { exponential, fixed, squareRoot, toFloat } from "../src/privacy/fixed.js";
 import { NoisyQuantizer, sumOfSquares, toGrid } from "../src/privacy/noisy.js";
 import { rotate, rotateBack, signBits } from "../src/privacy/rotation.js";
-import { checkNoisyRound, checkPrivacy, readPrivacy, type PrivacyTable } from "../src/privacy/table.js";
+import { checkNoisyRound, checkPrivacy, type PrivacyTable, readPrivacy } from "../src/privacy/table.js";
 import { Thresholds, thresholdsFor } from "../src/privacy/thresholds.js";
 import { NOISE } from "./noise.js";
 
@@ -130,7 +130,15 @@ test("a promise is kept by what was planned, and not by a little less noise", ()
 
 test("draws count in the promise: so many of them that their distance does", () => {
   // Everything else about this table is fine: it has next to no signal.
-  const huge = { ...TABLE, honest: 2 ** 32, dimension: 2 ** 34, rounds: 1e9, variance: 262144, bound: 1, fails: -Infinity };
+  const huge = {
+    ...TABLE,
+    honest: 2 ** 32,
+    dimension: 2 ** 34,
+    rounds: 1e9,
+    variance: 262144,
+    bound: 1,
+    fails: -Infinity,
+  };
   checkPrivacy({ ...huge, epsilon: 0.5 });
   assert.throws(() => checkPrivacy({ ...huge, epsilon: 50 }), ConfigError);
 });

@@ -2,7 +2,7 @@
 
 import { createInterface } from "node:readline";
 
-import { handle, type Command } from "./runner.js";
+import { type Command, handle } from "./runner.js";
 
 for await (const line of createInterface({ input: process.stdin })) {
   const answer = await handle(JSON.parse(line) as Command).catch((error: unknown) => ({

@@ -3,19 +3,19 @@
  * over a function of the page. All bytes are hexadecimal.
  */
 
-import { fromHex, toHex, type Bytes } from "../src/bytes.js";
+import { type Bytes, fromHex, toHex } from "../src/bytes.js";
 import type { Charter } from "../src/charter/charter.js";
 import { parseCharter } from "../src/charter/text.js";
-import { TomlTime } from "../src/charter/toml-values.js";
 import { parseToml, type TomlTable, type TomlValue } from "../src/charter/toml.js";
+import { TomlTime } from "../src/charter/toml-values.js";
 import { decodeConfig, type RoundConfig } from "../src/config.js";
-import { systemEngine } from "../src/crypto/engines.js";
 import type { Engine } from "../src/crypto/engine.js";
+import { systemEngine } from "../src/crypto/engines.js";
 import { identityFromSeed } from "../src/crypto/signatures.js";
 import { CcesaError, ConfigError } from "../src/errors.js";
 import { ActiveClient, Client, type RoundClient } from "../src/protocol/client.js";
 import { SeriesClient } from "../src/protocol/series.js";
-import { stream, type Case } from "./vectors/check.js";
+import { type Case, stream } from "./vectors/check.js";
 import { REPLAYS } from "./vectors/index.js";
 
 /** A client of one round, in words that travel. */

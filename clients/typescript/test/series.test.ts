@@ -3,14 +3,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { concat, fromHex, le32, toHex, type Bytes } from "../src/bytes.js";
+import { type Bytes, concat, fromHex, le32, toHex } from "../src/bytes.js";
 import { contextOf, decodeConfig, encodeConfig, numbered, type RoundConfig } from "../src/config.js";
+import { type Masker, maskHere } from "../src/crypto/masks.js";
 import { CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError } from "../src/errors.js";
-import { maskHere } from "../src/crypto/masks.js";
 import type { RoundClient } from "../src/protocol/client.js";
-import { packEnvelope, unpackEnvelope } from "../src/protocol/envelope.js";
 import type { CommonOptions } from "../src/protocol/joining.js";
-import { encodeMessage } from "../src/protocol/messages.js";
+import { encodeMessage, packEnvelope, unpackEnvelope } from "../src/protocol/messages.js";
 import { roundKey } from "../src/protocol/round.js";
 import { SeriesClient, type SeriesOptions } from "../src/protocol/series.js";
 import { engine, vectors } from "./players.js";
@@ -62,9 +61,11 @@ test("envelopes that overlap are refused, and change nothing", async () => {
 
 test("rounds in flight are known by their numbers, and masks are summed ahead", async () => {
   let masked = 0;
-  const client = member({
-    client: (config) => joined(config, { masker: (...given) => (masked++, maskHere(...given)) }),
-  });
+  const masker: Masker = (...given) => {
+    masked++;
+    return maskHere(...given);
+  };
+  const client = member({ client: (config) => joined(config, { masker }) });
   const flying: number[][] = [];
   const sums: number[] = [];
   for (const { request, reply } of ENVELOPES) {
@@ -81,13 +82,19 @@ test("rounds in flight are known by their numbers, and masks are summed ahead", 
 test("a round that was used is not joined, and the others go on", async () => {
   const claimed: string[] = [];
   const usedRounds = {
-    claim: async (round: Bytes) => (claimed.push(toHex(round)), !toHex(round).endsWith("08000000")),
+    claim: async (round: Bytes) => {
+      claimed.push(toHex(round));
+      return !toHex(round).endsWith("08000000");
+    },
   };
   const client = await played(member({ usedRounds }), 2);
   assert.deepEqual(namesIn(await client.receive(ENVELOPES[2]!.request)), ["accept-reply"]);
   assert(client.faults.get(8) instanceof ConfigError);
   assert.deepEqual(client.rounds, [7]);
-  assert.deepEqual(claimed, [7, 8].map((number) => toHex(roundKey(numbered(CONFIG, number)))));
+  assert.deepEqual(
+    claimed,
+    [7, 8].map((number) => toHex(roundKey(numbered(CONFIG, number)))),
+  );
   await client.receive(ENVELOPES[2]!.request);
   assert.equal(claimed.length, 2); // there is no second try for a number
 });
@@ -128,7 +135,10 @@ test("a series that is stopped answers nothing more, not even what was under way
   const clients: RoundClient[] = [];
   const client: SeriesClient = member({
     client: async (config) => {
-      const vector = (): Bytes => (client.stop(), new Uint8Array(2));
+      const vector = (): Bytes => {
+        client.stop();
+        return new Uint8Array(2);
+      };
       const round = await joined(config, config.number === 7 ? { vector } : {});
       clients.push(round);
       return round;
@@ -140,7 +150,12 @@ test("a series that is stopped answers nothing more, not even what was under way
     await assert.rejects(round.receive(new Uint8Array(1)), OrderError);
   }
 
-  const late: SeriesClient = member({ client: async (config) => (late.stop(), joined(config)) });
+  const late: SeriesClient = member({
+    client: async (config) => {
+      late.stop();
+      return joined(config);
+    },
+  });
   await assert.rejects(late.receive(ENVELOPES[0]!.request), OrderError);
   assert.deepEqual(late.rounds, []);
 });

@@ -6,20 +6,24 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { concat, toHex, type Bytes } from "../src/bytes.js";
+import { type Bytes, concat, toHex } from "../src/bytes.js";
 import { toBase64 } from "../src/charter/base64.js";
 import type { Charter } from "../src/charter/charter.js";
 import { parseCharter } from "../src/charter/text.js";
-import { encodeConfig, underCharter, type RoundConfig } from "../src/config.js";
+import { encodeConfig, type RoundConfig, underCharter } from "../src/config.js";
 import { systemEngine } from "../src/crypto/engines.js";
 import { CcesaError, ConfigError, MalformedMessage, VectorError } from "../src/errors.js";
-import { packArrays, unpackArrays, type Arrays } from "../src/service/arrays.js";
-import { announcementIn, type Announcement } from "../src/service/federation.js";
+import { type Arrays, packArrays, unpackArrays } from "../src/service/arrays.js";
+import { type Announcement, announcementIn } from "../src/service/federation.js";
 import { formOf } from "../src/service/form-of.js";
-import { arraysForm, WORDS, type Form } from "../src/service/forms.js";
+import { arraysForm, type Form, WORDS } from "../src/service/forms.js";
 import { encode, type Value } from "../src/wire.js";
 
-const TEXTS = (JSON.parse(readFileSync(new URL("../../../../vectors/charters.json", import.meta.url), "utf8")) as { charters: { text: string }[] }).charters;
+const TEXTS = (
+  JSON.parse(readFileSync(new URL("../../../../vectors/charters.json", import.meta.url), "utf8")) as {
+    charters: { text: string }[];
+  }
+).charters;
 const PARTICULARS = { seriesId: new Uint8Array(32), number: 0, accept: true };
 
 async function charters(): Promise<Charter[]> {
@@ -29,9 +33,14 @@ async function charters(): Promise<Charter[]> {
 // Arrays
 
 const ARRAY = fc
-  .tuple(fc.array(fc.nat({ max: 4 }), { maxLength: 3 }), fc.constantFrom(Float32Array, Float64Array, Int8Array, Uint16Array, BigInt64Array))
+  .tuple(
+    fc.array(fc.nat({ max: 4 }), { maxLength: 3 }),
+    fc.constantFrom(Float32Array, Float64Array, Int8Array, Uint16Array, BigInt64Array),
+  )
   .map(([shape, Type]) => ({ shape, data: new Type(shape.reduce((size, side) => size * side, 1)) }));
-const MODELS = fc.dictionary(fc.string({ maxLength: 5 }), ARRAY, { maxKeys: 4 }).map((model): Arrays => new Map(Object.entries(model)));
+const MODELS = fc
+  .dictionary(fc.string({ maxLength: 5 }), ARRAY, { maxKeys: 4 })
+  .map((model): Arrays => new Map(Object.entries(model)));
 
 test("arrays travel as they are", () => {
   fc.assert(
@@ -53,7 +62,10 @@ test("arrays that are at odds with themselves are refused, and so are other byte
     [["a", "<f4", [2], four]],
     [["a", "|O", [1], new Uint8Array(8)]],
     [["a", "toString", [1], four]],
-    [["a", "<f4", [1], four], ["a", "<f4", [1], four]],
+    [
+      ["a", "<f4", [1], four],
+      ["a", "<f4", [1], four],
+    ],
     [["a", "<f4", [2 ** 52, 4], none]],
     [["a", "<f4", [0, 2 ** 52, 2 ** 52], none]],
     [["a", "<f4", [0, 2n ** 64n - 1n], none]],
@@ -79,7 +91,10 @@ test("arrays that are at odds with themselves are refused, and so are other byte
 
 test("a task that is a long list of something else is refused at once, before anything is made of it", () => {
   const maps = new Uint8Array(2 ** 22).fill(0x80);
-  for (const head of [[0xdd, 0, 0x40, 0, 0], [0x91, 0xdd, 0, 0x40, 0, 0]]) {
+  for (const head of [
+    [0xdd, 0, 0x40, 0, 0],
+    [0x91, 0xdd, 0, 0x40, 0, 0],
+  ]) {
     const list = Uint8Array.from(head);
     const began = performance.now();
     assert.throws(() => unpackArrays(concat(list, maps)), MalformedMessage);
@@ -89,9 +104,16 @@ test("a task that is a long list of something else is refused at once, before an
 
 // Vectors
 
-async function vectorOf(form: Form, contribution: unknown, config: Partial<RoundConfig>, payload: Bytes = new Uint8Array()): Promise<Bytes> {
+async function vectorOf(
+  form: Form,
+  contribution: unknown,
+  config: Partial<RoundConfig>,
+  payload: Bytes = new Uint8Array(),
+): Promise<Bytes> {
   const engine = await systemEngine();
-  return form.read(payload).vector(contribution, { config: config as RoundConfig, context: new Uint8Array(32), engine });
+  return form
+    .read(payload)
+    .vector(contribution, { config: config as RoundConfig, context: new Uint8Array(32), engine });
 }
 
 test("words are taken as they are, and as a copy", async () => {
@@ -137,9 +159,9 @@ test("a task has room for all numbers of a vector, by default", async () => {
   const config = { bits: 64, length: 100 } as RoundConfig;
   const numbers = packArrays(new Map([["w", { shape: [200], data: new Float64Array(200) }]]));
   const arrays = arraysForm({ clients: 4, clip: 1, maxWeight: 1, fieldBits: 32 });
-  assert.ok(arrays.mostTaskBytes(config) >= numbers.length && arrays.mostTaskBytes(config) < 2 ** 25);
-  assert.equal(WORDS.mostTaskBytes(config), 2 ** 24 + 1600);
-  assert.equal(WORDS.mostTaskBytes({ bits: 64, length: 2 ** 29 } as RoundConfig), 2 ** 30);
+  assert.ok(arrays.maximumTaskBytes(config) >= numbers.length && arrays.maximumTaskBytes(config) < 2 ** 25);
+  assert.equal(WORDS.maximumTaskBytes(config), 2 ** 24 + 1600);
+  assert.equal(WORDS.maximumTaskBytes({ bits: 64, length: 2 ** 29 } as RoundConfig), 2 ** 30);
 });
 
 test("what the site's function does to its task changes nothing of what is expected back", async () => {
@@ -167,8 +189,16 @@ test("a charter decides the form, whatever the hub announces", async () => {
 
 test("rounds under another charter than the member's are refused", async () => {
   const [own, other] = (await charters()).filter(({ length }) => length === null) as [Charter, Charter];
-  const config = (charter: Charter): string => toBase64(encodeConfig(underCharter(charter, { ...PARTICULARS, length: 5 })));
-  const fields = { guard: "active", charter: toHex(own.digest), state: "running", series: 1, question: -1, config: config(own) };
+  const config = (charter: Charter): string =>
+    toBase64(encodeConfig(underCharter(charter, { ...PARTICULARS, length: 5 })));
+  const fields = {
+    guard: "active",
+    charter: toHex(own.digest),
+    state: "running",
+    series: 1,
+    question: -1,
+    config: config(own),
+  };
   assert.equal(announcementIn(fields, own).config!.clients, own.members.length);
   const lies = [
     { charter: null },

@@ -2,24 +2,23 @@
 
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { connect, createServer as connectionServer, type AddressInfo, type Socket } from "node:net";
+import { type AddressInfo, connect, createServer as connectionServer, type Socket } from "node:net";
 import { test } from "node:test";
 
 import fc from "fast-check";
-
+import { ascii, frame, toHex } from "../src/bytes.js";
 import { toBase64 } from "../src/charter/base64.js";
+import { systemEngine } from "../src/crypto/engines.js";
+import { identityFromSeed, verify } from "../src/crypto/signatures.js";
+import { ConfigError, FaultyServer, OrderError } from "../src/errors.js";
 import { originOf } from "../src/service/address.js";
 import { contentOf, fieldsOf, fromBase64, inWords, numberOf, textOf } from "../src/service/answers.js";
-import { HubAway, shown, Stopped } from "../src/service/errors.js";
-import { Line, sleep, type Call } from "../src/service/line.js";
+import { HubAway, Stopped, shown } from "../src/service/errors.js";
+import { type Call, Line, sleep } from "../src/service/line.js";
 import { openSession } from "../src/service/session.js";
 import { fetchTask, taskDigest } from "../src/service/tasks.js";
 import { send } from "../src/service/upload.js";
-import { systemEngine } from "../src/crypto/engines.js";
-import { identityFromSeed, verify } from "../src/crypto/signatures.js";
-import { ascii, frame, toHex } from "../src/bytes.js";
-import { ConfigError, FaultyServer, OrderError } from "../src/errors.js";
-import { json, playing, problem, type Came, type Given } from "./service/played-hub.js";
+import { type Came, type Given, json, playing, problem } from "./service/played-hub.js";
 
 const GET: Call = { method: "GET", path: "/v1/x" };
 
@@ -79,8 +78,13 @@ test("an address has one spelling", () => {
 test("a hub that is away is asked again, more and more rarely, with the same bytes", async () => {
   const page = { "Content-Type": "text/html; charset=utf-8" };
   const hubs = [problem(408, "timeout"), problem(429, "busy"), problem(500, "internal"), problem(503, "stopping")];
-  const proxies = [403, 404, 407, 413, 500, 502, 503, 504, 520].map((status): Given => ({ status, headers: page, body: "<p>" }));
-  const others: Given[] = [{ status: 302, headers: { Location: "/" } }, { status: 200, headers: page, body: "<h1>Log in" }];
+  const proxies = [403, 404, 407, 413, 500, 502, 503, 504, 520].map(
+    (status): Given => ({ status, headers: page, body: "<p>" }),
+  );
+  const others: Given[] = [
+    { status: 302, headers: { Location: "/" } },
+    { status: 200, headers: page, body: "<h1>Log in" },
+  ];
   const large: Given = { status: 404, body: new Uint8Array(3 << 20) };
   for (const away of [...hubs, ...proxies, ...others, large, { status: 401 }]) {
     let left = 5;
@@ -102,7 +106,7 @@ test("a broken connection counts as away, and patience ends", async () => {
     () => null,
     async (url) => {
       await assert.rejects(lineTo(url, undefined, 3).call(GET), (error: Error) => {
-        return error instanceof HubAway && error.message.includes("away for 3 seconds");
+        return error instanceof HubAway && error.message.includes("no answer from the hub for 3 seconds");
       });
     },
   );
@@ -114,7 +118,7 @@ test("a page is told that the hub may not name its origin", async () => {
   try {
     await playing(
       () => null,
-      async (url) => assert.rejects(lineTo(url, undefined, 3).call(GET), /pages lack https:\/\/page\.example/),
+      async (url) => assert.rejects(lineTo(url, undefined, 3).call(GET), /configuration lack https:\/\/page\.example/),
     );
   } finally {
     Reflect.deleteProperty(globalThis, "location");
@@ -128,7 +132,12 @@ test("a hub says when to come back, within reason", async () => {
     async (url) => {
       const line = lineTo(url);
       await line.call(GET);
-      [[7, 10.5], [30, 45], [2, 3], [4, 6]].forEach(([least, most], at) => {
+      [
+        [7, 10.5],
+        [30, 45],
+        [2, 3],
+        [4, 6],
+      ].forEach(([least, most], at) => {
         assert.ok(line.pauses[at]! >= least! && line.pauses[at]! <= most!, `${line.pauses}`);
       });
     },
@@ -192,8 +201,15 @@ test("an answer is read up to its limit, whether it says its size or not", async
 });
 
 test("where there are no streams an answer is read whole, and refused above its limit all the same", async () => {
-  const whole = { headers: new Headers(), body: null, arrayBuffer: async () => new ArrayBuffer(1001) } as unknown as Response;
-  await assert.rejects(contentOf(whole, 1000, () => undefined), /at most 1000 bytes/);
+  const whole = {
+    headers: new Headers(),
+    body: null,
+    arrayBuffer: async () => new ArrayBuffer(1001),
+  } as unknown as Response;
+  await assert.rejects(
+    contentOf(whole, 1000, () => undefined),
+    /at most 1000 bytes/,
+  );
   assert.equal((await contentOf(whole, 1001, () => undefined)).length, 1001);
 });
 
@@ -256,7 +272,7 @@ test("401 is a new session once, and then a question for people", async () => {
   await playing(
     ({ headers }) => (headers.authorization === `Bearer ${valid}` ? { status: 204 } : problem(401, "unauthorized")),
     async (url) => {
-      await assert.rejects(lineTo(url, "wrong").call(GET), /does not know this participant/);
+      await assert.rejects(lineTo(url, "wrong").call(GET), /refused this participant's token/);
       const line = lineTo(url);
       const sessions = ["first", "second", "third"];
       line.enter = async () => sessions.shift()!;
@@ -307,16 +323,16 @@ test("a challenge that is none is not signed, and a token that no header can hav
   for (const token of ["", "a b", "a\r\nx-evil: 1", "\u00e4", "x".repeat(5000), 7]) {
     await playing(
       ({ path }) => (path === "/v1/challenge" ? json({ challenge }) : json({ token }, 201)),
-      async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /no header can have/),
+      async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /not allowed in a header/),
     );
   }
   await playing(
     ({ path }) => (path === "/v1/challenge" ? json({ challenge }) : json({ token: "token" }, 200)),
-    async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /expected a session/),
+    async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /did not open a session/),
   );
   await playing(
     ({ path }) => (path === "/v1/challenge" ? json({ challenge }) : problem(401, "unauthorized")),
-    async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /does not let this member in/),
+    async (url) => assert.rejects(openSession(lineTo(url), CHARTER, await member()), /refused this member/),
   );
 });
 
@@ -324,18 +340,31 @@ test("a challenge that is none is not signed, and a token that no header can hav
 
 function ranged(payload: Uint8Array): (call: Came) => Given {
   return ({ headers }) => {
-    const [first, last] = /bytes=(\d+)-(\d+)/.exec(headers.range ?? "")!.slice(1).map(Number) as [number, number];
+    const [first, last] = /bytes=(\d+)-(\d+)/
+      .exec(headers.range ?? "")!
+      .slice(1)
+      .map(Number) as [number, number];
     if (first >= payload.length) {
       return { ...problem(416, "range"), headers: { "Content-Range": `bytes */${payload.length}` } };
     }
     const body = payload.subarray(first, last + 1);
-    return { status: 206, headers: { "Content-Range": `bytes ${first}-${first + body.length - 1}/${payload.length}` }, body };
+    return {
+      status: 206,
+      headers: { "Content-Range": `bytes ${first}-${first + body.length - 1}/${payload.length}` },
+      body,
+    };
   };
 }
 
 test("a task comes in parts, and its digest is computed from what came", async () => {
   const engine = await systemEngine();
-  for (const [size, part] of [[0, 10], [1, 10], [10, 10], [11, 10], [1000, 77]] as const) {
+  for (const [size, part] of [
+    [0, 10],
+    [1, 10],
+    [10, 10],
+    [11, 10],
+    [1000, 77],
+  ] as const) {
     const payload = Uint8Array.from({ length: size }, (_, at) => at);
     await playing(ranged(payload), async (url, hub) => {
       const named = new Uint8Array(32);
@@ -362,17 +391,21 @@ test("a hub that has no ranges gives the whole, and one that has no task none", 
 
 test("a task that does not come as it was asked for is refused", async () => {
   const body = "0123456789";
-  const part = (range: string, given = body): Given => ({ status: 206, headers: { "Content-Range": range }, body: given });
+  const part = (range: string, given = body): Given => ({
+    status: 206,
+    headers: { "Content-Range": range },
+    body: given,
+  });
   const wrong = {
     "no range": { status: 206, body },
     "another part": part("bytes 1-10/20"),
-    "nothing": part("bytes 0--1/9", ""),
+    nothing: part("bytes 0--1/9", ""),
     "fewer than there are": part("bytes 0-8/20", "012345678"),
     "more than there is": part("bytes 0-9/9"),
     "more than fits": part("bytes 0-9/1001"),
     "more than was asked for": part("bytes 0-10/20", "01234567890"),
-    "forbidden": problem(403, "malformed"),
-    "behind": problem(416, "range"),
+    forbidden: problem(403, "malformed"),
+    behind: problem(416, "range"),
     "too much": { status: 200, body: "x".repeat(1001) },
   };
   const engine = await systemEngine();
@@ -385,7 +418,8 @@ test("a task that does not come as it was asked for is refused", async () => {
   let asked = 0;
   await playing(
     () => (asked++ === 0 ? part("bytes 0-9/20") : part("bytes 10-19/30")),
-    async (url) => assert.rejects(fetchTask(lineTo(url), engine, CHARTER, 10, 1000), /expected 20 bytes in all, got 30/),
+    async (url) =>
+      assert.rejects(fetchTask(lineTo(url), engine, CHARTER, 10, 1000), /expected 20 bytes in all, got 30/),
   );
 });
 
@@ -435,20 +469,24 @@ test("a reply goes whole, or in parts that are taken up where the hub has them",
 
 test("answers that are lost on the way change nothing of an upload", async () => {
   await fc.assert(
-    fc.asyncProperty(fc.uniqueArray(fc.integer({ min: 0, max: 20 }), { maxLength: 6 }), fc.integer({ min: 60, max: 400 }), async (lost, part) => {
-      const uploads = new Uploads();
-      let calls = 0;
-      await playing(
-        (call) => {
-          const given = uploads.answer(call);
-          return lost.includes(calls++) ? null : given;
-        },
-        async (url) => {
-          assert.equal((await send(lineTo(url), "/reply", REPLY, part, () => undefined)).kind, "counted");
-          assert.deepEqual(new Uint8Array(uploads.whole!), REPLY);
-        },
-      );
-    }),
+    fc.asyncProperty(
+      fc.uniqueArray(fc.integer({ min: 0, max: 20 }), { maxLength: 6 }),
+      fc.integer({ min: 60, max: 400 }),
+      async (lost, part) => {
+        const uploads = new Uploads();
+        let calls = 0;
+        await playing(
+          (call) => {
+            const given = uploads.answer(call);
+            return lost.includes(calls++) ? null : given;
+          },
+          async (url) => {
+            assert.equal((await send(lineTo(url), "/reply", REPLY, part, () => undefined)).kind, "counted");
+            assert.deepEqual(new Uint8Array(uploads.whole!), REPLY);
+          },
+        );
+      },
+    ),
     { numRuns: 20 },
   );
 });
@@ -464,26 +502,27 @@ test("who was too slow sends smaller parts", async () => {
 });
 
 /** Every row of the table of problems that a reply can get, and what becomes of it. */
-const PROBLEMS: readonly (readonly [status: number, name: string, outcome: string | (new (text: string) => Error)])[] = [
-  [400, "malformed", FaultyServer],
-  [404, "not-found", FaultyServer],
-  [405, "method-not-allowed", FaultyServer],
-  [409, "conflict", OrderError],
-  [410, "late", "late"],
-  [410, "series-over", "late"],
-  [411, "length-required", FaultyServer],
-  [413, "too-large", FaultyServer],
-  [415, "encoded", FaultyServer],
-  [416, "range", FaultyServer],
-  [422, "faulty", "faulty"],
-  [431, "header-too-large", FaultyServer],
-  [401, "unauthorized", ConfigError],
-  [429, "busy", HubAway],
-  [500, "internal", HubAway],
-  [503, "unavailable", HubAway],
-  [503, "full", HubAway],
-  [503, "stopping", HubAway],
-];
+const PROBLEMS: readonly (readonly [status: number, name: string, outcome: string | (new (text: string) => Error)])[] =
+  [
+    [400, "malformed", FaultyServer],
+    [404, "not-found", FaultyServer],
+    [405, "method-not-allowed", FaultyServer],
+    [409, "conflict", OrderError],
+    [410, "late", "late"],
+    [410, "series-over", "late"],
+    [411, "length-required", FaultyServer],
+    [413, "too-large", FaultyServer],
+    [415, "encoded", FaultyServer],
+    [416, "range", FaultyServer],
+    [422, "faulty", "faulty"],
+    [431, "header-too-large", FaultyServer],
+    [401, "unauthorized", ConfigError],
+    [429, "busy", HubAway],
+    [500, "internal", HubAway],
+    [503, "unavailable", HubAway],
+    [503, "full", HubAway],
+    [503, "stopping", HubAway],
+  ];
 
 test("every problem that a reply can meet has one outcome", async () => {
   for (const [status, name, outcome] of PROBLEMS) {
@@ -509,11 +548,23 @@ test("a conflict about an empty reply is the answer of an earlier start", async 
 });
 
 test("an upload that the hub never takes is given up", async () => {
-  for (const [offset, why] of [[0, /keeps going back/], [1, /keeps going back/], [-1, /not in it/], [1e9, /not in it/], [null, /not in it/]] as const) {
+  for (const [offset, why] of [
+    [0, /repeatedly rewound/],
+    [1, /repeatedly rewound/],
+    [-1, /outside it/],
+    [1e9, /outside it/],
+    [null, /outside it/],
+  ] as const) {
     await playing(
       ({ method }) =>
-        method === "HEAD" ? { status: 200, headers: { "Upload-Offset": "0" } } : problem(409, "upload-offset", { upload_offset: offset }),
-      async (url) => assert.rejects(send(lineTo(url), "/reply", REPLY, 100, () => undefined), why),
+        method === "HEAD"
+          ? { status: 200, headers: { "Upload-Offset": "0" } }
+          : problem(409, "upload-offset", { upload_offset: offset }),
+      async (url) =>
+        assert.rejects(
+          send(lineTo(url), "/reply", REPLY, 100, () => undefined),
+          why,
+        ),
     );
   }
 });
@@ -568,7 +619,12 @@ async function behind(
     let [came, spoilt] = [0, false];
     for (const one of [socket, onward]) {
       sockets.add(one);
-      one.on("error", () => undefined).on("close", () => (socket.destroy(), onward.destroy()));
+      one
+        .on("error", () => undefined)
+        .on("close", () => {
+          socket.destroy();
+          onward.destroy();
+        });
     }
     onward.on("data", (data) => void (spoilt || socket.write(data)));
     socket.on("data", (data) => {
@@ -579,13 +635,26 @@ async function behind(
     });
   });
   await new Promise<void>((resolve) => box.listen(0, "127.0.0.1", resolve));
-  const stop = (): void => (sockets.forEach((socket) => socket.destroy()), void box.close());
+  const stop = (): void => {
+    sockets.forEach((socket) => socket.destroy());
+    box.close();
+  };
   return { url: `http://127.0.0.1:${(box.address() as AddressInfo).port}`, came: () => all, stop };
 }
 
-const cutting = (most: number) => (_: number, came: number, socket: Socket) => came > most && (socket.destroy(), true);
-const refusing = (status: string) => (connection: number, came: number, socket: Socket) =>
-  connection < 6 && came > 0 && (socket.end(`HTTP/1.1 ${status}\r\nContent-Length: 0\r\nLocation: /\r\nConnection: close\r\n\r\n`), true);
+const cutting = (most: number) => (_: number, came: number, socket: Socket) => {
+  if (came > most) {
+    socket.destroy();
+  }
+  return came > most;
+};
+const refusing = (status: string) => (connection: number, came: number, socket: Socket) => {
+  const refuses = connection < 6 && came > 0;
+  if (refuses) {
+    socket.end(`HTTP/1.1 ${status}\r\nContent-Length: 0\r\nLocation: /\r\nConnection: close\r\n\r\n`);
+  }
+  return refuses;
+};
 const BOXES = {
   "cuts each connection after 400 kB": cutting(400_000),
   "cuts each connection after 1 MB": cutting(1_000_000),

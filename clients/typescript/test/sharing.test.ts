@@ -20,7 +20,10 @@ const splits = fc
         threshold: fc.constant(threshold),
         secret: fc.array(element, { minLength: width, maxLength: width }),
         coefficients: fc.array(element, { minLength: width * (threshold - 1), maxLength: width * (threshold - 1) }),
-        order: fc.shuffledSubarray(Array.from({ length: holders }, (_, at) => at + 1), { minLength: threshold }),
+        order: fc.shuffledSubarray(
+          Array.from({ length: holders }, (_, at) => at + 1),
+          { minLength: threshold },
+        ),
       }),
     ),
   );
@@ -31,20 +34,39 @@ test("any shares, as many as the threshold, join to the secret", () =>
       const shares = split(Uint16Array.from(secret), Uint16Array.from(coefficients), threshold, holders);
       assert.equal(shares.length, holders);
       const xs = order.slice(0, threshold);
-      assert.deepEqual([...join(xs, xs.map((x) => shares[x - 1]!))], secret);
+      assert.deepEqual(
+        [
+          ...join(
+            xs,
+            xs.map((x) => shares[x - 1]!),
+          ),
+        ],
+        secret,
+      );
     }),
   ));
 
 test("as many wrong shares as the page says are corrected and named", () =>
   fc.assert(
-    fc.property(splits, fc.integer({ min: 1, max: FIELD - 1 }), ({ holders, threshold, secret, coefficients, order }, off) => {
-      const shares = split(Uint16Array.from(secret), Uint16Array.from(coefficients), threshold, holders);
-      const wrong = order.slice(0, (holders - threshold) >> 1).map((x) => x - 1);
-      wrong.forEach((at) => (shares[at]![0] = (shares[at]![0]! + off) % FIELD));
-      const corrected = correct(shares.map((_, at) => at + 1), shares, threshold);
-      assert.deepEqual([...corrected.secret], secret);
-      assert.deepEqual(corrected.wrong, wrong.sort((a, b) => a - b));
-    }),
+    fc.property(
+      splits,
+      fc.integer({ min: 1, max: FIELD - 1 }),
+      ({ holders, threshold, secret, coefficients, order }, off) => {
+        const shares = split(Uint16Array.from(secret), Uint16Array.from(coefficients), threshold, holders);
+        const wrong = order.slice(0, (holders - threshold) >> 1).map((x) => x - 1);
+        wrong.forEach((at) => (shares[at]![0] = (shares[at]![0]! + off) % FIELD));
+        const corrected = correct(
+          shares.map((_, at) => at + 1),
+          shares,
+          threshold,
+        );
+        assert.deepEqual([...corrected.secret], secret);
+        assert.deepEqual(
+          corrected.wrong,
+          wrong.sort((a, b) => a - b),
+        );
+      },
+    ),
     { numRuns: 50 },
   ));
 
@@ -64,7 +86,15 @@ test("a split is the polynomial's value, by whole numbers of any size", () =>
 
 test("splits that make no sense are refused", () => {
   const row = new Uint16Array(4);
-  for (const [coefficients, threshold, holders] of [[4, 0, 3], [12, 4, 3], [0, 1, 0], [4, 2, 65521], [3, 2, 3], [8, 2, 3], [4, 1.5, 3]] as const) {
+  for (const [coefficients, threshold, holders] of [
+    [4, 0, 3],
+    [12, 4, 3],
+    [0, 1, 0],
+    [4, 2, 65521],
+    [3, 2, 3],
+    [8, 2, 3],
+    [4, 1.5, 3],
+  ] as const) {
     assert.throws(() => split(row, new Uint16Array(coefficients), threshold, holders), { name: "ConfigError" });
   }
 });
@@ -85,17 +115,21 @@ test("elements come back from their bytes, and others are refused", () =>
 
 test("words outside of the field are drawn again, and no more than are missing", () =>
   fc.assert(
-    fc.property(fc.array(fc.oneof(fc.nat(65535), fc.integer({ min: 65515, max: 65535 })), { minLength: 60, maxLength: 60 }), (words) => {
-      const given = [...words, ...new Array<number>(20).fill(7)];
-      const inField = given.filter((word) => word < FIELD);
-      let at = 0;
-      const kept = drawElements((bytes) => {
-        const missing = 20 - given.slice(0, at).filter((word) => word < FIELD).length;
-        assert.equal(bytes, 2 * missing);
-        return concat(...given.slice(at, (at += missing)).map((word) => Uint8Array.of(word, word >> 8)));
-      }, 20);
-      assert.deepEqual([...kept], inField.slice(0, 20));
-    }),
+    fc.property(
+      fc.array(fc.oneof(fc.nat(65535), fc.integer({ min: 65515, max: 65535 })), { minLength: 60, maxLength: 60 }),
+      (words) => {
+        const given = [...words, ...new Array<number>(20).fill(7)];
+        const inField = given.filter((word) => word < FIELD);
+        let at = 0;
+        const kept = drawElements((bytes) => {
+          const missing = 20 - given.slice(0, at).filter((word) => word < FIELD).length;
+          assert.equal(bytes, 2 * missing);
+          at += missing;
+          return concat(...given.slice(at - missing, at).map((word) => Uint8Array.of(word, word >> 8)));
+        }, 20);
+        assert.deepEqual([...kept], inField.slice(0, 20));
+      },
+    ),
   ));
 
 test("what was drawn is overwritten in the source's bytes", () => {

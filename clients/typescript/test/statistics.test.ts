@@ -6,10 +6,16 @@ import type { Engine } from "../src/crypto/engine.js";
 import { systemEngine } from "../src/crypto/engines.js";
 import { ConfigError, VectorError } from "../src/errors.js";
 import type { PrivacyTable } from "../src/privacy/table.js";
-import { countRecords, type Cell } from "../src/statistics/count.js";
+import { type Cell, countRecords } from "../src/statistics/count.js";
 import { decimalOf, floorDivide, inSteps, parseDecimal } from "../src/statistics/decimal.js";
-import { dimensionOf, groupLabels, quantitiesOf, schemaLength } from "../src/statistics/layout.js";
-import { readSchema, type Schema } from "../src/statistics/schema.js";
+import {
+  dimensionOf,
+  groupLabels,
+  quantitiesOf,
+  readSchema,
+  type Schema,
+  schemaLength,
+} from "../src/statistics/schema.js";
 import { readSums } from "../src/statistics/sums.js";
 import { centresOf, tableVector } from "../src/statistics/vector.js";
 
@@ -39,7 +45,8 @@ test("a column of which a group has few values is as good as none there, and not
   let left = 0;
   fc.assert(
     fc.property(fc.array(record, { maxLength: 12 }), (records) => {
-      const known = (group: string): number => records.filter(({ a, g }) => g === group && a !== "" && a !== "-").length;
+      const known = (group: string): number =>
+        records.filter(({ a, g }) => g === group && a !== "" && a !== "-").length;
       const without = records.map((one) => (known(one.g) < 3 ? { ...one, a: "" } : one));
       left += Number(records.some(({ a }, at) => a !== without[at]!.a && a !== "-"));
       assert.deepEqual(countRecords(schema, records), countRecords(schema, without));
@@ -59,7 +66,11 @@ test("an accent is the same in one character and in two, and a capital is anothe
 });
 
 test("a decimal is rounded half to even, without floats", () => {
-  const one = fc.tuple(fc.bigInt(-(10n ** 20n), 10n ** 20n), fc.integer({ min: -25, max: 5 }), fc.integer({ min: 0, max: 9 }));
+  const one = fc.tuple(
+    fc.bigInt(-(10n ** 20n), 10n ** 20n),
+    fc.integer({ min: -25, max: 5 }),
+    fc.integer({ min: 0, max: 9 }),
+  );
   fc.assert(
     fc.property(one, ([digits, exponent, places]) => {
       const { steps, rest } = inSteps(parseDecimal(`${digits}e${exponent}`)!, places);
@@ -103,11 +114,16 @@ test("a table is counted as by hand", () => {
       const schema = schemaOf(SCHEMA);
       const numbers = countRecords(schema, rows);
       let at = 0;
-      const take = (size: number): bigint[] => numbers.slice(at, (at += size));
+      const take = (size: number): bigint[] => {
+        at += size;
+        return numbers.slice(at - size, at);
+      };
       const groups = [0, 1, 2, 3].map((group) => groupLabels(schema, group)[0]!);
       const labelOf = (text: string, values: string[]): string =>
         text.trim() === "" ? "missing" : values.includes(text.trim()) ? text.trim() : "other";
-      const found = Object.fromEntries(quantitiesOf(schema).map(({ column, kind, size }) => [`${kind} ${column}`, take(4 * size)]));
+      const found = Object.fromEntries(
+        quantitiesOf(schema).map(({ column, kind, size }) => [`${kind} ${column}`, take(4 * size)]),
+      );
       groups.forEach((group, place) => {
         const own = rows.filter((row) => labelOf(row.g, ["p", "q"]) === group);
         const values = own.flatMap(({ a }) => (a === null ? [] : [Math.min(Math.max(a, 0), 10)]));
@@ -116,8 +132,13 @@ test("a table is counted as by hand", () => {
         const total = values.reduce((sum, value) => sum + Math.round(value * 10), 0);
         assert.ok(Math.abs(Number(found["total a"]![place]) - total) <= values.length * 0.51);
         const bins = found["bins a"]!.slice(3 * place, 3 * place + 3);
-        assert.equal(bins.reduce((sum, bin) => sum + bin, 0n), BigInt(values.length));
-        const labels = ["r", "other", "missing"].map((label) => own.filter((row) => labelOf(row.c, ["r"]) === label).length);
+        assert.equal(
+          bins.reduce((sum, bin) => sum + bin, 0n),
+          BigInt(values.length),
+        );
+        const labels = ["r", "other", "missing"].map(
+          (label) => own.filter((row) => labelOf(row.c, ["r"]) === label).length,
+        );
         assert.deepEqual(found["values c"]!.slice(3 * place, 3 * place + 3), labels.map(BigInt));
       });
     }),
@@ -131,7 +152,8 @@ test("one record moves the centres by no more than the bound", () => {
   const record = fc.record({ a: cell, g: fc.constantFrom("p", "q", ""), c: fc.constantFrom("r", "") });
   fc.assert(
     fc.property(fc.array(record, { maxLength: 20 }), record, (rows, one) => {
-      const of = (list: typeof rows): bigint[] => centresOf(schema, { bound } as PrivacyTable, countRecords(schema, list));
+      const of = (list: typeof rows): bigint[] =>
+        centresOf(schema, { bound } as PrivacyTable, countRecords(schema, list));
       const [without, with_] = [of(rows), of([...rows, one])];
       const moved = with_.reduce((sum, centre, at) => sum + (centre - without[at]!) ** 2n, 0n);
       assert.ok(moved > 0n && moved <= BigInt(bound) ** 2n);
@@ -145,7 +167,12 @@ test("small groups are left out, and tables that cannot be counted refused, with
   assert.ok(countRecords(schema, [row, row]).every((number) => number === 0n));
   assert.ok(countRecords(schema, [row, row, row]).some((number) => number > 0n));
   assert.throws(() => countRecords(schema, new Array(6).fill(row)), VectorError);
-  for (const bad of [{ ...row, a: "secret" }, { ...row, a: Infinity }, { g: "p", c: "r" }, { a: 1, c: "r" }]) {
+  for (const bad of [
+    { ...row, a: "secret" },
+    { ...row, a: Infinity },
+    { g: "p", c: "r" },
+    { a: 1, c: "r" },
+  ]) {
     assert.throws(
       () => countRecords(schema, [bad as typeof row]),
       (error) => error instanceof VectorError && !error.message.includes("secret"),
@@ -156,7 +183,10 @@ test("small groups are left out, and tables that cannot be counted refused, with
     assert.throws(() => countRecords(odd, [row]), VectorError, name);
     assert.equal(countRecords(odd, [JSON.parse(`{"${name}": "r"}`)])[1], 1n);
   }
-  assert.deepEqual(countRecords(schema, [{ ...row, a: NaN }, row, row]), countRecords(schema, [{ ...row, a: null as never }, row, row]));
+  assert.deepEqual(
+    countRecords(schema, [{ ...row, a: NaN }, row, row]),
+    countRecords(schema, [{ ...row, a: null as never }, row, row]),
+  );
 });
 
 test("sums of tables are the table of all records", async () => {
@@ -165,7 +195,9 @@ test("sums of tables are the table of all records", async () => {
   const sum = new BigUint64Array(schemaLength(schema));
   for (let member = 0; member < 3; member++) {
     const part = rows.slice(10 * member, 10 * member + 10);
-    new BigUint64Array((await tableVector(engine, schema, null, part)).buffer).forEach((word, at) => (sum[at]! += word));
+    new BigUint64Array((await tableVector(engine, schema, null, part)).buffer).forEach(
+      (word, at) => (sum[at]! += word),
+    );
   }
   const found = readSums(schema, null, new Uint8Array(sum.buffer), 3).flatMap(({ numbers }) => numbers.flat());
   assert.deepEqual(found, countRecords(schema, rows));

@@ -65,5 +65,8 @@ for (const file of FILES) {
 }
 
 test("every replay has its file", () => {
-  assert.deepEqual(Object.keys(REPLAYS).filter((file) => !FILES.includes(file)), []);
+  assert.deepEqual(
+    Object.keys(REPLAYS).filter((file) => !FILES.includes(file)),
+    [],
+  );
 });

@@ -86,7 +86,7 @@ const LONGER = [
   ...[`d91f${"61".repeat(31)}`, `da00ff${"61".repeat(255)}`, `db0000ffff${"61".repeat(65535)}`],
   ...[`c500ff${"00".repeat(255)}`, `c60000ffff${"00".repeat(65535)}`],
   ...[`dc000f${"c0".repeat(15)}`, `dd0000ffff${"c0".repeat(65535)}`],
-  "de000f" + Array.from({ length: 15 }, (_, at) => `a1${(97 + at).toString(16)}c0`).join(""),
+  `de000f${Array.from({ length: 15 }, (_, at) => `a1${(97 + at).toString(16)}c0`).join("")}`,
 ];
 const OTHERS = {
   "nothing at all": "",
@@ -105,14 +105,14 @@ const OTHERS = {
   "a byte too many": "c0c0",
   "an array that claims too many": "ddffffffff",
   "a text that claims too many": "dbffffffff61",
-  "nine levels": "91".repeat(9) + "c0",
+  "nine levels": `${"91".repeat(9)}c0`,
 };
 
 test("longer forms and other bytes are refused", () => {
   for (const hex of [...LONGER, ...Object.values(OTHERS)]) {
     assert.throws(() => decode(fromHex(hex)), MalformedMessage, hex.slice(0, 40));
   }
-  assert.deepEqual(decode(fromHex("91".repeat(8) + "c0")), [[[[[[[[null]]]]]]]]);
+  assert.deepEqual(decode(fromHex(`${"91".repeat(8)}c0`)), [[[[[[[[null]]]]]]]]);
 });
 
 test("what has no encoding is refused", () => {

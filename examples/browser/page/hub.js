@@ -27,7 +27,10 @@ function render(seen) {
   }
   at("title").textContent = `Round ${seen.round}`;
   at("says").textContent = saying(seen);
-  const vectors = seen.vectors.map((/** @type {any} */ one) => ({ name: seen.names[one.client], words: wordsOf(bytesIn(one.words), topic) }));
+  const vectors = seen.vectors.map((/** @type {any} */ one) => ({
+    name: seen.names[one.client],
+    words: wordsOf(bytesIn(one.words), topic),
+  }));
   if (at("arrived").children.length !== vectors.length) {
     at("arrived").replaceChildren(...vectors.map(card));
   }
@@ -39,13 +42,15 @@ function render(seen) {
 /** @param {any} seen */
 function saying({ outcome, step, vectors, names }) {
   if (outcome?.kind === "lost") {
-    return `Over, without a sum: ${outcome.reason}.`;
+    return `Over without a sum: ${outcome.reason}.`;
   }
   if (outcome !== null) {
     return `Over. ${counted(vectors.length, "value has", "values have")} come in, and none can be read.`;
   }
   const missing = names.length - vectors.length;
-  return step === null ? "Waiting for everyone's device." : `Step: ${step.step}. ${counted(missing, "value is", "values are")} still to come.`;
+  return step === null
+    ? "Waiting for everyone's device."
+    : `Step: ${step.step}. ${counted(missing, "value is", "values are")} still to come.`;
 }
 
 /** @param {{ name: string, words: Uint32Array | Uint16Array }} one */
@@ -55,7 +60,7 @@ function card({ name, words }) {
   const [canvas, caption] = [document.createElement("canvas"), document.createElement("figcaption")];
   canvas.className = "picture";
   canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", `What came from ${name}: noise`);
+  canvas.setAttribute("aria-label", `The masked value from ${name}: noise`);
   paintWords(canvas, words);
   caption.textContent = words instanceof Uint32Array ? `${name}: ${inFigures(words[0] ?? 0)}` : name;
   figure.append(canvas, caption);
@@ -70,7 +75,8 @@ function renderSums(seen, vectors) {
   vectors.slice(1).forEach(({ words }) => words.forEach((word, place) => (total[place] = (total[place] ?? 0) + word)));
   paintWords(at("running"), total);
   const isNumber = total instanceof Uint32Array;
-  at("running-text").textContent = `the sum of ${counted(vectors.length, "masked value", "masked values")}${isNumber ? `: ${inFigures(total[0] ?? 0)}` : ""}`;
+  at("running-text").textContent =
+    `the sum of ${counted(vectors.length, "masked value", "masked values")}${isNumber ? `: ${inFigures(total[0] ?? 0)}` : ""}`;
   const { result } = seen;
   at("sum").parentElement.hidden = result === null;
   if (result !== null) {
@@ -78,9 +84,14 @@ function renderSums(seen, vectors) {
     const people = result.survivors.length;
     paintWords(at("sum"), words);
     if (!isNumber) {
-      paint(at("sum"), Array.from(words, (word) => word / people));
+      paint(
+        at("sum"),
+        Array.from(words, (word) => word / people),
+      );
     }
-    at("sum-text").textContent = isNumber ? `without masks: the sum of ${people} people, ${inFigures(words[0] ?? 0)}` : `without masks: the average of ${people} drawings`;
+    at("sum-text").textContent = isNumber
+      ? `without masks: the sum of ${people} people, ${inFigures(words[0] ?? 0)}`
+      : `without masks: the average of ${people} drawings`;
   }
 }
 
@@ -100,4 +111,4 @@ at("topics").addEventListener("change", (/** @type {any} */ event) => {
   topic = event.target.value;
   at("arrived").replaceChildren();
 });
-follow();
+void follow();

@@ -56,7 +56,7 @@ function vectorGiven() {
 function renderNumber() {
   const number = numberGiven();
   const wrong = at("number").value !== "" && number === null;
-  at("number-wrong").textContent = wrong ? "A whole number from 0 to 1,000,000, please." : "";
+  at("number-wrong").textContent = wrong ? "Enter a whole number from 0 to 1,000,000." : "";
   at("number").setAttribute("aria-invalid", String(wrong));
   paintBits(at("plain-bits"), number ?? 0, OWN);
   renderButton();
@@ -64,7 +64,9 @@ function renderNumber() {
 
 function renderTopic() {
   for (const topic of ["number", "drawing"]) {
-    document.querySelectorAll(`.of-${topic}`).forEach((one) => (/** @type {any} */ (one).hidden = topic !== lobby.topic));
+    document.querySelectorAll(`.of-${topic}`).forEach((part) => {
+      part.toggleAttribute("hidden", topic !== lobby.topic);
+    });
   }
   /** @type {any} */ (document.querySelector(`input[value=${lobby.topic}]`)).checked = true;
   renderButton();
@@ -82,7 +84,13 @@ function renderButton() {
   const [waits, playing] = [told?.ready === true, inRound()];
   const button = at("press");
   button.disabled = told === null || playing || (!waits && vectorGiven() === null);
-  button.textContent = playing ? "In the round" : waits ? "Not yet: take it back" : state.shown > 0 ? "Play again" : "Take part";
+  button.textContent = playing
+    ? "In the round"
+    : waits
+      ? "Not ready: undo"
+      : state.shown > 0
+        ? "Play again"
+        : "Take part";
   button.classList.toggle("main", !waits);
   pad.locked = at("number").disabled = at("clear").disabled = at("scribble").disabled = waits || playing;
   at("topics").disabled = waits || playing;
@@ -110,9 +118,15 @@ function heard(told) {
   at("guard-curious").hidden = told.guard === "active";
   at("guard-active").hidden = told.guard !== "active";
   if (told.ready && state.vector === null) {
-    lobby.press(false, ""); // this tab was reloaded, and has forgotten what it gave
+    void lobby.press(false, ""); // this tab was reloaded, and has forgotten what it gave
   }
-  if (play !== null && play.client !== null && play.phase === "running" && state.mine !== play.number && isReachable(play)) {
+  if (
+    play !== null &&
+    play.client !== null &&
+    play.phase === "running" &&
+    state.mine !== play.number &&
+    isReachable(play)
+  ) {
     begin(play);
   }
   render();
@@ -127,7 +141,8 @@ function isReachable(play) {
 function begin(play) {
   state.mine = play.number;
   if (state.vector === null || state.before === play.number) {
-    state.out = "This tab was reloaded in the middle of the round. Its keys are gone, so it sits this one out.";
+    state.out =
+      "This tab was reloaded in the middle of the round. Its keys are gone, so it cannot take part in this one.";
     return;
   }
   sessionStorage.setItem("round", String(play.number));
@@ -225,7 +240,9 @@ function render() {
 function saying(told) {
   const { play } = told;
   if (play !== null && play.phase !== "over") {
-    return play.client === null ? "A round is on that you are not in. The next one begins when it is over." : sayingIn(play);
+    return play.client === null
+      ? "A round without you is running. The next one begins when it is over."
+      : sayingIn(play);
   }
   const ready = told.people.filter((one) => one.ready).length;
   if (told.starts_in !== null) {
@@ -235,7 +252,7 @@ function saying(told) {
   if (play !== null && !told.ready && ready === 0) {
     return endOf(play);
   }
-  const waits = `${told.ready ? "You are in. Waiting" : "A round waits"} for ${counted(missing, "more person", "more people")} to press the button: it takes three to hide in.`;
+  const waits = `${told.ready ? "You are in. Waiting" : "A round waits"} for ${counted(missing, "more person", "more people")} to press the button: a sum needs three people.`;
   const open = told.people.length < told.least ? " Open this page in another tab, or on a phone." : "";
   return waits + open;
 }
@@ -243,8 +260,8 @@ function saying(told) {
 /** @param {Play} play */
 function endOf(play) {
   return play.outcome?.kind === "lost"
-    ? `Round ${play.number} ended without a sum: ${play.outcome.reason}. No masks were taken off. Try again?`
-    : `Round ${play.number} is over. ${play.client === null ? "Be in the next one!" : "Play again, with the same or with something else?"}`;
+    ? `Round ${play.number} ended without a sum: ${play.outcome.reason}. No masks were removed. Try again?`
+    : `Round ${play.number} is over. ${play.client === null ? "Join the next one!" : "Play again with the same value or another one?"}`;
 }
 
 /** @param {Play} play */
@@ -253,17 +270,17 @@ function sayingIn(play) {
     return state.out;
   }
   if (play.phase === "preparing") {
-    return "The round begins. The hub gets ready.";
+    return "The round begins. The hub is starting.";
   }
   if (state.agree !== null) {
-    return "Before it begins, compare.";
+    return "Compare the words before the round begins.";
   }
   const wait = (state.leavesAt - performance.now()) / 1000;
   if (wait > 0) {
     return `Your value leaves in ${Math.ceil(wait)} s. A good moment to close one of the tabs.`;
   }
   if (state.left.some((/** @type {any} */ one) => one.vector !== null)) {
-    return "Your value has left, under its masks. If this tab were closed now, it would still be in the sum.";
+    return "Your masked value was sent. If you close this tab now, it is still in the sum.";
   }
   return play.step === null ? "Waiting for everyone's device." : "The devices prepare their masks.";
 }
@@ -276,7 +293,7 @@ at("clear").addEventListener("click", () => pad.clear());
 at("scribble").addEventListener("click", () => pad.scribble());
 at("same").addEventListener("click", () => state.agree?.());
 at("topics").addEventListener("change", (/** @type {any} */ event) => {
-  lobby.change(event.target.value);
+  void lobby.change(event.target.value);
   Object.assign(state, { left: [], shown: 0 });
   at("result").hidden = true;
   renderLeft(state.left, lobby.topic);
@@ -285,5 +302,5 @@ at("topics").addEventListener("change", (/** @type {any} */ event) => {
 setInterval(() => state.told !== null && inRound() && render(), 250);
 renderTopic();
 renderNumber();
-renderEngine();
-lobby.follow();
+void renderEngine();
+void lobby.follow();

@@ -54,11 +54,13 @@ export function renderSteps(told) {
   const done = over && play?.outcome?.kind === "sum" ? steps.length : now;
   const list = at("steps");
   if (list.children.length !== steps.length) {
-    list.replaceChildren(...steps.map(({ title, text }) => {
-      const item = document.createElement("li");
-      item.append(element("h3", title), element("p", text), element("p", "", "count"));
-      return item;
-    }));
+    list.replaceChildren(
+      ...steps.map(({ title, text }) => {
+        const item = document.createElement("li");
+        item.append(element("h3", title), element("p", text), element("p", "", "count"));
+        return item;
+      }),
+    );
   }
   steps.forEach((_, place) => {
     const item = list.children[place];
@@ -88,7 +90,10 @@ export function renderLeft(left, topic) {
     const words = wordsOf(vector, topic);
     paintWords(at("masked"), words);
     at("leaves-size").textContent = counted(vector.length, "byte", "bytes");
-    at("masked-text").textContent = topic === "number" ? `the same 32 bits under their masks: ${inFigures(words[0] ?? 0)}` : "the same 784 dots under their masks";
+    at("masked-text").textContent =
+      topic === "number"
+        ? `the same 32 bits with their masks: ${inFigures(words[0] ?? 0)}`
+        : "the same 784 dots under their masks";
     at("hex").textContent = hexOf(vector);
   } else {
     at("leaves-size").textContent = "";
@@ -110,22 +115,29 @@ export function renderResult({ survivors, value }, play, topic, own) {
   /** @type {any} */ (document.querySelector(".of-result-drawing")).hidden = isNumber;
   if (isNumber) {
     at("average-number").textContent = inFigures((sum[0] ?? 0) / people);
-    at("result-text").textContent = `is the average of ${people} people. Their sum is ${inFigures(sum[0] ?? 0)}. Your ${inFigures(own[0] ?? 0)} is ${isIn ? "in it, and nobody can tell where" : "not in it"}.`;
+    at("result-text").textContent =
+      `is the average of ${people} people. Their sum is ${inFigures(sum[0] ?? 0)}. Your ${inFigures(own[0] ?? 0)} is ${isIn ? "in it, and nobody can see it there" : "not in it"}.`;
   } else {
-    paint(at("average"), sum.map((word) => word / people));
+    paint(
+      at("average"),
+      sum.map((word) => word / people),
+    );
     at("average-text").textContent = `the average of ${people} drawings`;
-    at("result-text").textContent = `${people} drawings are in this picture, ${isIn ? "yours too" : "but not yours"}. Nobody has seen one that was not their own.`;
+    at("result-text").textContent =
+      `${people} drawings are in this picture, ${isIn ? "yours too" : "but not yours"}. Nobody has seen anyone else's drawing.`;
   }
   const names = (/** @type {(client: number) => boolean} */ which) => play.names.filter((_, client) => which(client));
   const missing = names((client) => !survivors.includes(client));
   const stayed = names((client) => survivors.includes(client) && play.gone[client] === true);
   const notes = [
-    missing.length > 0 && `${listed(missing)} left before a value was sent. The sum of the others came out all the same.`,
-    stayed.length > 0 && `${listed(stayed)} left after the masked value was sent. It is in the sum: the others had the pieces that take its masks off.`,
+    missing.length > 0 && `${listed(missing)} left before a value was sent. The others still got their sum.`,
+    stayed.length > 0 &&
+      `${listed(stayed)} left after the masked value was sent. It is in the sum: the others had the pieces that remove its masks.`,
     `In: ${listed(names((client) => survivors.includes(client)))}.`,
   ];
   at("result-notes").replaceChildren(...notes.filter((one) => one !== false).map((one) => element("li", String(one))));
-  at("others").textContent = `${people} people are in this sum. If ${people - 1} of them work together, they subtract theirs and know yours.`;
+  at("others").textContent =
+    `${people} people are in this sum. If the other ${people - 1} work together, they can subtract their values and learn yours.`;
   at("result").scrollIntoView({ behavior: "smooth", block: "nearest" });
 }
 
@@ -133,7 +145,7 @@ export function renderResult({ survivors, value }, play, topic, own) {
 export async function renderEngine() {
   at("engine").textContent = (await hasWebCrypto())
     ? "Cryptography: WebCrypto, your browser's own."
-    : "Cryptography: @noble, a library in JavaScript. Browsers keep their own for pages that come over https.";
+    : "Cryptography: @noble, a library in JavaScript. Browsers offer their own only to pages over https.";
   at("plain-http").hidden = isSecureContext;
 }
 

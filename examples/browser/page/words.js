@@ -2,12 +2,33 @@
 
 /** The steps of a round, by the hub's names. */
 export const STEPS = [
-  { name: "advertise", title: "Keys", text: "Every device makes new keys for this round and hands out the public half." },
-  { name: "share", title: "Pieces", text: "It cuts the secrets behind its masks into pieces, and seals one for each of the others." },
-  { name: "accept", title: "Check", text: "Every device checks the pieces that it was given." },
-  { name: "mask", title: "Mask", text: "The masks go over your value. Only now does it leave, and it looks like noise." },
-  { name: "confirm", title: "Sign", text: "Every device signs who is in the sum, so that the server cannot tell two stories.", active: true },
-  { name: "unmask", title: "Unmask", text: "The devices hand in just the pieces that take the masks off the sum. Off nothing else." },
+  {
+    name: "advertise",
+    title: "Keys",
+    text: "Every device makes new keys for this round and publishes the public half.",
+  },
+  {
+    name: "share",
+    title: "Pieces",
+    text: "It splits the secrets behind its masks into pieces and seals one for each other device.",
+  },
+  { name: "accept", title: "Check", text: "Every device checks the pieces that it received." },
+  {
+    name: "mask",
+    title: "Mask",
+    text: "The device masks your value and sends it. To everyone else it looks like noise.",
+  },
+  {
+    name: "confirm",
+    title: "Sign",
+    text: "Every device signs the list of people in the sum, so that the server cannot show different lists.",
+    active: true,
+  },
+  {
+    name: "unmask",
+    title: "Unmask",
+    text: "The devices send only the pieces that remove the masks from the sum.",
+  },
 ];
 
 /** What each message has, by its name. @type {Readonly<Record<string, string>>} */
@@ -58,8 +79,15 @@ export function spoken(bytes) {
   const [consonants, vowels] = ["bdfghjklmnprstvz", "aiou"];
   return Array.from({ length: bytes.length / 2 }, (_, place) => {
     const value = (bytes[2 * place] ?? 0) * 256 + (bytes[2 * place + 1] ?? 0);
-    const letter = (/** @type {string} */ letters, /** @type {number} */ shift) => letters[(value >> shift) % letters.length];
-    return [letter(consonants, 12), letter(vowels, 10), letter(consonants, 6), letter(vowels, 4), letter(consonants, 0)].join("");
+    const letter = (/** @type {string} */ letters, /** @type {number} */ shift) =>
+      letters[(value >> shift) % letters.length];
+    return [
+      letter(consonants, 12),
+      letter(vowels, 10),
+      letter(consonants, 6),
+      letter(vowels, 4),
+      letter(consonants, 0),
+    ].join("");
   }).join(" ");
 }
 

@@ -1,12 +1,12 @@
 /**
  * What a charter says, article by article in the order of its encoding: how each is read from TOML, and how it is
- * encoded (13.1). Whoever adds one adds it here.
+ * encoded (docs/formats.md, 5). Add new articles here.
  */
 
 import { AGREEMENTS, GENERATORS, GRAPHS, graphValue, THRESHOLDS, thresholdValue } from "../config.js";
 import { ConfigError } from "../errors.js";
-import { privacyEntries, readPrivacy, type PrivacyTable } from "../privacy/table.js";
-import { readSchema, schemaEntries, type Schema } from "../statistics/schema.js";
+import { type PrivacyTable, privacyEntries, readPrivacy } from "../privacy/table.js";
+import { readSchema, type Schema, schemaEntries } from "../statistics/schema.js";
 import { Float, type Value } from "../wire.js";
 import { checkLabel } from "./characters.js";
 import type { Articles, Member } from "./charter.js";
@@ -88,11 +88,11 @@ const CHARTER: readonly Article[] = [
   ["min_survivors", integer(2, LARGEST), plain],
   ["attempts", integer(1, 1000, 2), plain],
   ["releases", integer(1, 1000, 1), (releases: number) => (releases === 1 ? undefined : releases)],
-  ["certificate", (table, key) => read(CERTIFICATE, table.table(key)), (part: Part) => valueOf(CERTIFICATE, part)],
+  ["certificate", (table, key) => read(CERTIFICATE, table.table(key)), (part: Part) => encodingOf(CERTIFICATE, part)],
   [
     "learning",
     (table, key) => table.optional(key, (value, what) => read(LEARNING, checkTable(value, what))),
-    (part: Part | null) => part && valueOf(LEARNING, part),
+    (part: Part | null) => part && encodingOf(LEARNING, part),
   ],
   [
     "privacy",
@@ -119,7 +119,7 @@ function read(articles: readonly Article[], table: Table): Part {
   return Object.fromEntries(part) as Part;
 }
 
-function valueOf(articles: readonly Article[], part: Part): Value {
+function encodingOf(articles: readonly Article[], part: Part): Value {
   const entries = articles.map(([key, , value]) => [key, value(part[fieldOf(key)]!)] as const);
   return new Map(entries.filter((entry): entry is readonly [string, Value] => entry[1] !== undefined));
 }
@@ -131,7 +131,7 @@ export function readArticles(table: Table): Articles {
 
 /** Return a charter as it is encoded. */
 export function articlesValue(articles: Articles): Value {
-  return valueOf(CHARTER, articles as unknown as Part);
+  return encodingOf(CHARTER, articles as unknown as Part);
 }
 
 function expiry(value: unknown, what: string): number {
@@ -148,7 +148,7 @@ function members(value: unknown, what: string): readonly Member[] {
 function member(value: unknown, what: string): Member {
   const pair = checkArray(value, what, checkString);
   if (pair.length !== 2) {
-    throw new ConfigError(`${what} is not a pair of a name and a key`);
+    throw new ConfigError(`${what} must be a pair of a name and a key`);
   }
   return memberOf(pair[0]!, pair[1]!, what);
 }
@@ -174,7 +174,7 @@ function ruleField(table: Table, key: string, form: string): number | null {
 function steps(value: unknown, what: string): readonly number[] {
   const each = checkArray(value, what, checkFloat);
   if (each.length !== STEPS || each.some((dropout) => !(0 <= dropout && dropout < 1))) {
-    throw new ConfigError(`${what} has not ${STEPS} numbers that are at least 0 and below 1`);
+    throw new ConfigError(`${what} must have ${STEPS} numbers, each at least 0 and below 1`);
   }
   return each;
 }

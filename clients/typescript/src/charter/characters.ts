@@ -1,8 +1,8 @@
-/** Text that people write and programs read: which characters it has, where lines end, what a name is (13.1). */
+/** Text that people write and programs read: which characters it has, where lines end, what a name is (formats.md, 1). */
 
 import { ConfigError } from "../errors.js";
 
-/** First and last of the characters that are nowhere; fixed, so that no version of Unicode divides two parties. */
+/** Ranges of forbidden characters. They are fixed, so that parties with different versions of Unicode agree. */
 const FORBIDDEN = [
   [0x0000, 0x001f],
   [0x007f, 0x00a0],
@@ -26,10 +26,13 @@ const FORBIDDEN = [
 const escaped = (code: number) => `\\u{${code.toString(16)}}`;
 const REFUSED = new RegExp(`[${FORBIDDEN.map(([first, last]) => `${escaped(first)}-${escaped(last)}`).join("")}]`, "u");
 
-/** The most characters of a name in learning and statistics. */
+/** The maximum length of a name in learning and statistics. */
 const LONGEST = 100;
 
-/** How a file with a private key begins; no name does, so that none is taken for a list by mistake. */
+/**
+ * The beginning of a file with a private key. No name begins like this, so such a file is never read as a list by
+ * mistake.
+ */
 export const PRIVATE = "ccesa-identity-";
 
 /**
@@ -39,7 +42,9 @@ export const PRIVATE = "ccesa-identity-";
 export function checkCharacters(text: string, what: string): string {
   const found = REFUSED.exec(text)?.[0].codePointAt(0);
   if (found !== undefined) {
-    throw new ConfigError(`${what} has the character U+${found.toString(16).toUpperCase().padStart(4, "0")}`);
+    throw new ConfigError(
+      `${what} contains the forbidden character U+${found.toString(16).toUpperCase().padStart(4, "0")}`,
+    );
   }
   return text;
 }
@@ -50,7 +55,7 @@ export function checkCharacters(text: string, what: string): string {
  */
 export function checkName(name: string, what: string): string {
   if (name === "" || name.includes(" ") || name.startsWith("#") || name.startsWith(PRIVATE)) {
-    throw new ConfigError(`${what} is not a name: one word that begins neither with # nor with ${PRIVATE}`);
+    throw new ConfigError(`${what} is not a valid name: use one word that does not begin with # or ${PRIVATE}`);
   }
   return checkCharacters(name, what);
 }
@@ -62,7 +67,7 @@ export function checkName(name: string, what: string): string {
 export function checkLabel(value: unknown, what: string): string {
   const length = typeof value === "string" ? [...value].length : 0;
   if (typeof value !== "string" || length < 1 || length > LONGEST) {
-    throw new ConfigError(`${what} is not a name of 1 to ${LONGEST} characters`);
+    throw new ConfigError(`${what} must have 1 to ${LONGEST} visible characters`);
   }
   return checkCharacters(value, what);
 }
@@ -85,11 +90,15 @@ export function textOf(file: string | Uint8Array, what: string): string {
 
 /**
  * Return the lines of a file that are not empty, tabs as spaces, and without the spaces around them.
- * @throws ConfigError for characters that are nowhere, and for bytes that are not UTF-8.
+ * @throws ConfigError for forbidden characters and for bytes that are not UTF-8.
  */
 export function linesOf(file: string | Uint8Array, what: string): string[] {
   const lines = textOf(file, what).replaceAll("\r\n", "\n").replaceAll("\t", " ").split("\n");
   return lines
-    .map((line, at) => checkCharacters(line, `${what}, line ${at + 1},`).replace(/^ +/, "").replace(/ +$/, ""))
+    .map((line, at) =>
+      checkCharacters(line, `${what}, line ${at + 1},`)
+        .replace(/^ +/, "")
+        .replace(/ +$/, ""),
+    )
     .filter((line) => line !== "");
 }

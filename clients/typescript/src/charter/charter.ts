@@ -1,14 +1,13 @@
-/** The charter of a federation: who its members are, and all that they have agreed on (docs/protocol.md, 13.1). */
+/** The charter of a federation: who its members are, and all that they have agreed on (docs/formats.md, 5). */
 
-import { equal, type Bytes } from "../bytes.js";
-import { checkConfig, type AgreementName, type Bits, type Graph, type Threshold } from "../config.js";
+import { type Bytes, equal } from "../bytes.js";
+import { type AgreementName, type Bits, checkConfig, type Graph, type Threshold } from "../config.js";
 import type { Generator } from "../crypto/engine.js";
 import { ConfigError } from "../errors.js";
 import { checkFloor, DEFAULT_FLOOR } from "../floor.js";
-import { privacyLength, type PrivacyTable } from "../privacy/table.js";
+import { type PrivacyTable, privacyLength } from "../privacy/table.js";
 import { levelsOf } from "../quantize/settings.js";
-import { schemaLength } from "../statistics/layout.js";
-import type { Schema } from "../statistics/schema.js";
+import { type Schema, schemaLength } from "../statistics/schema.js";
 import { checkStatistics } from "../statistics/vector.js";
 
 /** One who may take part: a name for people, and the public key of its identity. */
@@ -50,7 +49,7 @@ export interface Learning {
 /** All that a charter says. */
 export interface Articles {
   readonly version: 2;
-  /** A site accepts the newest that it was given by hand. */
+  /** A site uses the newest that its people gave it. */
   readonly serial: number;
   /** Seconds since 1970; from then on no round is joined. */
   readonly expires: number;
@@ -76,16 +75,16 @@ export interface Articles {
 export interface Charter extends Articles {
   /** The words of every vector, where noise or statistics fix them, else null. */
   readonly length: number | null;
-  /** 32 bytes, which all sites compare by a way that the server does not control. */
+  /** 32 bytes. All sites compare them over a channel that the server does not control. */
   readonly digest: Bytes;
   /**
    * Return the id of the member with this identity.
-   * @throws ConfigError for a key that is no member's.
+   * @throws ConfigError for the key of a non-member.
    */
   place(publicKey: Uint8Array): number;
 }
 
-/** What holds between the articles of a charter, besides the limits of a configuration under it. */
+/** Conditions on several articles of a charter, beyond the limits of a configuration. */
 const RULES: readonly (readonly [what: string, holds: (articles: Articles) => boolean])[] = [
   ["least_roster is at most the number of members", (a) => a.leastRoster <= a.members.length],
   ["releases is at most attempts", (a) => a.releases <= a.attempts],
@@ -115,7 +114,7 @@ export function checkArticles(articles: Articles): void {
   checkFloor(config, DEFAULT_FLOOR);
   const broken = RULES.find(([, holds]) => !holds(articles));
   if (broken !== undefined) {
-    throw new ConfigError(`not a charter that can be used; expected that ${broken[0]}`);
+    throw new ConfigError(`the charter cannot be used: it must hold that ${broken[0]}`);
   }
   if (articles.learning !== null) {
     levelsOf(articles.learning.fieldBits, members.length);
@@ -146,7 +145,7 @@ export function lengthOf({ privacy, statistics }: Articles): number | null {
 export function placeOf(members: readonly Member[], publicKey: Uint8Array): number {
   const place = members.findIndex((member) => equal(member.key, publicKey));
   if (place < 0) {
-    throw new ConfigError("the charter has no member with this identity");
+    throw new ConfigError("this identity is not a member of the charter");
   }
   return place;
 }

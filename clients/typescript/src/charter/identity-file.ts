@@ -1,4 +1,4 @@
-/** The file that keeps an identity: one line with the seed, which whoever reads it can sign with (13.1). */
+/** The file of an identity: one line with the seed. Anyone who can read it can sign as its owner (formats.md, 4). */
 
 import type { Bytes } from "../bytes.js";
 import { ConfigError } from "../errors.js";
@@ -17,7 +17,7 @@ export interface IdentityFile {
 }
 
 /**
- * Read the file of an identity. Whether others can read the file, too, is for the caller to see.
+ * Read the file of an identity. The caller checks that only its owner can read the file.
  * @throws ConfigError for anything but the one line of such a file.
  */
 export function parseIdentityFile(file: string | Uint8Array): IdentityFile {
@@ -37,8 +37,8 @@ function holder(name = ""): string {
 }
 
 /**
- * Return the text of the file that keeps an identity; see to it that only its owner can read it.
- * @throws ConfigError for a seed of another size than 32 bytes, or what is no name.
+ * Return the text of the file of an identity. Make sure that only its owner can read the file.
+ * @throws ConfigError unless the seed has 32 bytes and the name is valid.
  */
 export function writeIdentityFile(seed: Uint8Array, name = ""): string {
   const key = toBase64(seed);

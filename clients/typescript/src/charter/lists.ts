@@ -1,4 +1,4 @@
-/** The admission list of a federation: a line for each member, before there is a charter (13.1). */
+/** The admission list of a federation: a line for each member, before there is a charter (docs/formats.md, 3). */
 
 import { checkIdentityKey } from "../crypto/signatures.js";
 import { ConfigError } from "../errors.js";
@@ -6,7 +6,7 @@ import { keyOf, toBase64 } from "./base64.js";
 import { checkCharacters, checkName, linesOf } from "./characters.js";
 import type { Member } from "./charter.js";
 
-/** A member with what its line says besides. */
+/** A member, and the comment on its line. */
 export interface Admitted extends Member {
   readonly comment: string;
 }
@@ -30,7 +30,7 @@ function admitted(line: string): Admitted {
 
 /**
  * Return the member of a name and a key in base64.
- * @throws ConfigError for what is no name, and for keys that are none or of small order.
+ * @throws ConfigError for an invalid name, an invalid key, or a key of small order.
  */
 export function memberOf(name: string, key: string, what: string): Member {
   const member = { name: checkName(name, what), key: keyOf(key, what) };
@@ -38,14 +38,14 @@ export function memberOf(name: string, key: string, what: string): Member {
   return member;
 }
 
-/** Refuse members of whom two have one name or one key. */
+/** Refuse two members with the same name or key. */
 export function checkDistinct(members: readonly Member[]): void {
   const seen = new Set<string>();
   for (const { name, key } of members) {
     // No name has a space, so none is taken for a key.
     const marks = [name, ` ${key.join()}`];
     if (marks.some((mark) => seen.has(mark))) {
-      throw new ConfigError(`the name or the key of ${name} is there twice`);
+      throw new ConfigError(`the name or the key of ${name} appears twice`);
     }
     marks.forEach((mark) => seen.add(mark));
   }
@@ -53,7 +53,7 @@ export function checkDistinct(members: readonly Member[]): void {
 
 /**
  * Return the line that admits a member, without a line end.
- * @throws ConfigError for what is no name, no key or no comment.
+ * @throws ConfigError for an invalid name, key or comment.
  */
 export function admissionLine(name: string, publicKey: Uint8Array, comment = ""): string {
   const { key } = memberOf(name, toBase64(publicKey), "the member");

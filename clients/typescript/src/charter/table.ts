@@ -1,5 +1,5 @@
 /**
- * Strict reading of a TOML table: what is asked for has its type and its limits, and what nobody asked for is refused.
+ * Strict reading of a TOML table: each value is checked for its type and limits, and unknown keys are refused.
  * Integers come as bigint and floats as number, so that 1 and 1.0 are told apart and no integer is rounded.
  */
 
@@ -46,7 +46,11 @@ export class Table {
 
   /** Read a key with a check of its own, or return null where it is missing. */
   optional<T>(key: string, check: (value: unknown, what: string) => T): T | null {
-    return this.has(key) ? this.read(key, check) : (this.#asked.add(key), null);
+    if (this.has(key)) {
+      return this.read(key, check);
+    }
+    this.#asked.add(key);
+    return null;
   }
 
   /** Read an integer within limits, which hold for the default, too; a float is none. */
@@ -85,11 +89,11 @@ export class Table {
     return this.read(key, checkTable);
   }
 
-  /** Refuse keys that nobody has asked for. */
+  /** Refuse keys that were not read. */
   end(): void {
     const unknown = Object.keys(this.values).filter((key) => !this.#asked.has(key));
     if (unknown.length > 0) {
-      this.refuse(`there is no key ${JSON.stringify(unknown[0])}`);
+      this.refuse(`unknown key ${JSON.stringify(unknown[0])}`);
     }
   }
 }
@@ -97,10 +101,10 @@ export class Table {
 /** Return an integer of TOML within limits. */
 export function checkInteger(value: unknown, what: string, least: number, most: number): number {
   if (typeof value !== "bigint") {
-    throw new ConfigError(`${what} is not an integer`);
+    throw new ConfigError(`${what} must be an integer`);
   }
   if (value < BigInt(least) || value > BigInt(most)) {
-    throw new ConfigError(`${what} is not in ${least} ... ${most}`);
+    throw new ConfigError(`${what} must be in ${least} ... ${most}`);
   }
   return Number(value);
 }
@@ -108,13 +112,13 @@ export function checkInteger(value: unknown, what: string, least: number, most: 
 /** Return a float of TOML, or an integer as one. */
 export function checkFloat(value: unknown, what: string, limits: Limits = {}): number {
   if (typeof value !== "number" && typeof value !== "bigint") {
-    throw new ConfigError(`${what} is not a number`);
+    throw new ConfigError(`${what} must be a number`);
   }
   // Zero has one encoding. An integer that no float holds is refused, and not taken for infinity.
   const number = Number(value) + 0;
   const { least = -Infinity, most = Infinity } = limits;
   if (!(least <= number && number <= most) || (typeof value === "bigint" && !Number.isFinite(number))) {
-    throw new ConfigError(`${what} is not in ${least} ... ${most}`);
+    throw new ConfigError(`${what} must be in ${least} ... ${most}`);
   }
   return number;
 }
@@ -122,7 +126,7 @@ export function checkFloat(value: unknown, what: string, limits: Limits = {}): n
 /** Return a boolean of TOML. */
 function checkBoolean(value: unknown, what: string): boolean {
   if (typeof value !== "boolean") {
-    throw new ConfigError(`${what} is neither true nor false`);
+    throw new ConfigError(`${what} must be true or false`);
   }
   return value;
 }
@@ -130,7 +134,7 @@ function checkBoolean(value: unknown, what: string): boolean {
 /** Return a string of TOML. */
 export function checkString(value: unknown, what: string): string {
   if (typeof value !== "string") {
-    throw new ConfigError(`${what} is not a string`);
+    throw new ConfigError(`${what} must be a string`);
   }
   return value;
 }
@@ -139,19 +143,15 @@ export function checkString(value: unknown, what: string): string {
 export function checkWord<T extends string>(value: unknown, what: string, words: readonly T[]): T {
   const word = words.find((each) => each === value);
   if (word === undefined) {
-    throw new ConfigError(`${what} is none of ${words.join(", ")}`);
+    throw new ConfigError(`${what} must be one of ${words.join(", ")}`);
   }
   return word;
 }
 
 /** Return an array of TOML, each entry with a check of its own. */
-export function checkArray<T>(
-  value: unknown,
-  what: string,
-  check: (value: unknown, what: string) => T,
-): readonly T[] {
+export function checkArray<T>(value: unknown, what: string, check: (value: unknown, what: string) => T): readonly T[] {
   if (!Array.isArray(value)) {
-    throw new ConfigError(`${what} is not an array`);
+    throw new ConfigError(`${what} must be an array`);
   }
   return value.map((each: unknown, at) => check(each, `${what}[${at}]`));
 }
@@ -159,7 +159,7 @@ export function checkArray<T>(
 /** Return a table of TOML, to be read. */
 export function checkTable(value: unknown, what: string): Table {
   if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof TomlTime) {
-    throw new ConfigError(`${what} is not a table`);
+    throw new ConfigError(`${what} must be a table`);
   }
   return new Table(value as Record<string, unknown>, what);
 }

@@ -1,4 +1,4 @@
-/** Charters from their text, and their digests (13.1). */
+/** Charters from their text, and their digests (docs/formats.md, 5). */
 
 import type { Bytes } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
@@ -7,7 +7,7 @@ import { hashed } from "../labels.js";
 import { encode } from "../wire.js";
 import { articlesValue, readArticles } from "./articles.js";
 import { textOf } from "./characters.js";
-import { checkArticles, lengthOf, placeOf, type Articles, type Charter } from "./charter.js";
+import { type Articles, type Charter, checkArticles, lengthOf, placeOf } from "./charter.js";
 import { Table } from "./table.js";
 import { parseToml } from "./toml.js";
 

@@ -49,25 +49,25 @@ const ESCAPES: Readonly<Record<string, string>> = {
 };
 
 function unescaped(scanner: Scanner, text: string): string {
-  return text.replace(/\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[ \t]*\n[ \t\n]*|[^])/g, (_, escape: string) => {
-    if (escape.includes("\n")) {
+  return text.replace(/\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[ \t]*\n[ \t\n]*|.)/gs, (_, escaped: string) => {
+    if (escaped.includes("\n")) {
       return "";
     }
-    const code = escape.length > 1 ? character(scanner, parseInt(escape.slice(1), 16)) : ESCAPES[escape];
-    return code ?? scanner.refuse("unknown escape in a string");
+    const code = escaped.length > 1 ? character(scanner, parseInt(escaped.slice(1), 16)) : ESCAPES[escaped];
+    return code ?? scanner.refuse("a string has an unknown escape");
   });
 }
 
 function character(scanner: Scanner, code: number): string {
   if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
-    scanner.refuse("escape of something that is no character");
+    scanner.refuse("an escape of an invalid character");
   }
   return String.fromCodePoint(code);
 }
 
 // Strings of several lines come first, as they begin like empty ones. Line ends are LF here, so that what is left of
 // the controls but tabs is refused everywhere.
-const MULTI_BASIC = /"""\n?((?:"{0,2}(?:[^"\\\x00-\x08\x0b-\x1f\x7f]|\\[^]))*"{0,2})"""/y;
+const MULTI_BASIC = /"""\n?((?:"{0,2}(?:[^"\\\x00-\x08\x0b-\x1f\x7f]|\\.))*"{0,2})"""/sy;
 const MULTI_LITERAL = /'''\n?((?:'{0,2}[^'\x00-\x08\x0b-\x1f\x7f])*'{0,2})'''/y;
 const BASIC = /"([^"\\\x00-\x08\x0a-\x1f\x7f]*(?:\\[^\n][^"\\\x00-\x08\x0a-\x1f\x7f]*)*)"/y;
 const LITERAL = /'([^'\x00-\x08\x0a-\x1f\x7f]*)'/y;
@@ -128,12 +128,12 @@ function plain(match: RegExpExecArray): string {
 
 function integer(match: RegExpExecArray, scanner: Scanner): bigint {
   const value = BigInt(plain(match));
-  return BigInt.asIntN(64, value) === value ? value : scanner.refuse("an integer of more than 64 bits");
+  return BigInt.asIntN(64, value) === value ? value : scanner.refuse("an integer has more than 64 bits");
 }
 
 function float(match: RegExpExecArray, scanner: Scanner): number {
   const value = Number(plain(match));
-  return Number.isFinite(value) ? value : scanner.refuse("a number that is too large for a float");
+  return Number.isFinite(value) ? value : scanner.refuse("a number is too large for a float");
 }
 
 function offsetTime(match: RegExpExecArray, scanner: Scanner): TomlTime {
@@ -155,7 +155,7 @@ function midnight(scanner: Scanner, date: string): number {
   const day = new Date(`${date}T00:00:00Z`);
   // Some engines make March of the 30th of February, others nothing at all.
   if (Number.isNaN(day.getTime()) || !day.toISOString().startsWith(date)) {
-    scanner.refuse(`there is no ${date}`);
+    scanner.refuse(`${date} does not exist`);
   }
   return day.getTime() / 1000;
 }

@@ -4,7 +4,7 @@
  */
 
 import { ConfigError } from "../errors.js";
-import { readLine, readScalar, Scanner, type Scalar } from "./toml-values.js";
+import { readLine, readScalar, type Scalar, Scanner } from "./toml-values.js";
 
 /** A table as it was read; without a prototype, so that every key is just a key. */
 export interface TomlTable {
@@ -100,18 +100,20 @@ class Parser {
 
   /** Go through a table, or the last one of an array of them, on the way to what a header names. */
   #pass(table: TomlTable, key: string): TomlTable {
-    const found = (table[key] ??= this.#newTable("implicit"));
+    table[key] ??= this.#newTable("implicit");
+    const found = table[key];
     const inner = this.#growing.has(found as object) ? (found as TomlTable[]).at(-1)! : (found as TomlTable);
     if ((this.#origins.get(inner) ?? "closed") === "closed") {
-      this.#scanner.refuse(`${key} cannot be added to`);
+      this.#scanner.refuse(`${key} cannot be extended`);
     }
     return inner;
   }
 
   #opened(parent: TomlTable, key: string): TomlTable {
-    const table = (parent[key] ??= this.#newTable("implicit")) as TomlTable;
+    parent[key] ??= this.#newTable("implicit");
+    const table = parent[key] as TomlTable;
     if (this.#origins.get(table) !== "implicit") {
-      this.#scanner.refuse(`${key} is there twice`);
+      this.#scanner.refuse(`${key} appears twice`);
     }
     this.#origins.set(table, "header");
     return table;
@@ -125,7 +127,7 @@ class Parser {
     }
     const array = parent[key] as TomlTable[];
     if (!this.#growing.has(array)) {
-      this.#scanner.refuse(`${key} is there twice`);
+      this.#scanner.refuse(`${key} appears twice`);
     }
     const table = this.#newTable("header");
     array.push(table);
@@ -139,15 +141,16 @@ class Parser {
     const parent = path.reduce((table, key) => this.#dotted(table, key), section);
     const value = this.#value();
     if (last in parent) {
-      this.#scanner.refuse(`${last} is there twice`);
+      this.#scanner.refuse(`${last} appears twice`);
     }
     parent[last] = value;
   }
 
   #dotted(table: TomlTable, key: string): TomlTable {
-    const inner = (table[key] ??= this.#newTable("dotted")) as TomlTable;
+    table[key] ??= this.#newTable("dotted");
+    const inner = table[key] as TomlTable;
     if (!["dotted", "implicit"].includes(this.#origins.get(inner) ?? "closed")) {
-      this.#scanner.refuse(`${key} cannot be added to`);
+      this.#scanner.refuse(`${key} cannot be extended`);
     }
     this.#origins.set(inner, "dotted");
     return inner;
@@ -156,7 +159,7 @@ class Parser {
   #value(): TomlValue {
     this.#scanner.take(SPACE);
     if (++this.#depth > DEEPEST) {
-      this.#scanner.refuse("too many brackets in each other");
+      this.#scanner.refuse("too many nested brackets");
     }
     const value = this.#take("[")
       ? this.#array()
@@ -204,11 +207,11 @@ class Parser {
 
 /**
  * Read a text of TOML 1.0.
- * @throws ConfigError for what is none.
+ * @throws ConfigError for any other text.
  */
 export function parseToml(text: string): TomlTable {
   if (/\p{Surrogate}/u.test(text)) {
-    throw new ConfigError("this is not TOML 1.0: half a surrogate is no character");
+    throw new ConfigError("this is not TOML 1.0: it contains half of a surrogate pair");
   }
   return new Parser(text.replaceAll("\r\n", "\n")).document();
 }

@@ -1,12 +1,12 @@
-/** How two clients come to common secrets (docs/protocol.md, 6.3 and 6.4). Nothing else asks for agreements' names. */
+/** How two clients agree on secrets (docs/protocol.md, 6.3 and 6.4). Nothing else asks for agreements' names. */
 
-import { concat, equal, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, concat, equal, wipe } from "../bytes.js";
 import { ConfigError, SealBroken } from "../errors.js";
 import { checkKemKey, KEM, sized } from "./checked.js";
 import type { Engine, Generator, Random } from "./engine.js";
 import { hybridSealingKey, makeDeposit, pairSecret, pairSeed, seedCommitment } from "./hybrid.js";
 import { checkPublicKey, maskKeyPair, pairMaskKey } from "./keys.js";
-import { associatedData, oneTimeKey, openOnce, sealingKeys, sealOnce, type Binding } from "./sealing.js";
+import { associatedData, type Binding, oneTimeKey, openOnce, sealingKeys, sealOnce } from "./sealing.js";
 import { drawElements, fromBytes, ROW_ELEMENTS, SECRET_ELEMENTS, toBytes } from "./sharing.js";
 
 /** The names of agreements, as configurations have them. */
@@ -28,7 +28,7 @@ export interface OwnKeys {
   readonly kemSeed: Bytes;
 }
 
-/** A neighbour as a client was told of it. */
+/** A neighbour and its keys. */
 export interface Neighbour {
   readonly client: number;
   readonly keys: Bytes;
@@ -60,7 +60,7 @@ export interface Agreement {
   makeKeys(engine: Engine, random: Random, context: Bytes, client: number): Promise<OwnKeys>;
   /** Return the single public keys of a client's, so that they can be compared. */
   publicKeys(keys: Bytes): Bytes[];
-  /** Refuse keys of somebody else. Throws LowOrderKey or BadKey. */
+  /** Check the keys of another client. Throws LowOrderKey or BadKey. */
   checkKeys(keys: Bytes): void;
   /** Step 1: return what sealing and opening need, for each neighbour. */
   sealingSecrets(engine: Engine, own: OwnKeys, neighbours: readonly Neighbour[]): Promise<Bytes[]>;
@@ -167,7 +167,7 @@ const HYBRID: Agreement = {
     wipe(key);
     const given = await seedCommitment(engine, theirs!, own.context, neighbour.client, own.client);
     if (!equal(given, promised!)) {
-      throw new SealBroken("a seed is not the one that was promised");
+      throw new SealBroken("a seed does not match its commitment");
     }
     checkRow(row!);
     return { row: row!, ...(await kept(engine, own, neighbour.client, theirs!)) };
@@ -188,7 +188,7 @@ const HYBRID: Agreement = {
 
 const AGREEMENTS: ReadonlyMap<string, Agreement> = new Map([X25519, HYBRID].map((way) => [way.name, way]));
 
-/** Return the agreement of a configuration. Throws ConfigError for a name that is none. */
+/** Return the agreement of a configuration. Throws ConfigError for an unknown name. */
 export function agreementOf(name: string): Agreement {
   const agreement = AGREEMENTS.get(name);
   if (agreement === undefined) {
@@ -278,7 +278,7 @@ function incoming(own: OwnKeys, neighbour: Neighbour, commitment: Bytes): Bindin
   return { context, ...ends, senderKeys: neighbour.keys, recipientKeys, masked: neighbour.masked, commitment };
 }
 
-/** Refuse a row of shares that is none. Throws OutsideField. */
+/** Refuse an invalid row of shares. Throws OutsideField. */
 function checkRow(row: Bytes): void {
   wipe(fromBytes(row));
 }
@@ -289,7 +289,14 @@ function maskKeyOf(keys: Bytes): Bytes {
 
 /** Cut bytes into parts of these sizes, of which there are no more and no fewer. */
 function cut(data: Bytes, ...sizes: readonly number[]): Bytes[] {
-  sized(data, sizes.reduce((sum, size) => sum + size), "parts");
+  sized(
+    data,
+    sizes.reduce((sum, size) => sum + size),
+    "parts",
+  );
   let end = 0;
-  return sizes.map((size) => data.subarray(end, (end += size)));
+  return sizes.map((size) => {
+    end += size;
+    return data.subarray(end - size, end);
+  });
 }

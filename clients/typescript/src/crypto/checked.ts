@@ -1,8 +1,8 @@
 /** What all engines refuse: sizes, keys and zeros are checked in one place, so that no two engines can differ. */
 
-import { wipe, type Bytes } from "../bytes.js";
+import { type Bytes, wipe } from "../bytes.js";
 import { BadKey, ConfigError, LowOrderKey, SealBroken, Unsupported } from "../errors.js";
-import { BLOCK_BYTES, KEY_BYTES, type Engine, type Primitives } from "./engine.js";
+import { BLOCK_BYTES, type Engine, KEY_BYTES, type Primitives } from "./engine.js";
 
 /** The sizes of ML-KEM-768. */
 export const KEM = { seed: 64, publicKey: 1184, ciphertext: 1088 } as const;
@@ -50,7 +50,7 @@ export function checked(name: string, has: Partial<Primitives>): Engine {
       sized(key, 16, "a key");
       sized(nonce, 12, "a nonce");
       if (sealed.length < 16) {
-        throw new SealBroken(`a sealed text has a tag of 16 bytes, got ${sealed.length} bytes`);
+        throw new SealBroken(`a sealed text has at least 16 bytes, got ${sealed.length}`);
       }
       return raw.gcmOpen(key, nonce, sealed, associated);
     },
@@ -84,13 +84,13 @@ export function checked(name: string, has: Partial<Primitives>): Engine {
   };
 }
 
-/** Refuse a public key that is none of ML-KEM-768 (FIPS 203, 7.2). */
+/** Refuse an invalid ML-KEM-768 public key (FIPS 203, 7.2). */
 export function checkKemKey(key: Uint8Array): void {
   sized(key, KEM.publicKey, "a public key of ML-KEM-768", BadKey);
   for (let at = 0; at < KEM_NUMBERS; at += 3) {
     const pair = key[at]! | (key[at + 1]! << 8) | (key[at + 2]! << 16);
     if ((pair & 0xfff) >= KEM_MODULUS || pair >>> 12 >= KEM_MODULUS) {
-      throw new BadKey(`not a public key of ML-KEM-768: a number at byte ${at} is not below ${KEM_MODULUS}`);
+      throw new BadKey(`not a valid ML-KEM-768 public key: a number at byte ${at} is not below ${KEM_MODULUS}`);
     }
   }
 }
@@ -107,7 +107,7 @@ export function sized(
   }
 }
 
-/** Refuse what is no whole number from `least` to `most`. */
+/** Refuse anything but an integer from `least` to `most`. */
 export function inRange(value: number, least: number, most: number, what: string): void {
   if (!Number.isSafeInteger(value) || value < least || value > most) {
     throw new ConfigError(`${what}: expected ${least} to ${most}, got ${value}`);

@@ -5,7 +5,7 @@ import { systemRandom } from "./checked.js";
 import type { Engine, Primitives } from "./engine.js";
 import { nobleEngine } from "./noble.js";
 import { nodeEngine } from "./node.js";
-import { PROBES, type Part } from "./probes.js";
+import { type Part, PROBES } from "./probes.js";
 import { webEngine } from "./web.js";
 
 type Makers = readonly (() => Engine)[];

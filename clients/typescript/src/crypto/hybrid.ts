@@ -1,10 +1,10 @@
 /** What the agreement `x25519-mlkem768` derives (docs/protocol.md, 6.4). */
 
-import { concat, le32, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, concat, le32, wipe } from "../bytes.js";
 import { derived, hashed } from "../labels.js";
 import type { Engine } from "./engine.js";
 import { ascending } from "./keys.js";
-import { bindingParts, ONE_TIME_BYTES, sealOnce, type Binding } from "./sealing.js";
+import { type Binding, bindingParts, ONE_TIME_BYTES, sealOnce } from "./sealing.js";
 
 const NOTHING = new Uint8Array(0);
 

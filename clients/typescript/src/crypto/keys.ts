@@ -1,10 +1,10 @@
 /** Public keys, and what is derived from a client's own secrets (docs/protocol.md, sections 6 and 9). */
 
-import { fromHex, le32, toHex, type Bytes } from "../bytes.js";
+import { type Bytes, fromHex, le32, toHex } from "../bytes.js";
 import { LowOrderKey } from "../errors.js";
 import { derived, hashed } from "../labels.js";
 import { sized } from "./checked.js";
-import { KEY_BYTES, type Engine, type Generator } from "./engine.js";
+import { type Engine, type Generator, KEY_BYTES } from "./engine.js";
 
 /** 2^255 - 19, as the bytes of a little-endian integer. */
 export const PRIME: Bytes = fromHex("edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f");

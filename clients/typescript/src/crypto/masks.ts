@@ -1,12 +1,12 @@
 /** Masks of section 6.2 of docs/protocol.md: keystreams, added to a vector in blocks that stay in the cache. */
 
-import { wipe, type Bytes } from "../bytes.js";
+import { type Bytes, wipe } from "../bytes.js";
 import { ConfigError, VectorError } from "../errors.js";
 import { turn } from "../platform.js";
-import { BITS, giveBack, PIECE, takeSum, type Bits, type Sum } from "./adding.js";
-import { BLOCK_BYTES, KEY_BYTES, type Engine, type Generator } from "./engine.js";
+import { BITS, type Bits, giveBack, PIECE, type Sum, takeSum } from "./adding.js";
+import { BLOCK_BYTES, type Engine, type Generator, KEY_BYTES } from "./engine.js";
 import { systemEngine } from "./engines.js";
-import { discard, engineSource, platformSource, type Keystream, type KeystreamSource } from "./keystreams.js";
+import { discard, engineSource, type Keystream, type KeystreamSource, platformSource } from "./keystreams.js";
 
 export type { Bits } from "./adding.js";
 
@@ -34,8 +34,8 @@ export interface MaskOptions {
 const SLICE = 12;
 
 /**
- * Add masks to a vector of little-endian words, in place. After an error nothing of the vector is left: it is masked
- * in part only, and must not leave.
+ * Add masks to a vector of little-endian words, in place. After an error the vector is overwritten: it was masked only
+ * in part and must not be sent.
  *
  * @throws VectorError for bytes that are not whole words.
  * @throws ConfigError for other bits or generators, or keys of another size.
@@ -50,7 +50,7 @@ export async function addMasks(
   checkMasks(vector, bits, generator, masks);
   const { from = 0, progress, signal } = options;
   if (!Number.isSafeInteger(from / 64) || from < 0) {
-    throw new ConfigError(`a part of a vector starts at a multiple of 64 bytes, not at ${from}`);
+    throw new ConfigError(`a part of a vector must start at a multiple of 64 bytes, not at ${from}`);
   }
   const sum = await takeSum();
   try {
@@ -79,16 +79,16 @@ export async function addMasks(
 /** Throw what addMasks throws for such a vector and such masks, and do nothing else. */
 export function checkMasks(vector: Bytes, bits: Bits, generator: Generator, masks: readonly Mask[]): void {
   if (!BITS.includes(bits)) {
-    throw new ConfigError(`words have 8, 16, 32 or 64 bits, not ${String(bits)}`);
+    throw new ConfigError(`words must have 8, 16, 32 or 64 bits, not ${String(bits)}`);
   }
   if (!Object.hasOwn(KEY_BYTES, generator)) {
-    throw new ConfigError(`no mask generator is called ${String(generator)}`);
+    throw new ConfigError(`unknown mask generator ${String(generator)}`);
   }
   if (vector.length % (bits / 8) !== 0) {
     throw new VectorError(`${vector.length} bytes are not whole words of ${bits} bits`);
   }
   if (masks.some(({ sign }) => sign !== 1 && sign !== -1)) {
-    throw new ConfigError("the sign of a mask is 1 or -1");
+    throw new ConfigError("the sign of a mask must be 1 or -1");
   }
   const wrong = masks.find(({ key }) => key.length !== KEY_BYTES[generator]);
   if (wrong) {
@@ -113,7 +113,9 @@ async function addPiece(piece: Bytes, { sum, bits, masks, streams }: Work, last:
   for (const [at, { sign }] of masks.entries()) {
     const stream = await streams[at]!.next(piece.length);
     sum.add(stream, bits, sign);
-    if (last) wipe(stream);
+    if (last) {
+      wipe(stream);
+    }
     discard(stream);
   }
   piece.set(sum.piece.subarray(0, piece.length));

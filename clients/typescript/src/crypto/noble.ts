@@ -3,7 +3,7 @@
  * WebCrypto lacks. The packages are optional and are loaded when they are first needed.
  */
 
-import { concat, equal, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, concat, equal, wipe } from "../bytes.js";
 import { LowOrderKey, SealBroken, Unsupported } from "../errors.js";
 import { checked } from "./checked.js";
 import type { Engine, Primitives } from "./engine.js";
@@ -59,7 +59,7 @@ export function nobleEngine(): Engine {
 }
 
 function missing(name: string, cause: unknown): Unsupported {
-  return new Unsupported(`${name} is needed here and cannot be loaded: npm install ${name}`, { cause });
+  return new Unsupported(`${name} is needed and cannot be loaded: npm install ${name}`, { cause });
 }
 
 const HASHES: Pick<Primitives, "sha256" | "hkdf"> = {
@@ -72,10 +72,7 @@ const HASHES: Pick<Primitives, "sha256" | "hkdf"> = {
   },
 };
 
-const CURVES: Pick<
-  Primitives,
-  "x25519" | "x25519PublicKey" | "ed25519PublicKey" | "ed25519Sign" | "ed25519Verify"
-> = {
+const CURVES: Pick<Primitives, "x25519" | "x25519PublicKey" | "ed25519PublicKey" | "ed25519Sign" | "ed25519Verify"> = {
   async x25519PublicKey(privateKey) {
     return (await curves()).x25519.getPublicKey(privateKey) as Bytes;
   },

@@ -3,7 +3,7 @@
  * of WebCrypto's time, raw blocks of AES a hundredth, and ChaCha20 is there.
  */
 
-import { concat, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, concat, wipe } from "../bytes.js";
 import { LowOrderKey, SealBroken, Unsupported } from "../errors.js";
 import { builtin } from "../platform.js";
 import { checked } from "./checked.js";

@@ -1,6 +1,6 @@
 /** Sealed shares under the agreement `x25519` (docs/protocol.md, 6.1). */
 
-import { le32, type Bytes } from "../bytes.js";
+import { type Bytes, le32 } from "../bytes.js";
 import { derived, labelled } from "../labels.js";
 import type { Engine } from "./engine.js";
 import { ascending } from "./keys.js";

@@ -6,7 +6,7 @@
  * says nothing of those it keeps. `@noble/*` is as careful as a script can be; platforms' own primitives come first.
  */
 
-import { wipe, type Bytes } from "../bytes.js";
+import { type Bytes, wipe } from "../bytes.js";
 import { ConfigError, OutsideField } from "../errors.js";
 import { inRange } from "./checked.js";
 import type { Random } from "./engine.js";
@@ -20,7 +20,7 @@ export const SECRET_ELEMENTS = 16;
 /** How many elements a row of shares has: of b_i, then of the secret of s_i. */
 export const ROW_ELEMENTS = 2 * SECRET_ELEMENTS;
 
-/** The most holders that a secret can be split among: their x-coordinates are not zero and differ. */
+/** The maximum number of holders of a secret: their x-coordinates are distinct and not zero. */
 export const MOST_HOLDERS = FIELD - 1;
 
 /** Draw so many uniform elements, in the order of 5.1. */
@@ -95,7 +95,7 @@ export function fromBytes(data: Uint8Array): Uint16Array {
   const elements = words(data);
   if (elements.some((word) => word >= FIELD)) {
     wipe(elements);
-    throw new OutsideField(`an element is not below ${FIELD}`);
+    throw new OutsideField(`an element must be below ${FIELD}`);
   }
   return elements;
 }

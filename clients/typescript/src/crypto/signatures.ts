@@ -1,12 +1,12 @@
 /** Identities and signatures (docs/protocol.md, 13.1). */
 
-import { fromHex, toHex, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, fromHex, toHex, wipe } from "../bytes.js";
 import { BadSignature, ConfigError, Unsupported } from "../errors.js";
 import { sized, systemRandom } from "./checked.js";
 import type { Engine } from "./engine.js";
 import { below, PRIME } from "./keys.js";
 
-/** Whoever signs: the private key may be a seed, a key that no script can read, or elsewhere. */
+/** A signer. Its private key may be a seed, a key that no script can read, or on another device. */
 export interface Identity {
   readonly publicKey: Bytes;
   /** Return the signature of a text, 64 bytes; the same text may have others each time. */
@@ -63,7 +63,7 @@ export async function generateKeyPair(): Promise<CryptoKeyPair> {
   }
 }
 
-/** Return a new identity, whose private key no script can read where the platform knows how. */
+/** Return a new identity. Where the platform can do so, no script can read its private key. */
 export async function generateIdentity(engine: Engine): Promise<Identity> {
   try {
     return await identityFromKeyPair(await generateKeyPair());
@@ -83,10 +83,10 @@ export function checkIdentityKey(key: Uint8Array): void {
   sized(key, 32, "a public key of an identity");
   const y = coordinate(key);
   if (!below(y, PRIME)) {
-    throw new ConfigError("a public key of an identity is not reduced");
+    throw new ConfigError("the identity's public key is not reduced");
   }
   if (SMALL_ORDER.has(toHex(y))) {
-    throw new ConfigError("a public key of an identity is of small order");
+    throw new ConfigError("the identity's public key has small order");
   }
 }
 

@@ -60,10 +60,16 @@ function moduleBytes(piece: number): Uint8Array<ArrayBuffer> {
   return new Uint8Array([
     ...[0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00], // "\0asm", version 1
     ...section(1, [[0x60, ...list([[I32], [I32], [I32]]), ...list([])]]), // one type: three numbers, no result
-    ...section(3, names.map(() => [0x00])), // every function is of that type
+    ...section(
+      3,
+      names.map(() => [0x00]),
+    ), // every function is of that type
     ...section(5, [[0x00, ...leb((2 * piece) / PAGE)]]), // the memory, in pages
     ...section(7, [[...text("memory"), 0x02, 0x00], ...names.map((name, at) => [...text(name), 0x00, at])]),
-    ...section(10, names.map((name) => body(INSTRUCTIONS[name]))),
+    ...section(
+      10,
+      names.map((name) => body(INSTRUCTIONS[name])),
+    ),
   ]);
 }
 

@@ -1,6 +1,6 @@
 /** The primitives of WebCrypto: browsers in secure contexts, Node, and others that follow the standard. */
 
-import { ascii, concat, fromHex, wipe, type Bytes } from "../bytes.js";
+import { ascii, type Bytes, concat, fromHex, wipe } from "../bytes.js";
 import { LowOrderKey, SealBroken, Unsupported } from "../errors.js";
 import { checked } from "./checked.js";
 import type { Engine, Primitives } from "./engine.js";
@@ -24,7 +24,7 @@ const CALLS = 256;
 export function webEngine(): Engine {
   const subtle = globalThis.crypto?.subtle;
   if (subtle === undefined) {
-    throw new Unsupported("this platform has no WebCrypto; a page has it over https:// and on localhost only");
+    throw new Unsupported("this platform has no WebCrypto. Pages have it only over https:// and on localhost");
   }
   return checked("WebCrypto", { ...hashes(subtle), ...curves(subtle), ...ciphers(subtle) });
 }
@@ -110,7 +110,7 @@ function curves(
         const key = await subtle.importKey("raw", publicKey as Bytes, "Ed25519", false, ["verify"]);
         return await subtle.verify("Ed25519", key, signature as Bytes, text as Bytes);
       } catch {
-        return false; // 32 bytes that are no point
+        return false; // the 32 bytes are not a point
       }
     },
   };

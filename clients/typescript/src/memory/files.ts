@@ -1,11 +1,11 @@
 /**
- * A memory in a folder, for Node. An entry is an empty file, which can be made only once: of two processes that make the
- * same one, one fails. The folder belongs to one identity, and never to a backup.
+ * A memory in a folder, for Node. An entry is an empty file, which can be made only once: if two processes
+ * make the same one, one of them fails. Keep the folder with the identity. Never restore it from a backup.
  */
 
-import { toHex, type Bytes } from "../bytes.js";
+import { type Bytes, toHex } from "../bytes.js";
 import { ConfigError, Unsupported } from "../errors.js";
-import { entryOf, nameOf, REMEMBERED_MS, type About, type Entry, type Memory } from "../memory.js";
+import { type About, type Entry, entryOf, type Memory, nameOf, REMEMBERED_MS } from "../memory.js";
 import { builtin } from "../platform.js";
 
 /** As much of Node's files as is used here; its types are not for a package that browsers load. */
@@ -26,24 +26,24 @@ interface Handle {
   close(): Promise<void>;
 }
 
-/** Files of one folder; all that is written is on the disk when a promise is fulfilled. */
+/** The files of one folder. When a promise is fulfilled, everything written is on the disk. */
 export interface Files {
-  /** Make a file that is not there yet, whole or not at all; false if it is there. */
+  /** Make a complete new file, or return false if it exists. */
   make(name: string, content?: string): Promise<boolean>;
-  /** Put a file in the place of another, or of none. */
+  /** Make or replace a file. */
   replace(name: string, content: string): Promise<void>;
   read(name: string): Promise<string>;
   names(): Promise<readonly string[]>;
 }
 
 /**
- * Return the memory of one identity in a folder, which is made when it is first used.
+ * Return the memory of one identity in a folder. The folder is made when it is first used.
  *
- * A file beside the folder, with `.used` behind its name, says that it was. Where only that file is left, whoever has lost
- * the folder has lost what keeps two vectors of one round from leaving: that is a ConfigError, and never begun anew. Take
- * another identity then.
+ * A file beside the folder, named `<folder>.used`, notes that the folder was used. If only that file is left, the
+ * folder was lost, and with it the protection against sending two vectors in one round. That is a ConfigError. Make a
+ * new identity then.
  *
- * @param folder - Where; others than its owner need not see into it.
+ * @param folder - Its path. Only its owner needs access.
  */
 export function fileMemory(folder: string): Memory {
   const files = inFiles(folder, `${folder.replace(/[/\\]+$/, "")}.used`);
@@ -56,7 +56,7 @@ export function fileMemory(folder: string): Memory {
   };
 }
 
-/** Return what opens a folder, once it is first needed; `used` is a file that says that it was there before. */
+/** Return a function that opens a folder when it is first needed. The file `used` notes that it was there before. */
 export function inFiles(folder: string, used?: string): () => Promise<Files> {
   let ready: Promise<Files> | undefined;
   return () => (ready ??= opened(folder, used));
@@ -70,11 +70,15 @@ async function opened(folder: string, used: string | undefined): Promise<Files> 
   const unwritable = (cause: unknown): never => {
     throw new ConfigError(`the memory in ${folder} cannot be used`, { cause });
   };
-  const there = (path: string): Promise<boolean> => node.stat(path).then(() => true, () => false);
+  const there = (path: string): Promise<boolean> =>
+    node.stat(path).then(
+      () => true,
+      () => false,
+    );
   // The file is made after the folder and looked for before it: another process that has made it has made both.
   const wasUsed = used !== undefined && (await there(used));
   if (wasUsed && !(await there(folder))) {
-    throw new ConfigError(`the memory in ${folder} is gone, and its identity was used: take another identity`);
+    throw new ConfigError(`the memory in ${folder} is gone, and its identity was used: make a new identity`);
   }
   await node.mkdir(folder, { recursive: true, mode: 0o700 }).catch(unwritable);
   if (used !== undefined) {
@@ -89,7 +93,7 @@ async function opened(folder: string, used: string | undefined): Promise<Files> 
   };
 }
 
-/** Forget rounds that are too old to matter; another process may be faster. */
+/** Forget rounds that are too old to matter. Another process may do so first. */
 async function sweep(node: NodeFiles, folder: string): Promise<void> {
   const rounds = (await node.readdir(folder)).filter((name) => /^round-/.test(name));
   for (const path of rounds.map((name) => `${folder}/${name}`)) {
@@ -126,7 +130,7 @@ async function replaced(node: NodeFiles, folder: string, path: string, content: 
   await folderSynced(node, folder);
 }
 
-/** Write a file under a name that nobody looks for, and return where it is. */
+/** Write a temporary file and return its path. */
 async function aside(node: NodeFiles, folder: string, content: string): Promise<string> {
   const path = `${folder}/new-${crypto.randomUUID()}`;
   const file = await node.open(path, "wx", 0o600);
@@ -137,7 +141,7 @@ async function aside(node: NodeFiles, folder: string, content: string): Promise<
 async function folderSynced(node: NodeFiles, folder: string): Promise<void> {
   const windows = (globalThis as { process?: { platform?: string } }).process?.platform === "win32";
   if (!windows) {
-    await node.open(folder, "r").then(synced); // Windows has no such thing for folders
+    await node.open(folder, "r").then(synced); // Windows cannot do this for folders
   }
 }
 

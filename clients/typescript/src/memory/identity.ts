@@ -1,13 +1,14 @@
-/** An identity that stays in one browser: it is there after a reload, and nobody can carry it elsewhere. */
+/** An identity that stays in one browser: it survives a reload and cannot be exported. */
 
-import { generateKeyPair, identityFromKeyPair, type Identity } from "../crypto/signatures.js";
+import { generateKeyPair, type Identity, identityFromKeyPair } from "../crypto/signatures.js";
 import { databaseOf, done, write } from "./indexed-db.js";
 
 /**
- * Return the identity of a name in this browser, made when it is first asked for. No script can read its private key, and
- * whoever clears this origin's storage clears it with its memory, which is safe: it has to be admitted anew.
+ * Return the identity with this name in this browser. It is made on first use. No script can read its private key.
+ * Clearing the origin's storage deletes the identity together with its memory. That is safe: the site has to be
+ * admitted again.
  *
- * @param name - Says which one, where an origin has several; that of its memory.
+ * @param name - Its name, if an origin has several; the same as that of its memory.
  * @throws Unsupported where there is no IndexedDB, or no WebCrypto with Ed25519.
  */
 export async function indexedDbIdentity(name: string): Promise<Identity> {

@@ -1,21 +1,23 @@
 /**
  * A memory that is lost with the page or the process.
  *
- * For secrecy it has to be remembered which rounds were joined, and what has left for which task (3.3, 3.5). A memory that is lost is safe in two cases, and in no other:
+ * Secrecy depends on remembering which rounds were joined and which vectors were sent for which task (3.3, 3.5). Losing
+ * a memory is safe in two cases only:
  *
- * 1. The identity is lost with it. Nobody can sign in that member's name again, so whatever the memory has counted is
- *    all that will ever have left. That is a page that makes its identity, keeps it in no storage, and is a member of a
- *    charter that was made while the page was open.
- * 2. There is no charter. The guard `curious` is for a hub that keeps to the protocol: it asks each question as often
- *    as it says and starts each series with a fresh id, so a client that starts anew with the same token is asked again
- *    about nothing that it has answered. A hub that lies is beyond that guard with or without a memory.
+ * 1. The identity is lost with it. Nobody can sign as that member again, so nothing more can be sent in its name. For
+ *    example, a page makes its identity, does not store it, and is a member of a charter that was made while the page
+ *    was open.
+ * 2. There is no charter. The guard `curious` assumes a hub that follows the protocol: it asks each question only as
+ *    often as agreed and starts each series with a fresh id. So a client that restarts with the same token is not asked
+ *    again for something that it has answered. `curious` does not protect against a lying hub, with or without a
+ *    memory.
  */
 
-import { toHex, type Bytes } from "../bytes.js";
+import { type Bytes, toHex } from "../bytes.js";
 import { OrderError } from "../errors.js";
-import { nameOf, type About, type Entry, type Memory } from "../memory.js";
+import { type About, type Entry, type Memory, nameOf } from "../memory.js";
 
-/** Return a memory that is lost when it is not referred to any more; see above for when that is safe. */
+/** Return a memory that is lost with the page or the process. See above for when that is safe. */
 export function memoryInMemory(): Memory {
   const kept = new Map<string, Entry>();
   let held = false;
@@ -28,7 +30,7 @@ export function memoryInMemory(): Memory {
       [...kept].filter(([name]) => name.startsWith(`${about}-${toHex(start)}`)).map(([, entry]) => entry),
     hold: async () => {
       if (held) {
-        throw new OrderError("another participant takes part with this memory");
+        throw new OrderError("another participant uses this memory");
       }
       held = true;
       return () => {

@@ -1,15 +1,15 @@
 /**
  * A memory in the browser's own database, for pages and workers.
  *
- * One transaction reads and writes, transactions over one store follow each other in all tabs, and each is on the disk
- * before it is told ("strict"): no two tabs both get the last of anything. A browser short of space deletes everything
- * of an origin at once, so keep the identity in the same origin and nowhere else: then it is lost with its memory,
- * which is safe.
+ * One transaction reads and writes, transactions on one store run one after the other in all tabs, and each is on the
+ * disk before it is reported ("strict"). So two tabs never make the same entry. A browser short of space deletes all
+ * data of an origin at once. Keep the identity in the same origin and nowhere else: then it is lost together with its
+ * memory, which is safe.
  */
 
-import { toHex, type Bytes } from "../bytes.js";
+import { type Bytes, toHex } from "../bytes.js";
 import { CcesaError, ConfigError, OrderError, Unsupported } from "../errors.js";
-import { entryOf, nameOf, REMEMBERED_MS, type About, type Entry, type Memory } from "../memory.js";
+import { type About, type Entry, entryOf, type Memory, nameOf, REMEMBERED_MS } from "../memory.js";
 
 /** In the memory, that it was used; beside an identity, the same. */
 const [BEGUN, USED] = ["begun", "used"];
@@ -17,10 +17,10 @@ const [BEGUN, USED] = ["begun", "used"];
 const GRACE_MS = 2000;
 
 /**
- * Return the memory of one identity in this browser, made when it is first used. Beside an identity of the same name
- * (`indexedDbIdentity`) it is noted that it was: a memory that is gone while the identity is there is a ConfigError.
+ * Return the memory of one identity in this browser. It is made on first use, which is noted beside the identity of the
+ * same name (`indexedDbIdentity`). If the memory is gone while that identity is still there, that is a ConfigError.
  *
- * @param name - Says which one, where an origin has several.
+ * @param name - Its name, if an origin has several.
  */
 export function indexedDbMemory(name: string): Memory {
   const database = databaseOf(`ccesa ${name}`, ["entries"], takeOver);
@@ -46,8 +46,8 @@ export function indexedDbMemory(name: string): Memory {
 }
 
 /**
- * Note beside the identity of this name that its memory is there; throws where it was, and is new. The note is made last
- * and read first: another tab that is as far as that has been here before.
+ * Note beside the identity of this name that its memory is there; throws where it was, and is new. The note is made
+ * last and read first: another tab that is as far as that has been here before.
  */
 async function checkUsed(name: string, memory: IDBDatabase): Promise<void> {
   const identity = await databaseOf(`ccesa identity ${name}`, ["pair"])();
@@ -55,7 +55,9 @@ async function checkUsed(name: string, memory: IDBDatabase): Promise<void> {
   const begun = await done(memory.transaction("entries").objectStore("entries").count(BEGUN));
   if (keys.includes(USED) && begun === 0) {
     identity.close();
-    throw new ConfigError(`the memory of ${name} in this browser is gone, and its identity was used: make another identity`);
+    throw new ConfigError(
+      `the memory of ${name} in this browser is gone, and its identity was used: make a new identity`,
+    );
   }
   await write(memory, ["entries"], (store) => addNew(store, BEGUN));
   await write(memory, ["entries"], sweep);
@@ -103,7 +105,7 @@ async function sweep(store: IDBObjectStore): Promise<boolean> {
   return true;
 }
 
-/** Do something in one transaction over these stores; it is on the disk when this is fulfilled. */
+/** Run one transaction on these stores. When the promise is fulfilled, it is on the disk. */
 export async function write(
   database: IDBDatabase,
   names: readonly [string, ...string[]],
@@ -119,7 +121,7 @@ export async function write(
   return result;
 }
 
-/** Wait for a request; nothing else may be waited for in a transaction, as it ends when nothing is asked of it. */
+/** Wait for a request. A transaction ends when it has no request, so wait for nothing else inside it. */
 export function done<T>(request: IDBRequest<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
@@ -127,7 +129,7 @@ export function done<T>(request: IDBRequest<T>): Promise<T> {
   });
 }
 
-/** Return what opens a database with these stores, once it is first needed; `upgrade` makes a second version of a first. */
+/** Return a function that opens a database with these stores when first needed. `upgrade` converts version 1 to 2. */
 export function databaseOf(
   name: string,
   stores: readonly string[],
@@ -165,7 +167,7 @@ function failure(error: DOMException | null): CcesaError {
   return new CcesaError(`the memory in this browser cannot be written: ${error?.name ?? "aborted"}`, { cause: error });
 }
 
-/** Take the lock of a name, until what is returned is called. Where there are no locks there is nothing to hold. */
+/** Take the lock of this name and return a function that releases it. Platforms without locks need none. */
 async function hold(name: string): Promise<() => void> {
   const locks = (globalThis as { navigator?: { locks?: LockManager } }).navigator?.locks;
   if (locks === undefined) {
@@ -174,7 +176,7 @@ async function hold(name: string): Promise<() => void> {
   return new Promise<() => void>((resolve, reject) => {
     const held = (): Promise<void> => new Promise((release) => resolve(release));
     locks.request(name, { signal: AbortSignal.timeout(GRACE_MS) }, held).catch((error: unknown) => {
-      reject(new OrderError("another tab takes part with this identity: close it first", { cause: error }));
+      reject(new OrderError("another tab uses this identity: close that tab first", { cause: error }));
     });
   });
 }

@@ -1,11 +1,11 @@
-/** Where ledgers lie: in a browser, in a folder of Node's, or in memory for tests. */
+/** Stores for ledgers: in a browser, in a folder (Node), or in memory for tests. */
 
 import { DamagedLedger } from "../errors.js";
 import type { LedgerStore } from "../privacy/ledger.js";
-import { inFiles, type Files } from "./files.js";
+import { type Files, inFiles } from "./files.js";
 import { databaseOf, done, write } from "./indexed-db.js";
 
-/** Return a store that is lost when it is not referred to any more: for tests, as data outlive a process. */
+/** Return a store that is lost with the process. Use it in tests only, because data outlive a process. */
 export function ledgerInMemory(): LedgerStore {
   const lines: string[] = [];
   let kept: string | null = null;
@@ -25,7 +25,7 @@ export function ledgerInMemory(): LedgerStore {
 /**
  * Return the store of one ledger in this browser.
  *
- * @param name - Says which data it is about.
+ * @param name - Names the data that it is about.
  */
 export function indexedDbLedger(name: string): LedgerStore {
   const opened = databaseOf(`ccesa ledger ${name}`, ["lines", "seal"]);
@@ -50,7 +50,7 @@ export function indexedDbLedger(name: string): LedgerStore {
 }
 
 /**
- * Return the store of one ledger in a folder, which is made if it is not there.
+ * Return the store of one ledger in a folder. The folder is made if it does not exist.
  *
  * A line is a file with its seal, made whole and once; the latest seal is in a file of its own besides, so that lines
  * that are missing at the end are noticed. After a crash between the two, or where a process was held up there while
@@ -65,7 +65,11 @@ export function fileLedger(folder: string): LedgerStore {
       if ((await readLedger(here, folder)).lines.length !== after) {
         return false;
       }
-      return (await here.make(nameOf(after), `${seal}\n${line}`)) && (await here.replace("seal", seal), true);
+      if (!(await here.make(nameOf(after), `${seal}\n${line}`))) {
+        return false;
+      }
+      await here.replace("seal", seal);
+      return true;
     },
   };
 }

@@ -28,7 +28,7 @@ const ONE = 1n << D;
 const DIGITS_OF_PI =
   31415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170679n;
 const PI = (DIGITS_OF_PI * ONE) / 10n ** 100n;
-const ROOT_OF_TWO_PI = squareRoot(2n * PI << D);
+const ROOT_OF_TWO_PI = squareRoot((2n * PI) << D);
 const FAR = 20n << D;
 /** The variance of the draw behind which a Gaussian is disguised, r^2 = 1.75^2, in 256ths. */
 const DISGUISE = 784n;

@@ -60,7 +60,7 @@ function drawPart(thresholds: Thresholds, fine: Float64Array, uniform: DataView)
   const cells = 2 ** thresholds.gridBits;
   for (let at = 0, byte = 0; at < fine.length; at++, byte += KEY) {
     if (!Number.isSafeInteger(fine[at])) {
-      throw new VectorError(`nothing is drawn around ${fine[at]} fine steps`);
+      throw new VectorError(`cannot draw around ${fine[at]} fine steps`);
     }
     const whole = Math.floor(fine[at]! / cells);
     const row = thresholds.row(fine[at]! - whole * cells);
@@ -71,12 +71,12 @@ function drawPart(thresholds: Thresholds, fine: Float64Array, uniform: DataView)
   }
 }
 
-/** Replace numbers of fine steps by draws around them, under a key that is fresh and forgotten. */
+/** Replace numbers of fine steps by draws around them, with a fresh key that is then forgotten. */
 export async function draw(engine: Engine, thresholds: Thresholds, fine: Float64Array, pause?: Pause): Promise<void> {
   await underFreshKey(engine, (key) => drawWith(engine, key, thresholds, fine, pause));
 }
 
-/** Do something with a key that nobody has had before and nobody will have again. */
+/** Use a fresh key once, and overwrite it. */
 export async function underFreshKey<T>(engine: Engine, work: (key: Uint8Array) => Promise<T>): Promise<T> {
   const key = engine.random(KEY);
   try {
@@ -94,7 +94,7 @@ export async function drawLargeWith(
   centres: readonly bigint[],
 ): Promise<bigint[]> {
   if (centres.some((centre) => centre > LARGEST || centre < -LARGEST)) {
-    throw new VectorError("nothing is drawn around more than 2^62 fine steps");
+    throw new VectorError("cannot draw around more than 2^62 fine steps");
   }
   const drawn = Float64Array.from(centres, (centre) => Number(BigInt.asUintN(thresholds.gridBits, centre)));
   await drawWith(engine, key, thresholds, drawn);

@@ -1,13 +1,14 @@
 /**
- * A ledger: what vectors with noise have said about a client's data, whatever round, charter or server they were for.
- * Each is written down before it leaves and never taken back. One that would exceed the budget does not leave.
+ * A ledger: what vectors with noise have revealed about a client's data, for all rounds, charters and servers.
+ * Each vector is written down before it is sent, and is never taken back. A vector that would exceed the budget is not
+ * sent.
  */
 
-import { toHex, type Bytes } from "../bytes.js";
+import { type Bytes, toHex } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
 import { BudgetSpent, ConfigError, DamagedLedger, VectorError } from "../errors.js";
 import type { Account } from "../memory.js";
-import { deltaOf, DIGITS, epsilonOf, type Release } from "./accounting.js";
+import { DIGITS, deltaOf, epsilonOf, type Release } from "./accounting.js";
 import { fixed } from "./fixed.js";
 import { checkPrivacy, mechanismDigest, type PrivacyTable } from "./table.js";
 
@@ -22,7 +23,7 @@ export interface LedgerStore {
   append(line: string, seal: string, after: number): Promise<boolean>;
 }
 
-/** What all vectors together may spend. */
+/** The budget for all vectors together. */
 export interface Budget {
   readonly epsilon: number;
   readonly delta: number;
@@ -101,7 +102,7 @@ export class Ledger {
   /** Digests of vectors that were made for its accounts. */
   readonly #made = new Set<string>();
 
-  /** Whoever has a store has its ledger; it is read anew for every answer. */
+  /** The ledger is read from its store for every answer. */
   constructor(
     private readonly engine: Engine,
     private readonly store: LedgerStore,
@@ -113,12 +114,12 @@ export class Ledger {
    */
   static async create(engine: Engine, store: LedgerStore, { epsilon, delta }: Budget): Promise<Ledger> {
     if (!isBudget({ epsilon, delta })) {
-      throw new ConfigError(`a budget has 0 < epsilon <= 50 and 10^-12 <= delta < 1, got ${epsilon} and ${delta}`);
+      throw new ConfigError(`a budget needs 0 < epsilon <= 50 and 10^-12 <= delta < 1, got ${epsilon} and ${delta}`);
     }
     const ledger = new Ledger(engine, store);
     const line = JSON.stringify({ epsilon, delta });
     if (!(await store.append(line, await ledger.#sealed("", line), 0))) {
-      throw new ConfigError("there is a ledger already, which is never begun anew");
+      throw new ConfigError("this store already has a ledger, which cannot be overwritten");
     }
     return ledger;
   }
@@ -173,10 +174,10 @@ export class Ledger {
 
   #checkRoom({ budget, entries }: Book, noise: PrivacyTable, scope: string): void {
     if (entries.some((entry) => entry.noise.unit !== noise.unit)) {
-      throw new ConfigError("a ledger is about records or about clients, never both: keep another one for these");
+      throw new ConfigError("a ledger counts records or clients, not both: use a second ledger");
     }
     if (entries.filter((entry) => entry.scope === scope).length >= noise.rounds) {
-      throw new BudgetSpent(`all ${noise.rounds} vectors that were agreed on have left`);
+      throw new BudgetSpent(`all ${noise.rounds} agreed vectors have been sent`);
     }
     const releases = releasesOf([...entries, { round: "", scope, noise }]);
     if (deltaOf(releases, budget.epsilon) > fixed(budget.delta, DIGITS)) {

@@ -1,14 +1,14 @@
 /** Floats to words with noise and back (15.3 to 15.5), one vector of a client at a time. */
 
-import { wipe, type Bytes } from "../bytes.js";
+import { type Bytes, wipe } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
 import { ConfigError, VectorError } from "../errors.js";
 import { pack, unpack } from "../quantize/fields.js";
-import { flatten, roundHalfEven, unflatten, type Tensor, type Values } from "../quantize/quantizer.js";
+import { flatten, roundHalfEven, type Tensor, unflatten, type Values } from "../quantize/quantizer.js";
 import { sizeOf } from "../quantize/settings.js";
 import { draw, drawWith, type Pause } from "./draw.js";
 import { rotate, rotateBack } from "./rotation.js";
-import { checkPrivacy, privacyLength, type PrivacyTable } from "./table.js";
+import { checkPrivacy, type PrivacyTable, privacyLength } from "./table.js";
 import { thresholdsFor } from "./thresholds.js";
 
 const ROUNDINGS = 4;
@@ -48,7 +48,7 @@ function copy(arrays: readonly Values[], into: Float64Array): number {
     for (let place = 0; place < values.length; place++, at++) {
       const value = values[place]!;
       if (!Number.isFinite(value)) {
-        throw new VectorError(`a vector with noise has no ${value}`);
+        throw new VectorError(`a vector with noise cannot contain ${value}`);
       }
       into[at] = value;
       largest = Math.max(largest, Math.abs(value));
@@ -121,11 +121,13 @@ export class NoisyQuantizer {
   ) {
     checkPrivacy(table);
     if (table.unit !== undefined) {
-      throw new ConfigError("noise that hides one record is for statistics; whole vectors need noise for clients");
+      throw new ConfigError(
+        "the noise hides one record: use it for statistics. Arrays need noise that hides a whole client",
+      );
     }
     const values = shapes.reduce((sum, shape) => sum + sizeOf(shape), 0);
     if (values !== table.dimension) {
-      throw new ConfigError(`the noise is for ${table.dimension} numbers, the arrays have ${values}`);
+      throw new ConfigError(`the noise is for ${table.dimension} numbers, but the arrays have ${values}`);
     }
     this.length = privacyLength(table);
   }
@@ -149,7 +151,9 @@ export class NoisyQuantizer {
    */
   async decode(sum: Uint8Array, context: Uint8Array, survivors: number): Promise<readonly Float64Array[]> {
     if (!(Number.isInteger(survivors) && survivors >= 1)) {
-      throw new VectorError(`there is no mean over ${survivors} survivors`);
+      throw new VectorError(
+        survivors === 0 ? "cannot average: no survivors" : `cannot average over ${survivors} survivors`,
+      );
     }
     const { fieldBits, dimension, norm, gridBits, bound } = this.table;
     const sums = unpack(sum, fieldBits, dimension);

@@ -1,6 +1,6 @@
 /** The rotation that spreads a vector over all its numbers (15.2), the same for all clients of a round. */
 
-import { wipe, type Bytes } from "../bytes.js";
+import { type Bytes, wipe } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
 import { hashed } from "../labels.js";
 import type { Pause } from "./draw.js";

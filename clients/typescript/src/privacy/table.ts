@@ -7,7 +7,7 @@ import { ConfigError } from "../errors.js";
 import { hashed } from "../labels.js";
 import { wordsFor } from "../quantize/fields.js";
 import { encode, Float, type Value } from "../wire.js";
-import { deltaOf, DIGITS, slackOf, type Noise } from "./accounting.js";
+import { DIGITS, deltaOf, type Noise, slackOf } from "./accounting.js";
 import { fixed, toFloat } from "./fixed.js";
 
 /** What is promised, and the noise that keeps it. */
@@ -55,11 +55,11 @@ function checkFields(table: PrivacyTable): void {
     const right = kind === "word" ? value === "follows" || value === "lies" : typeof value === "number" && fits(value);
     if (!right || (kind === "integer" && !Number.isInteger(value))) {
       const what = kind === "integer" ? `an integer in ${limits}` : limits;
-      throw new ConfigError(`[privacy]: ${key} has to be ${what}, got ${value}`);
+      throw new ConfigError(`[privacy]: ${key} must be ${what}, got ${value}`);
     }
   }
   if (table.unit !== undefined && table.unit !== "record") {
-    throw new ConfigError(`[privacy]: unit is record or missing, got ${String(table.unit)}`);
+    throw new ConfigError(`[privacy]: unit must be "record" or missing, got ${String(table.unit)}`);
   }
 }
 
@@ -71,13 +71,13 @@ export function checkPrivacy(table: PrivacyTable): void {
   checkFields(table);
   const { epsilon, delta, rounds } = table;
   if (rounds * slackOf(table) > MOST_SLACK) {
-    throw new ConfigError("[privacy]: too little noise for so many numbers and rounds of whole-number draws");
+    throw new ConfigError("[privacy]: too little noise for this many numbers and rounds: increase the noise");
   }
   const kept = deltaOf([{ noise: table, vectors: rounds }], epsilon);
   if (kept > fixed(delta, DIGITS)) {
     const text = toFloat(kept, DIGITS).toPrecision(4);
     throw new ConfigError(
-      `[privacy]: at epsilon ${epsilon} this noise keeps delta ${text} over all rounds, not ${delta}: it needs more`,
+      `[privacy]: at epsilon ${epsilon} this noise keeps delta ${text} over all rounds, not ${delta}: increase the noise`,
     );
   }
 }
@@ -133,9 +133,11 @@ interface Round {
 export function checkNoisyRound(table: PrivacyTable, round: Round): void {
   if (round.bits !== 64 || round.length !== privacyLength(table)) {
     const words = `${privacyLength(table)} words of 64 bits`;
-    throw new ConfigError(`vectors with this noise have ${words}, the round has ${round.length} of ${round.bits}`);
+    throw new ConfigError(`vectors with this noise have ${words}, but the round has ${round.length} of ${round.bits}`);
   }
   if (round.minSurvivors < table.honest) {
-    throw new ConfigError(`the noise counts on ${table.honest} clients, the round on ${round.minSurvivors} survivors`);
+    throw new ConfigError(
+      `the noise assumes ${table.honest} clients, but the round only ${round.minSurvivors} survivors`,
+    );
   }
 }

@@ -75,7 +75,10 @@ function rowWith(weights: Weights, phase: number, cells: number): [first: number
   const inverse = (1n << (2n * weights.digits)) / total;
   const scale = 2n * weights.digits - 128n - guard;
   let sum = 0n;
-  const all = list.map((weight) => ((sum += weight) * inverse) >> scale);
+  const all = list.map((weight) => {
+    sum += weight;
+    return (sum * inverse) >> scale;
+  });
   // One F(z) is a whole number of 2^-128: in the middle of the grid half of all weight is up to 0, by symmetry.
   const half = 2 * phase === cells ? left.length : -1;
   const edge = (1n << guard) - 1n;
@@ -110,10 +113,10 @@ export class Thresholds {
     digits: number = DIGITS,
   ) {
     if (!(Number.isInteger(variance) && variance >= 256 && variance <= 2 ** 20)) {
-      throw new ConfigError(`tables have a variance of 256 ... 2^20, got ${variance}`);
+      throw new ConfigError(`the variance must be in 256 ... 2^20, got ${variance}`);
     }
     if (!(Number.isInteger(gridBits) && gridBits >= 0 && gridBits <= 12)) {
-      throw new ConfigError(`tables have grids of 0 ... 12 bits, got ${gridBits}`);
+      throw new ConfigError(`the grid must have 0 ... 12 bits, got ${gridBits}`);
     }
     this.#cells = 2 ** gridBits;
     this.#rows = new Array<Row | undefined>(this.#cells);
@@ -140,7 +143,8 @@ export class Thresholds {
 
   /** Return the row of a phase, 0 ... 2^gridBits - 1. */
   row(phase: number): Row {
-    return (this.#rows[phase] ??= this.#make(phase));
+    this.#rows[phase] ??= this.#make(phase);
+    return this.#rows[phase];
   }
 
   #make(phase: number): Row {
@@ -170,7 +174,13 @@ function rowOf(first: number, thresholds: readonly bigint[]): Row {
 
 /** Return T'_z = 2^128 - 1 - T_(-z), which is exact because no F(z) is a multiple of 2^-128; the last becomes 0. */
 function mirrored(thresholds: readonly bigint[]): bigint[] {
-  return [...thresholds.slice(0, -1).map((value) => LAST - value).reverse(), LAST];
+  return [
+    ...thresholds
+      .slice(0, -1)
+      .map((value) => LAST - value)
+      .reverse(),
+    LAST,
+  ];
 }
 
 const cache = new Map<string, Thresholds>();

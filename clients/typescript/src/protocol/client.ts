@@ -1,6 +1,6 @@
 /** A client of one round, without a network: requests in, replies out (docs/protocol.md, sections 8 and 9). */
 
-import { equal, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, equal, wipe } from "../bytes.js";
 import {
   BadKey,
   BadSignature,
@@ -12,11 +12,11 @@ import {
   OrderError,
   WrongProof,
 } from "../errors.js";
-import { joinActive, joinCurious, type ActiveOptions, type ClientOptions, type Entry } from "./joining.js";
+import { type ActiveOptions, type ClientOptions, type Entry, joinActive, joinCurious } from "./joining.js";
 import { sumAhead } from "./masking.js";
 import { CallersError, honest, plainBytes, type Round } from "./round.js";
 import type { State, StateKind } from "./states.js";
-import { wipeBut, type Answer, type Step } from "./step.js";
+import { type Answer, type Step, wipeBut } from "./step.js";
 import { stepsOf } from "./steps.js";
 
 /** What a request can be refused for; the client that refuses has aborted. */
@@ -29,7 +29,8 @@ interface Answered {
 }
 
 /**
- * What clients of both guards are in one round. Hand it every request of the server, and send what it returns.
+ * The common part of clients of both guards, for one round. Pass it every request of the server, and send what it
+ * returns.
  *
  * It is in one state at a time, and moves on when a step has ended, never in the middle of one: what a step has drawn,
  * sealed or signed is handed out only together with the move, so nothing is drawn, sealed or masked twice for the same
@@ -71,29 +72,32 @@ export abstract class RoundClient {
     return this.#round.context.slice();
   }
 
-  /** Why the client answers no more, if it is for a fault: FaultyServer, FaultyNeighbour, or what went wrong here. */
+  /**
+   * The fault after which the client stopped answering: FaultyServer, FaultyNeighbour or an error of its own; else
+   * null.
+   */
   get fault(): CcesaError | null {
     return this.#fault;
   }
 
   /**
-   * Why the client has sent noise around zeros: what its function threw, or what is wrong with what that returned. It is
-   * for whoever runs the client, and for nobody else; null where there was a vector, and always without an account.
+   * Why the client sent noise around zeros: its function threw, or returned an unusable value. Show it to the people
+   * who run the client and to nobody else. It is null if the client sent a vector, and always without an account.
    */
   get failure(): CcesaError | null {
     return this.#round.failures.at(-1) ?? null;
   }
 
   /**
-   * Answer a request. The same request again gets the same bytes again, but for a masked vector, which is not kept.
+   * Answer a request. A repeated request gets the same bytes again, except for a masked vector, which is not kept.
    *
-   * @throws FaultyServer for a request that an honest server would not send; the client has aborted.
+   * @throws FaultyServer for a request that no honest server sends. The client has aborted.
    * @throws FaultyNeighbour for any other request after a complaint.
    * @throws OrderError after an abort, for a masked vector once more, and while another request is being answered.
    * @throws ConfigError for anything but bytes.
    * @throws TaskSpent, BudgetSpent, DamagedLedger, VectorError, ConfigError, or what the caller's functions throw,
-   *   before a vector leaves: nothing has changed, and the same request may come again. With an account nothing is
-   *   thrown for the function that makes the vector: see `failure`.
+   *   before a vector is sent. Nothing has changed, and the same request may come again. With an account, errors of
+   *   the function that makes the vector are not thrown: see `failure`.
    */
   async receive(request: Uint8Array): Promise<Bytes> {
     if (this.#busy) {
@@ -109,8 +113,8 @@ export abstract class RoundClient {
   }
 
   /**
-   * Sum the masks ahead, in the time between *accept* and the request for the vector: that is then one addition away.
-   * A client in any other state has nothing to sum, and does nothing. The sum lives in memory only.
+   * Sum the masks early, between *accept* and the request for the vector. Masking is then one addition. In any other
+   * state this does nothing. The sum is kept in memory only.
    *
    * @throws OrderError while a request is being answered.
    */
@@ -122,7 +126,7 @@ export abstract class RoundClient {
     return this.#preparing;
   }
 
-  /** Leave the round: all secrets are dropped, and nothing is answered any more. */
+  /** Leave the round. The client drops all secrets and answers nothing more. */
   leave(): void {
     const secrets = this.#state?.secrets ?? [];
     this.#state = null;
@@ -150,7 +154,7 @@ export abstract class RoundClient {
   /** Point 3 and on. The request is read and copied at once: what the caller does to its bytes then changes nothing. */
   async #answer(request: Uint8Array, kind: StateKind): Promise<Bytes> {
     const due = this.#steps.find(({ from }) => from === kind);
-    honest(due !== undefined, "nothing is due after the last step");
+    honest(due !== undefined, "no request is expected after the last step");
     const answer = due.read(this.#round, request);
     const own = request.slice();
     await this.#preparing?.catch(() => undefined); // whatever became of it, the masks can be summed now
@@ -190,7 +194,7 @@ export abstract class RoundClient {
     const refusal = REFUSALS.some((type) => error instanceof type);
     const fault = refusal ? new FaultyServer((error as Error).message, { cause: error }) : error;
     this.leave();
-    this.#fault = fault instanceof CcesaError ? fault : new CcesaError("failed in a step", { cause: fault });
+    this.#fault = fault instanceof CcesaError ? fault : new CcesaError("a step failed", { cause: fault });
     return fault;
   }
 
@@ -216,35 +220,35 @@ export abstract class RoundClient {
   }
 }
 
-/** A client of the guard `curious`: it relies on a server that follows the protocol, and checks what it can alone. */
+/** A client of the guard `curious`: it assumes a server that follows the protocol, and checks what it can. */
 export class Client extends RoundClient {
   private constructor(entry: Entry) {
     super(entry);
   }
 
   /**
-   * Join a round: check all that can be checked before any key is made.
+   * Join a round. All checks that need no key come first.
    *
-   * @throws ConfigError for a round below the client's limits, one that it has used, an id or a task that is none.
-   * @throws VectorError for a vector of another size than the round's.
+   * @throws ConfigError for a round below the client's limits, a used round, an invalid id or an invalid task.
+   * @throws VectorError for a vector of the wrong size.
    */
   static async join(options: ClientOptions): Promise<Client> {
     return new Client(await joinCurious(options));
   }
 }
 
-/** A client of the guard `active`, which holds a charter and an identity of its own: the server may lie. */
+/** A client of the guard `active`, with a charter and an identity. The server may lie. */
 export class ActiveClient extends RoundClient {
   private constructor(entry: Entry) {
     super(entry);
   }
 
   /**
-   * Join a round under a charter: check all that can be checked before any key is made.
+   * Join a round under a charter. All checks that need no key come first.
    *
-   * @throws ConfigError for a round that is not under the charter, one that was used, a charter that has expired or
-   *   does not have this identity, a task that is none.
-   * @throws VectorError for a vector of another size than the round's.
+   * @throws ConfigError for a round under another charter, a used round, an expired charter, an identity that is not a
+   *   member, or an invalid task.
+   * @throws VectorError for a vector of the wrong size.
    */
   static async join(options: ActiveOptions): Promise<ActiveClient> {
     return new ActiveClient(await joinActive(options));
@@ -253,7 +257,7 @@ export class ActiveClient extends RoundClient {
 
 function repeated({ reply }: Answered): Bytes {
   if (reply === null) {
-    throw new OrderError("a masked vector is not kept; whoever sent it repeats the bytes");
+    throw new OrderError("the masked vector was not kept: send the bytes from the first answer again");
   }
   return reply.slice();
 }

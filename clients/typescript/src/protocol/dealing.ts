@@ -1,6 +1,6 @@
 /** Step 1: two secrets are split among the neighbours, and each is sealed its row of shares (5.2, 6.1, 6.4). */
 
-import { join, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, join, wipe } from "../bytes.js";
 import type { Neighbour } from "../crypto/agreements.js";
 import { commitment as commitmentTo } from "../crypto/keys.js";
 import { drawElements, fromBytes, ROW_ELEMENTS, SECRET_ELEMENTS, split, toBytes } from "../crypto/sharing.js";

@@ -1,66 +1,69 @@
-/** What a client is given, and what it refuses before it makes any key (docs/protocol.md, 3.3, 3.4 and 13.1). */
+/** The options of clients, and what they refuse before they make any key (docs/protocol.md, 3.3 and 3.4). */
 
-import { equal, type Bytes } from "../bytes.js";
-import { checkCurrent, type Charter } from "../charter/charter.js";
-import { checkConfig, contextOf, underCharter, vectorBytes, type RoundConfig } from "../config.js";
+import { type Bytes, equal } from "../bytes.js";
+import { type Charter, checkCurrent } from "../charter/charter.js";
+import { checkConfig, contextOf, type RoundConfig, underCharter, vectorBytes } from "../config.js";
 import { agreementOf } from "../crypto/agreements.js";
 import type { Engine, Random } from "../crypto/engine.js";
 import { systemEngine } from "../crypto/engines.js";
-import { maskHere, type Masker } from "../crypto/masks.js";
+import { type Masker, maskHere } from "../crypto/masks.js";
 import type { Identity } from "../crypto/signatures.js";
 import { ConfigError, VectorError } from "../errors.js";
-import { checkFloor, DEFAULT_FLOOR, floorOf, type Floor } from "../floor.js";
+import { checkFloor, DEFAULT_FLOOR, type Floor, floorOf } from "../floor.js";
 import type { Account, Memory, UsedRounds } from "../memory.js";
 import { checkNoisyRound } from "../privacy/table.js";
-import { roundKey, TASK_BYTES, type Round, type Source } from "./round.js";
+import { type Round, roundKey, type Source, TASK_BYTES } from "./round.js";
 import type { Limits } from "./spending.js";
 import type { Joined } from "./states.js";
 
-/** What clients of both guards are given. */
+/** Options of clients of both guards. */
 export interface CommonOptions {
   readonly config: RoundConfig;
   /**
-   * Little-endian words of `config.bits` bits, `config.length` of them, or what makes them when the server asks for
-   * them. They are not copied before that.
+   * `config.length` little-endian words of `config.bits` bits each, or a function that makes them when the server asks.
+   * They are copied only then.
    */
   readonly vector: Source;
-  /** The 32 bytes that say what the vector is about (3.4), or what makes them; `NO_TASK` if there is nothing to say. */
+  /**
+   * The 32 bytes that identify the task of the vector (3.4), or a function that makes them. `NO_TASK` if there is no
+   * task.
+   */
   readonly task: Source;
-  /** Rounds that were joined; with it none is joined twice. */
+  /** Remembers the joined rounds, so that none is joined twice. */
   readonly usedRounds?: UsedRounds | undefined;
   /**
-   * Remembers for which tasks vectors have left and shares were released (3.5); it outlives rounds and processes. With
-   * it vectors for a task leave in one series and in order, one of a round, and shares once.
+   * Remembers for which tasks vectors were sent and shares released (3.5), across rounds and processes. With it,
+   * vectors for a task are sent in one series, in order and one a round, and shares are released once.
    */
   readonly tasks?: Memory | null | undefined;
-  /** Tells the name by which `tasks` knows a task, where that is not the task itself. */
+  /** Returns the name under which `tasks` keeps a task, if that is not the task itself. */
   readonly counted?: ((task: Bytes) => Bytes) | undefined;
   /**
-   * What vectors with noise are charged to. With one the vector has to be a function, and whatever that throws or
-   * returns, a vector leaves: see `failure`.
+   * The account to which vectors with noise are charged. The vector must then be a function. A vector is sent whatever
+   * that function throws or returns: see `failure`.
    */
   readonly account?: Account | undefined;
   readonly random?: Random | undefined;
   readonly engine?: Engine | undefined;
-  /** Where vectors are masked; in this thread by default. */
+  /** Masks vectors. The default works in this thread. */
   readonly masker?: Masker | undefined;
-  /** Is told how many bytes of the vector are masked, of how many. */
+  /** Called with the number of masked bytes and their total. */
   readonly progress?: ((done: number, all: number) => void) | undefined;
 }
 
-/** What a client of the guard `curious` is given. */
+/** Options of a client of the guard `curious`. */
 export interface ClientOptions extends CommonOptions {
   /** The id of this client, below `config.clients`. */
   readonly client: number;
-  /** The least that this client takes part in. */
+  /** The client joins no round below these limits. */
   readonly floor?: Partial<Floor> | undefined;
-  /** How many vectors may leave for one task; 2 by default. */
+  /** The maximum number of vectors sent for one task; 2 by default. */
   readonly attempts?: number | undefined;
-  /** In how many rounds shares may be released for one task; 1 by default. */
+  /** The maximum number of rounds in which shares are released for one task; 1 by default. */
   readonly releases?: number | undefined;
 }
 
-/** What a client of the guard `active` is given. */
+/** Options of a client of the guard `active`. */
 export interface ActiveOptions extends CommonOptions {
   readonly charter: Charter;
   readonly identity: Identity;
@@ -76,7 +79,7 @@ export interface Entry {
   readonly state: Joined;
 }
 
-/** Of a vector that is about nothing in particular. */
+/** For a vector without a task. */
 export const NO_TASK: Bytes = new Uint8Array(TASK_BYTES);
 
 const DEFAULT_LIMITS: Limits = { attempts: 2, releases: 1 };
@@ -87,10 +90,10 @@ export async function joinCurious(options: ClientOptions): Promise<Entry> {
   const floor = floorOf(options.floor);
   checkConfig(config);
   if (config.guard !== "curious") {
-    throw new ConfigError(`expected a round of the guard curious, got ${config.guard}`);
+    throw new ConfigError(`the round must have the guard curious, got ${config.guard}`);
   }
   if (!Number.isInteger(client) || client < 0 || client >= config.clients) {
-    throw new ConfigError(`expected a client below ${config.clients}, got ${client}`);
+    throw new ConfigError(`the client id must be below ${config.clients}, got ${client}`);
   }
   for (const [what, count] of Object.entries({ attempts, releases })) {
     if (!Number.isInteger(count) || count < 1) {
@@ -108,12 +111,12 @@ export async function joinCurious(options: ClientOptions): Promise<Entry> {
 export async function joinActive(options: ActiveOptions): Promise<Entry> {
   const { config, charter, identity, now } = options;
   if (config.guard !== "active" || config.charter === null || !equal(config.charter, charter.digest)) {
-    throw new ConfigError("the round is not under the charter");
+    throw new ConfigError("the round belongs to another charter");
   }
   checkCurrent(charter, now);
   checkAccount(charter, options.account);
   if (options.tasks === undefined) {
-    throw new ConfigError("the charter limits what leaves for a task: give tasks, or null to remember nothing");
+    throw new ConfigError("the charter limits the vectors of a task: pass `tasks`, or null to remember nothing");
   }
   const client = charter.place(identity.publicKey);
   const membership = { charter, identity };
@@ -122,10 +125,10 @@ export async function joinActive(options: ActiveOptions): Promise<Entry> {
   return enter(options, { config: agreed, client, limits, floor: DEFAULT_FLOOR, membership });
 }
 
-/** Refuse vectors under a charter with noise that nobody charges, or that are charged as those of another one. */
+/** Refuse vectors with noise without an account, or with the account of another charter. */
 function checkAccount(charter: Charter, account: Account | undefined): void {
   if (account === undefined && charter.privacy !== null) {
-    throw new ConfigError("the charter has noise, and this client no ledger: give it an account of one");
+    throw new ConfigError("the charter has noise: pass an account of a ledger");
   }
   if (account !== undefined && !(account.charter !== undefined && equal(account.charter, charter.digest))) {
     throw new ConfigError("the account is not for the noise of this charter");
@@ -159,7 +162,7 @@ async function enter(options: CommonOptions, particular: Particular): Promise<En
     progress: options.progress ?? null,
   };
   if (options.usedRounds !== undefined && !(await options.usedRounds.claim(roundKey(config)))) {
-    throw new ConfigError("this round was joined before");
+    throw new ConfigError("this round was already joined");
   }
   return { round, state: Object.freeze({ kind: "Joined", work: { vector, task }, secrets: [] }) };
 }
@@ -168,7 +171,7 @@ async function enter(options: CommonOptions, particular: Particular): Promise<En
 function checkReady(config: RoundConfig, vector: unknown, account: Account | undefined): void {
   if (account !== undefined) {
     throw new ConfigError(
-      "with an account, give a function that draws noise in every call, not a vector: used in two rounds it would have the same noise twice",
+      "with an account, pass a function that draws noise in every call: a vector used in two rounds has the same noise",
     );
   }
   checkVector(config, vector);
@@ -177,19 +180,19 @@ function checkReady(config: RoundConfig, vector: unknown, account: Account | und
 /** Refuse a vector of another size than the round's. */
 export function checkVector(config: RoundConfig, vector: unknown): asserts vector is Bytes {
   if (!(vector instanceof Uint8Array)) {
-    throw new VectorError("expected the bytes of a vector");
+    throw new VectorError("the vector must be bytes");
   }
   if (vector.length !== vectorBytes(config)) {
-    throw new VectorError(`expected ${vectorBytes(config)} bytes of a vector, got ${vector.length}`);
+    throw new VectorError(`the vector must have ${vectorBytes(config)} bytes, got ${vector.length}`);
   }
 }
 
-/** Refuse a task that is none, and no task where tasks are remembered. */
+/** Refuse an invalid task, and a missing one if tasks are remembered. */
 export function checkTaskIs(task: unknown, tasks: Memory | null): asserts task is Bytes {
   if (!(task instanceof Uint8Array) || task.length !== TASK_BYTES) {
-    throw new ConfigError(`expected a task of ${TASK_BYTES} bytes`);
+    throw new ConfigError(`the task must have ${TASK_BYTES} bytes`);
   }
   if (tasks !== null && task.every((byte) => byte === 0)) {
-    throw new ConfigError("where tasks are remembered, a vector needs one");
+    throw new ConfigError("a vector needs a task if tasks are remembered");
   }
 }

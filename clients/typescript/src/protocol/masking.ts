@@ -1,6 +1,6 @@
-/** Step 2: the vector goes under its masks, once (docs/protocol.md, 3.4 and section 9). */
+/** Step 2: the vector is masked, once. Step 3: shares are released (docs/protocol.md, 3.4 and sections 7 and 9). */
 
-import { equal, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, equal, join, wipe } from "../bytes.js";
 import { vectorBytes } from "../config.js";
 import { giveBack, PIECE, takeSum } from "../crypto/adding.js";
 import { maskSign, selfMaskKey } from "../crypto/keys.js";
@@ -10,8 +10,9 @@ import type { Account } from "../memory.js";
 import { aroundZero } from "../privacy/nothing.js";
 import { shown } from "../shown.js";
 import { checkTaskIs, checkVector } from "./joining.js";
+import { checkEnough } from "./neighbours.js";
 import { callers, honest, type Round, type Source } from "./round.js";
-import { checkTask, sendVector } from "./spending.js";
+import { checkTask, closeTask, sendVector } from "./spending.js";
 import type { Accepted, AcceptedAmong, Ahead, Held, Opened, Rows, State, Usable } from "./states.js";
 
 /**
@@ -60,14 +61,14 @@ export function rowsOf(
 
 async function checkWork(round: Round, source: Source, task: Bytes): Promise<void> {
   const own = await callers(round, () => made(source, (bytes) => checkTaskIs(bytes, round.tasks)));
-  honest(equal(own, task), "the round is about another task");
+  honest(equal(own, task), "the round has another task");
 }
 
 /**
  * Return a copy of the vector: it is masked where it lies, and the caller's stays as it is.
  *
- * Where vectors are charged to an account, one leaves whatever the caller's function does: a client that fell silent
- * would say something about its data to everybody. So there are zeros with the same noise around them.
+ * With an account a vector is sent whatever the caller's function does: a silent client would reveal something about
+ * its data. If the function fails, the vector is zeros with the same noise.
  */
 function vectorOf(round: Round, source: Source): Promise<Bytes> {
   const { account, config } = round;
@@ -155,4 +156,22 @@ async function mask(round: Round, vector: Bytes, masks: readonly Mask[]): Promis
     }
     throw error;
   }
+}
+
+// Step 3: one share for each, of b or of s, never both
+
+const SHARE = 32;
+
+/**
+ * Return the shares to release: of b_j for survivors and this client itself, of s_j for the others. The task is closed.
+ *
+ * @param survivors Neighbours in V3, without this client.
+ */
+export async function released(round: Round, state: Rows, survivors: readonly Held[]): Promise<Bytes> {
+  checkEnough(survivors, state.threshold);
+  await closeTask(round, state.counted);
+  const alive = new Set([round.client, ...survivors.map((survivor) => survivor.client)]);
+  return join(
+    state.rows.map(({ client: dealer, row }) => (alive.has(dealer) ? row.subarray(0, SHARE) : row.subarray(SHARE))),
+  );
 }

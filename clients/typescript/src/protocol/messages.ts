@@ -1,11 +1,10 @@
 /** The messages of both guards (docs/protocol.md, 7 and 13.5): one table, one encoding, a limit on each. */
 
-import { join, le32, readLe32, type Bytes } from "../bytes.js";
-import { largestDegree, vectorBytes, type RoundConfig } from "../config.js";
+import { type Bytes, frame, join, le32, readLe32 } from "../bytes.js";
+import { largestDegree, type RoundConfig, vectorBytes } from "../config.js";
 import { agreementOf } from "../crypto/agreements.js";
 import { MalformedMessage } from "../errors.js";
 import { encode, Reader } from "../wire.js";
-import { setBytes } from "./sets.js";
 
 /** What limits depend on, by the page's letters: B, T, Q of the agreement, D neighbours, S of a set, P of a proof. */
 interface Sizes {
@@ -21,11 +20,11 @@ interface Sizes {
 interface Kind {
   /** The byte strings behind the client, in order. */
   readonly fields: readonly string[];
-  /** The most bytes of all fields. */
+  /** The maximum bytes of all fields. */
   readonly most: (sizes: Sizes) => number;
 }
 
-/** Every message: its fields in order, and the most bytes of them. */
+/** Every message: its fields in order, and their maximum bytes. */
 export const MESSAGES = {
   "advertise-request": { fields: ["number"], most: () => 4 },
   "advertise-reply": { fields: ["keys"], most: ({ B }) => B },
@@ -75,7 +74,7 @@ export interface Message<Name extends MessageName> {
   readonly fields: Fields<Name>;
 }
 
-/** The most bytes of a message without its fields: its headers, name, context and client. */
+/** The maximum bytes of a message without its fields: its headers, name, context and client. */
 const AROUND = 96;
 
 function sizesOf(config: RoundConfig): Sizes {
@@ -85,7 +84,7 @@ function sizesOf(config: RoundConfig): Sizes {
   return { B, T, Q, D, vector: vectorBytes(config), S: setBytes(config.clients), P };
 }
 
-/** Return the most bytes that a message can have in a round. */
+/** Return the maximum bytes of a message in a round. */
 export function messageLimit(name: MessageName, config: RoundConfig): number {
   return AROUND + MESSAGES[name].most(sizesOf(config));
 }
@@ -162,7 +161,85 @@ export function packIds(ids: readonly number[]): Bytes {
 export function unpackIds(data: Uint8Array, clients: number): number[] {
   expect(data.length % 4 === 0, `expected a multiple of 4 bytes, got ${data.length}`);
   const ids = Array.from({ length: data.length / 4 }, (_, at) => readLe32(data, 4 * at));
-  expect(ids.every((id, at) => at === 0 || ids[at - 1]! < id), "ids are not strictly ascending");
-  expect((ids.at(-1) ?? 0) < clients, `expected ids below ${clients}, got ${ids.at(-1)}`);
+  expect(
+    ids.every((id, at) => at === 0 || ids[at - 1]! < id),
+    "ids are not strictly ascending",
+  );
+  expect((ids.at(-1) ?? 0) < clients, `ids must be below ${clients}, got ${ids.at(-1)}`);
   return ids;
+}
+
+// Sets of clients as bitmaps (13.2)
+
+/** Return the bytes of a set of clients. */
+export function setBytes(clients: number): number {
+  return Math.ceil(clients / 8);
+}
+
+/** Return the bitmap of a set; its members are below the number of clients. */
+export function packSet(members: Iterable<number>, clients: number): Bytes {
+  const data = new Uint8Array(setBytes(clients));
+  for (const client of members) {
+    data[Math.floor(client / 8)]! |= 1 << (client % 8);
+  }
+  return data;
+}
+
+/**
+ * Return the members of a bitmap in ascending order.
+ *
+ * @throws MalformedMessage for a bitmap of another size, or with a bit for nobody.
+ */
+export function unpackSet(data: Uint8Array, clients: number): number[] {
+  if (data.length !== setBytes(clients)) {
+    throw new MalformedMessage(`expected a set of ${setBytes(clients)} bytes, got ${data.length}`);
+  }
+  const members: number[] = [];
+  data.forEach((byte, at) => {
+    for (let bit = 0; bit < 8; bit++) {
+      if ((byte >> bit) & 1) {
+        members.push(8 * at + bit);
+      }
+    }
+  });
+  if ((members.at(-1) ?? 0) >= clients) {
+    throw new MalformedMessage(`a set of ${clients} clients contains client ${members.at(-1)}`);
+  }
+  return members;
+}
+
+// Envelopes: the messages of one exchange of a series (14.2)
+
+/** The maximum number of messages in an envelope: as many rounds overlap. */
+const MOST_MESSAGES = 3;
+const LENGTH = 4;
+
+/** Return messages in one envelope; none in an empty one. */
+export function packEnvelope(messages: readonly Uint8Array[]): Bytes {
+  return frame(...messages);
+}
+
+/**
+ * Return the messages of an envelope, where they lie.
+ *
+ * @throws MalformedMessage for more than three messages, and for lengths that are cut off, zero or beyond the end.
+ */
+export function unpackEnvelope(envelope: Bytes): Bytes[] {
+  const messages: Bytes[] = [];
+  for (let at = 0; at < envelope.length; ) {
+    if (messages.length === MOST_MESSAGES) {
+      throw new MalformedMessage(`an envelope has at most ${MOST_MESSAGES} messages`);
+    }
+    if (envelope.length - at < LENGTH) {
+      throw new MalformedMessage("a length is cut off");
+    }
+    const length = readLe32(envelope, at);
+    at += LENGTH;
+    if (length === 0 || length > envelope.length - at) {
+      throw new MalformedMessage(`a message claims ${length} bytes, but ${envelope.length - at} are left`);
+    }
+    messages.push(envelope.subarray(at, at + length));
+    at += length;
+  }
+  return messages;
 }

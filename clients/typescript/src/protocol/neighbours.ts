@@ -1,6 +1,6 @@
-/** What a client checks of its neighbours, and of those who are left of them (docs/protocol.md, section 9). */
+/** Checks of a client's neighbours, and of the remaining ones (docs/protocol.md, section 9). */
 
-import { toHex, type Bytes } from "../bytes.js";
+import { type Bytes, toHex } from "../bytes.js";
 import { thresholdAt } from "../config.js";
 import type { Neighbour } from "../crypto/agreements.js";
 import { MOST_HOLDERS } from "../crypto/sharing.js";
@@ -18,30 +18,33 @@ export function checkNeighbours(round: Round, keys: Bytes, neighbours: readonly 
   const threshold = thresholdAt(config.threshold, degree);
   honest(degree >= 1, "expected at least one neighbour");
   const all = [keys, ...neighbours.map((neighbour) => neighbour.keys)].flatMap((each) => agreement.publicKeys(each));
-  honest(new Set(all.map(toHex)).size === all.length, "a public key is there twice");
+  honest(new Set(all.map(toHex)).size === all.length, "a public key appears twice");
   neighbours.forEach((neighbour) => agreement.checkKeys(neighbour.keys));
   honest(degree + 1 <= MOST_HOLDERS, `a secret has at most ${MOST_HOLDERS} holders`);
-  honest(threshold <= most, `a threshold of ${threshold} is out of reach with ${degree} neighbours`);
-  honest(2 * threshold > degree + 1, `a threshold of ${threshold} lets two halves of the neighbours open a secret`);
+  honest(threshold <= most, `a threshold of ${threshold} cannot be reached with ${degree} neighbours`);
+  honest(
+    2 * threshold > degree + 1,
+    `with a threshold of ${threshold} two disjoint halves of the neighbours could open a secret`,
+  );
   return threshold;
 }
 
-/** Return those who have not dropped out; whoever has must have been among them. */
+/** Return the clients that have not dropped out. Those that have must be in the list. */
 export function without<T extends { readonly client: number }>(all: readonly T[], dropped: readonly number[]): T[] {
   const known = new Set(all.map(({ client }) => client));
   const gone = new Set(dropped);
   honest(
     dropped.every((client) => known.has(client)),
-    "somebody is said to have dropped out that was not there",
+    "a client that was not there is said to have dropped out",
   );
   return all.filter(({ client }) => !gone.has(client));
 }
 
-/** Refuse to go on with fewer than the threshold, this client among them, or without a mask. */
+/** Refuse fewer clients than the threshold, this one included, and no common mask at all. */
 export function checkEnough(left: readonly { readonly masked: boolean }[], threshold: number): void {
-  honest(left.length + 1 >= threshold, `expected ${threshold} clients to be left, got ${left.length + 1}`);
+  honest(left.length + 1 >= threshold, `at least ${threshold} clients must be left, got ${left.length + 1}`);
   honest(
     left.some(({ masked }) => masked),
-    "no neighbour is left whose mask hides the vector",
+    "no neighbour with a common mask is left",
   );
 }

@@ -1,11 +1,13 @@
-/** Sealed texts are opened, and whoever's cannot be used is accused: step 1a, or a part of step 2 without it. */
+/** Step 1a, or a part of step 2 without it: sealed texts are opened, and unusable ones lead to accusations. */
 
-import { join, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, join, wipe } from "../bytes.js";
 import type { AgreedText, OwnKeys } from "../crypto/agreements.js";
 import { OutsideField, SealBroken } from "../errors.js";
-import { checkEnough } from "./neighbours.js";
-import { sized, type Round } from "./round.js";
+import { packIds } from "./messages.js";
+import { checkEnough, without } from "./neighbours.js";
+import { honest, type Round, sized } from "./round.js";
 import type { Dealt, Opened, Partner, Secret, Usable } from "./states.js";
+import { type Answer, answered } from "./step.js";
 
 const COMMITMENT = 32;
 
@@ -48,7 +50,11 @@ export async function openAll(
     }),
   );
   const accused = shared.filter((_, at) => texts[at] === null).map(({ client }) => client);
-  const opened = await keptOf(round, state.own, texts.filter((text) => text !== null));
+  const opened = await keptOf(
+    round,
+    state.own,
+    texts.filter((text) => text !== null),
+  );
   return {
     ...usableOf(state, opened, accused),
     deposits: join(texts.map((text) => text?.deposit ?? new Uint8Array(depositBytes))),
@@ -89,4 +95,27 @@ function usableOf(state: Dealt, opened: readonly Opened[], accused: readonly num
   const fresh = opened.flatMap(({ row: theirs, maskKey }) => (maskKey === null ? [theirs] : [theirs, maskKey]));
   const usable = { work, selfSecret, row, threshold, opened, accused, ahead: null };
   return { usable, fresh, secrets: [selfSecret, row, ...fresh] };
+}
+
+// What follows from accusations: no mask is shared with an accused, and without *accept* no vector is sent
+
+/** Points 1 to 4 of step 2 after *accept*: return Adj(i) in V2, of those who have shared less who has dropped. */
+export function presentOf(state: Usable, dropped: readonly number[]): Opened[] {
+  const gone = new Set(dropped);
+  const accused = new Set(state.accused);
+  honest(
+    state.accused.every((client) => gone.has(client)),
+    "an accused neighbour is in V2",
+  );
+  const v2 = without(
+    state.opened,
+    dropped.filter((client) => !accused.has(client)),
+  );
+  checkEnough(v2, state.threshold);
+  return v2;
+}
+
+/** Complain instead of sending a vector, and leave the round. */
+export async function complaint(round: Round, { accused }: Usable): Promise<Answer> {
+  return answered(round, { kind: "Complained", accused, secrets: [] }, "complaint", { accused: packIds(accused) });
 }

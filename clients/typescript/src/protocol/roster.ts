@@ -1,10 +1,10 @@
 /** The committed roster of the guard `active` (docs/protocol.md, 13.3), and the texts that are signed (13.4). */
 
-import { ascii, concat, equal, frame, le32, type Bytes } from "../bytes.js";
+import { ascii, type Bytes, concat, equal, frame, le32 } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
 import { WrongProof } from "../errors.js";
 import { hashed, LABELS, labelled } from "../labels.js";
-import { unpackSet } from "./sets.js";
+import { unpackSet } from "./messages.js";
 
 /** Bytes of a hash in a tree. */
 const HASH = 32;
@@ -51,7 +51,7 @@ export async function provedTop(
   }
   const top = level.get(0);
   if (hashes.length > 0 || top === undefined) {
-    throw new WrongProof(`a proof with ${hashes.length} hashes too many, or for places outside of the tree`);
+    throw new WrongProof(`the proof has ${hashes.length} hashes too many, or is for places outside of the tree`);
   }
   return new Uint8Array(top);
 }
@@ -59,7 +59,7 @@ export async function provedTop(
 /** Cut a proof into its hashes, the next one last. */
 function proofHashes(proof: Uint8Array): Uint8Array[] {
   if (proof.length % HASH !== 0) {
-    throw new WrongProof(`expected whole hashes, got ${proof.length} bytes`);
+    throw new WrongProof(`a proof consists of whole hashes, got ${proof.length} bytes`);
   }
   const hashes = Array.from({ length: proof.length / HASH }, (_, at) => proof.subarray(HASH * at, HASH * (at + 1)));
   return hashes.reverse();
@@ -72,9 +72,7 @@ async function levelAbove(engine: Engine, level: Level, width: number, hashes: U
     const parent = Math.floor(place / 2);
     if (sibling >= width) {
       above.push([parent, entry]);
-    } else if (place % 2 === 1 && level.has(sibling)) {
-      continue;
-    } else {
+    } else if (place % 2 === 0 || !level.has(sibling)) {
       const other = level.get(sibling) ?? next(hashes);
       above.push([parent, place < sibling ? rosterNode(engine, entry, other) : rosterNode(engine, other, entry)]);
     }

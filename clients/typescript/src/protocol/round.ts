@@ -1,6 +1,6 @@
-/** What stays the same through a round: who takes part in what, and with which tools. */
+/** The part of a client that does not change during a round. */
 
-import { concat, le32, type Bytes } from "../bytes.js";
+import { type Bytes, concat, le32 } from "../bytes.js";
 import type { Charter } from "../charter/charter.js";
 import type { RoundConfig } from "../config.js";
 import type { Agreement } from "../crypto/agreements.js";
@@ -12,7 +12,7 @@ import type { Floor } from "../floor.js";
 import type { Account, Memory } from "../memory.js";
 import type { Limits } from "./spending.js";
 
-/** Something that is there, or is made when it is needed. */
+/** Bytes, or a function that makes them when they are needed. */
 export type Source = Bytes | (() => Bytes | Promise<Bytes>);
 
 /** What a client contributes: the vector, and the task that it was made for (3.4). */
@@ -37,11 +37,11 @@ export interface Round {
   /** The id of this client. */
   readonly client: number;
   readonly agreement: Agreement;
-  /** The least that this client takes part in (3.3); under `active` the charter says that. */
+  /** The client's own limits (3.3). Under `active` those of the charter apply. */
   readonly floor: Floor;
   /** Under `active`, else null. */
   readonly membership: Membership | null;
-  /** What has left for which task; null remembers nothing. */
+  /** Remembers what was sent for which task; null remembers nothing. */
   readonly tasks: Memory | null;
   readonly limits: Limits;
   /** Tells the name by which the memory knows a task. */
@@ -51,7 +51,7 @@ export interface Round {
   readonly failures: CcesaError[];
   readonly masker: Masker;
   readonly progress: ((done: number, all: number) => void) | null;
-  /** Says that the client has left. */
+  /** Aborts when the client leaves. */
   readonly signal: AbortSignal;
 }
 
@@ -63,14 +63,14 @@ export function roundKey(config: RoundConfig): Bytes {
   return concat(config.seriesId, le32(config.number));
 }
 
-/** Throw FaultyServer unless the request is as an honest server would make it. */
+/** Throw FaultyServer unless this holds, as it does for an honest server. */
 export function honest(holds: boolean, text: string): asserts holds {
   if (!holds) {
     throw new FaultyServer(text);
   }
 }
 
-/** Throw FaultyServer unless there are so many bytes. */
+/** Throw FaultyServer unless the field has this many bytes. */
 export function sized(field: Bytes, bytes: number, what: string): Bytes {
   honest(field.length === bytes, `${what}: expected ${bytes} bytes, got ${field.length}`);
   return field;
@@ -82,12 +82,12 @@ export function sized(field: Bytes, bytes: number, what: string): Bytes {
  */
 export function plainBytes(data: Uint8Array): Uint8Array {
   if (!(data instanceof Uint8Array)) {
-    throw new ConfigError("expected bytes, as a Uint8Array");
+    throw new ConfigError("expected a Uint8Array");
   }
   return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }
 
-/** Wraps what the caller's own memory, ledger or function threw: it is no abort, and the state stays. */
+/** Wraps an error of the caller's memory, ledger or function. The client does not abort, and its state stays. */
 export class CallersError extends CcesaError {
   override readonly name = "CallersError";
 }
@@ -101,7 +101,7 @@ export async function callers<T>(round: Round, work: () => T | Promise<T>): Prom
   try {
     result = await work();
   } catch (cause) {
-    throw new CallersError("the caller's own", { cause });
+    throw new CallersError("the caller's own function failed", { cause });
   }
   round.signal.throwIfAborted(); // it may have taken long, and the client may have left
   return result;

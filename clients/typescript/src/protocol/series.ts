@@ -1,27 +1,26 @@
-/** A client of a series: the steps of its rounds ride along with each other (docs/protocol.md, section 14). */
+/** A client of a series: the steps of its rounds overlap (docs/protocol.md, section 14). */
 
-import { equal, readLe32, toHex, type Bytes } from "../bytes.js";
+import { type Bytes, equal, readLe32, toHex } from "../bytes.js";
 import { checkConfig, contextOf, numbered, type RoundConfig } from "../config.js";
 import type { Engine } from "../crypto/engine.js";
 import { systemEngine } from "../crypto/engines.js";
 import { CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError } from "../errors.js";
 import type { UsedRounds } from "../memory.js";
 import type { RoundClient } from "./client.js";
-import { packEnvelope, unpackEnvelope } from "./envelope.js";
-import { decodeMessage, frontOf } from "./messages.js";
+import { decodeMessage, frontOf, packEnvelope, unpackEnvelope } from "./messages.js";
 import { honest, plainBytes, roundKey, sized } from "./round.js";
 import { stepsOf, strideOf } from "./steps.js";
 
 /** The request that a round begins with. */
 const ASKING = "advertise-request";
 
-/** What a client of a series is given. */
+/** Options of a client of a series. */
 export interface SeriesOptions {
   /** Of the first round; those of the others differ in their numbers only. */
   readonly config: RoundConfig;
-  /** Joins a round of the series. The memory of used rounds is the series' affair: none is given to the client. */
+  /** Joins a round of the series. The series remembers used rounds itself: pass no `usedRounds` here. */
   readonly client: (config: RoundConfig) => Promise<RoundClient>;
-  /** Rounds that were joined; with it none is joined twice. */
+  /** Remembers the joined rounds, so that none is joined twice. */
   readonly usedRounds?: UsedRounds | undefined;
   readonly engine?: Engine | undefined;
 }
@@ -43,9 +42,9 @@ interface Item {
 }
 
 /**
- * A client of all rounds of a series. Hand it every envelope of the server, and send what it returns.
+ * A client of all rounds of a series. Pass it every envelope of the server, and send what it returns.
  *
- * It holds one client per round in flight. Each refuses by itself, and leaves its round alone.
+ * It holds one client per round in flight. If one refuses, it leaves its own round only.
  */
 export class SeriesClient {
   readonly #options: SeriesOptions;
@@ -61,12 +60,12 @@ export class SeriesClient {
 
   /**
    * @param options The first configuration, and how a round is joined.
-   * @throws ConfigError for a configuration without *accept*, which rounds of a series have.
+   * @throws ConfigError for a configuration without *accept*, which rounds of a series need.
    */
   constructor(options: SeriesOptions) {
     checkConfig(options.config);
     if (!options.config.accept) {
-      throw new ConfigError("rounds of a series have the step accept");
+      throw new ConfigError("rounds of a series need the step accept");
     }
     this.#options = options;
     this.#highest = options.config.number - 1;
@@ -77,12 +76,12 @@ export class SeriesClient {
     return [...this.#flights.values()].map(({ number }) => number);
   }
 
-  /** Why rounds have ended for this client before their time, by their numbers. */
+  /** Why this client left rounds early, by their numbers. */
   get faults(): ReadonlyMap<number, CcesaError> {
     return this.#faults;
   }
 
-  /** Why this client has sent noise around zeros, by the numbers of the rounds. */
+  /** Why this client sent noise around zeros, by the numbers of the rounds. */
   get failures(): ReadonlyMap<number, CcesaError> {
     return this.#failures;
   }
@@ -93,9 +92,10 @@ export class SeriesClient {
   }
 
   /**
-   * Answer an envelope. The same one again gets the same answer, but for masked vectors. An empty one ends the series.
+   * Answer an envelope. A repeated envelope gets the same answer, except for masked vectors. An empty one ends the
+   * series.
    *
-   * @throws FaultyServer for an envelope that an honest server would not send; nothing has changed.
+   * @throws FaultyServer for an envelope that no honest server sends. Nothing has changed.
    * @throws OrderError after the end, and while another envelope is being answered.
    * @throws ConfigError for anything but bytes.
    */
@@ -112,12 +112,12 @@ export class SeriesClient {
     }
   }
 
-  /** Sum the masks ahead, of all rounds that have accepted their shares. */
+  /** Sum the masks early, of all rounds that have accepted their shares. */
   async prepare(): Promise<void> {
     await Promise.all([...this.#flights.values()].map(({ client }) => client.prepare()));
   }
 
-  /** End the series: all rounds in flight are left, and nothing is answered any more. */
+  /** End the series. The client leaves all rounds in flight and answers nothing more. */
   stop(): void {
     this.#over = true;
     this.#flights.forEach(({ client }) => client.leave());
@@ -161,7 +161,7 @@ export class SeriesClient {
         items.push({ message, ...front, number: await this.#numberOf(message) });
       }
     }
-    honest(items.length > 0, "nothing in the envelope is of a round of this client");
+    honest(items.length > 0, "no message in the envelope belongs to a round of this client");
     return items;
   }
 
@@ -170,7 +170,7 @@ export class SeriesClient {
     const { context, fields } = faulty(() => decodeMessage(message, ASKING, this.#options.config));
     const number = readLe32(sized(fields.number, 4, "number"), 0);
     const own = await contextOf(await this.#engine(), numbered(this.#options.config, number));
-    honest(equal(own, context), "a round of another series, or with another number");
+    honest(equal(own, context), "the round belongs to another series or has the wrong number");
     return number;
   }
 
@@ -179,11 +179,14 @@ export class SeriesClient {
     const { config } = this.#options;
     const steps = stepsOf(config);
     const places = items.map(({ name }) => steps.findIndex(({ request }) => request === name));
-    honest(!places.includes(-1), "a message is no request of a step");
-    honest(new Set(items.map(({ number }) => number)).size === items.length, "two messages are of one round");
+    honest(!places.includes(-1), "a message is not a request of any step");
+    honest(new Set(items.map(({ number }) => number)).size === items.length, "two messages belong to one round");
     const [first, ...rest] = items.map(({ number }, at) => (number - config.number) * strideOf(config) + places[at]!);
-    honest(rest.every((exchange) => exchange === first), "messages of two exchanges are in one envelope");
-    honest(first! >= this.#latest, "the envelope is of an exchange that is past");
+    honest(
+      rest.every((exchange) => exchange === first),
+      "messages of two exchanges are in one envelope",
+    );
+    honest(first! >= this.#latest, "the envelope belongs to an earlier exchange");
     return first!;
   }
 
@@ -201,12 +204,12 @@ export class SeriesClient {
     const { usedRounds, client: join } = this.#options;
     const config = numbered(this.#options.config, number);
     if (usedRounds !== undefined && !(await usedRounds.claim(roundKey(config)))) {
-      throw new ConfigError("this round was joined before");
+      throw new ConfigError("this round was already joined");
     }
     const client = await join(config);
     if (this.#over || toHex(client.context) !== context) {
       client.leave();
-      throw new ConfigError("the series has ended, or the client is of another round");
+      throw new ConfigError("the series has ended, or the client belongs to another round");
     }
     this.#flights.set(context, { number, client });
   }
@@ -245,7 +248,7 @@ export class SeriesClient {
   }
 
   #fault(number: number, error: unknown): void {
-    const fault = error instanceof CcesaError ? error : new CcesaError("the round could not go on", { cause: error });
+    const fault = error instanceof CcesaError ? error : new CcesaError("the round failed", { cause: error });
     this.#faults.set(number, fault);
   }
 

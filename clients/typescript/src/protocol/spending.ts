@@ -1,13 +1,13 @@
 /**
  * The memory of tasks (docs/protocol.md, 3.5): vectors for a task leave in one series and in order, and shares are
- * released as often as agreed, which is once by default. What has left counts, whatever becomes of its round.
+ * released as often as agreed, which is once by default. Once sent, a vector counts, even if its round fails.
  */
 
-import { concat, equal, type Bytes } from "../bytes.js";
+import { type Bytes, concat, equal } from "../bytes.js";
 import type { RoundConfig } from "../config.js";
 import { OrderError, TaskSpent } from "../errors.js";
-import { has, type About, type Entry, type Memory } from "../memory.js";
-import { callers, honest, roundKey, type Round } from "./round.js";
+import { type About, type Entry, has, type Memory } from "../memory.js";
+import { callers, honest, type Round, roundKey } from "./round.js";
 
 /** What is agreed about one task. */
 export interface Limits {
@@ -57,9 +57,9 @@ export async function checkLatest(round: Round, task: Bytes): Promise<void> {
   }
   const vectors = await callers(round, () => doneFor(tasks, "vector", task));
   const latest = vectors.some((one) => isOwn(round.config, one)) && !vectors.some((one) => isLater(round.config, one));
-  honest(latest, "a later round has asked for a vector for this task: this round is over");
+  honest(latest, "a later round has asked for a vector for this task, so this round is over");
   const releases = await callers(round, () => doneFor(tasks, "release", task));
-  honest(releases.length < limits.releases, "this client has released its shares for this task: the task is closed");
+  honest(releases.length < limits.releases, "this client has released its shares for this task, so the task is closed");
 }
 
 /** M3: close the task, before shares leave. */
@@ -80,16 +80,21 @@ export async function closeTask(round: Round, task: Bytes): Promise<void> {
 }
 
 /** Points 3 to 7 of M1; `own` says how many of the vectors are of this round. */
-async function checkVectors({ config, limits, account }: Spender, memory: Memory, task: Bytes, own: 0 | 1): Promise<void> {
+async function checkVectors(
+  { config, limits, account }: Spender,
+  memory: Memory,
+  task: Bytes,
+  own: 0 | 1,
+): Promise<void> {
   const vectors = await doneFor(memory, "vector", task);
   if (vectors.length - own >= limits.attempts) {
-    throw new TaskSpent(`${limits.attempts} vectors have left for this task, as many as may`);
+    throw new TaskSpent(`${limits.attempts} vectors were sent for this task, which is the maximum`);
   }
   if (account !== null) {
     return; // with noise every vector is charged, and sums may be compared
   }
   if ((await doneFor(memory, "release", task)).length >= limits.releases) {
-    throw new TaskSpent(`shares were released for this task in ${limits.releases} rounds, as many as may`);
+    throw new TaskSpent(`shares were released for this task in ${limits.releases} rounds, which is the maximum`);
   }
   if (vectors.some(({ series }) => series.length === 0)) {
     throw new TaskSpent("a vector has left for this task with an earlier version, which did not note the series");
@@ -99,7 +104,9 @@ async function checkVectors({ config, limits, account }: Spender, memory: Memory
   }
   const latest = Math.max(-1, ...vectors.map(({ number }) => number));
   if (latest >= config.number + own) {
-    throw new TaskSpent(`a vector has left for this task in round ${latest}: the next has a higher number, not ${config.number}`);
+    throw new TaskSpent(
+      `a vector was sent for this task in round ${latest}: the next round must have a higher number than ${config.number}`,
+    );
   }
 }
 
@@ -127,14 +134,14 @@ async function addOnce(round: Round, memory: Memory, entry: Entry, what: string)
 }
 
 function elsewhere(what: string): OrderError {
-  return new OrderError(`another tab or process with the keys of this client has ${what}; they are dropped here`);
+  return new OrderError(`another tab or process with this client's keys has ${what}; this one drops the keys`);
 }
 
 /** Refuse one more vector of a table, whatever the task: a liar would ask for the same numbers under many names. */
 export async function checkTable(memory: Memory, table: Bytes, attempts: number): Promise<number> {
   const count = (await memory.entries("table", table)).length;
   if (count >= attempts) {
-    throw new TaskSpent(`${attempts} vectors of this table have left, as many as the charter allows`);
+    throw new TaskSpent(`${attempts} vectors of this table were sent, which is the charter's maximum`);
   }
   return count;
 }
@@ -143,6 +150,6 @@ export async function checkTable(memory: Memory, table: Bytes, attempts: number)
 export async function countTable(memory: Memory, table: Bytes, attempts: number): Promise<void> {
   const number = (await checkTable(memory, table, attempts)) + 1;
   if (!(await memory.add({ about: "table", key: table, number }))) {
-    throw new OrderError("another tab or process was first to contribute the table");
+    throw new OrderError("another tab or process contributed the table first");
   }
 }

@@ -1,6 +1,6 @@
 /** What a step is: a state and a request in, the next state and a reply out. */
 
-import { equal, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, equal, wipe } from "../bytes.js";
 import { decodeMessage, encodeMessage, type Fields, type MessageName } from "./messages.js";
 import { honest, type Round } from "./round.js";
 import type { Secret, State, StateKind, StateOf } from "./states.js";
@@ -40,7 +40,7 @@ export function step<Kind extends StateKind, Name extends MessageName>(
 /** Points 4 and 5 of section 9: the one message that is due, of this round and for this client. */
 function fieldsOf<Name extends MessageName>(round: Round, name: Name, request: Uint8Array): Fields<Name> {
   const { context, client, fields } = decodeMessage(request, name, round.config);
-  honest(equal(context, round.context), "the request is of another round");
+  honest(equal(context, round.context), "the request belongs to another round");
   honest(client === round.client, `the request is for client ${client}`);
   return fields;
 }

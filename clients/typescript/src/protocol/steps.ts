@@ -5,8 +5,8 @@
  */
 
 import type { RoundConfig } from "../config.js";
-import * as active from "./active/steps.js";
-import * as curious from "./curious/steps.js";
+import * as active from "./active.js";
+import * as curious from "./curious.js";
 import type { Step } from "./step.js";
 
 /** By guard: the steps of a round in their order, without and with *accept*, and the stride of a series (14.1). */

@@ -79,7 +79,9 @@ function readWide(low: number, high: number, fieldBits: number, numbers: Float64
 }
 
 /** Read a word of two fields or more; tell whether nothing is left. */
-function readNarrow(low: number, high: number, fieldBits: number, numbers: Float64Array, word: number): boolean {
+function readNarrow(lower: number, upper: number, fieldBits: number, numbers: Float64Array, word: number): boolean {
+  let low = lower;
+  let high = upper;
   const perWord = fieldsPerWord(fieldBits);
   const start = word * perWord;
   const end = Math.min(start + perWord, numbers.length);

@@ -4,7 +4,7 @@ import type { Bytes } from "../bytes.js";
 import type { Random } from "../crypto/engine.js";
 import { VectorError } from "../errors.js";
 import { fieldsPerWord, pack, unpack, wordsFor } from "./fields.js";
-import { boundsOf, checkRest, fieldBitsOf, levelsOf, sizeOf, type QuantizerSettings } from "./settings.js";
+import { boundsOf, checkRest, fieldBitsOf, levelsOf, type QuantizerSettings, sizeOf } from "./settings.js";
 
 /** Numbers in C order, the last index fastest. */
 export type Values = Float32Array | Float64Array | readonly number[];
@@ -36,7 +36,7 @@ export function flatten(arrays: readonly Tensor[], shapes: readonly (readonly nu
     const [shape, values] = "data" in array ? [array.shape, array.data] : [null, array];
     const agreed = shapes[at]!;
     if (values.length !== sizeOf(agreed) || (shape !== null && shape.join() !== agreed.join())) {
-      throw new VectorError(`array ${at} has another shape than agreed: expected ${agreed.join(" x ")}`);
+      throw new VectorError(`array ${at} does not have the agreed shape ${agreed.join(" x ")}`);
     }
     return values;
   });
@@ -45,7 +45,11 @@ export function flatten(arrays: readonly Tensor[], shapes: readonly (readonly nu
 /** Return flat numbers as arrays of the agreed sizes. */
 export function unflatten(numbers: Float64Array, shapes: readonly (readonly number[])[]): readonly Float64Array[] {
   let end = 0;
-  return shapes.map((shape) => numbers.slice(end, (end += sizeOf(shape))));
+  return shapes.map((shape) => {
+    const begin = end;
+    end += sizeOf(shape);
+    return numbers.slice(begin, end);
+  });
 }
 
 /** Lays arrays of floats with a weight into words, and reads the mean off a sum of them. */
@@ -90,13 +94,14 @@ export class Quantizer {
   encode(arrays: readonly Tensor[], weight: number, random: Random): Bytes {
     const flat = flatten(arrays, this.settings.shapes);
     if (!(weight >= 0 && weight <= this.#maxWeight)) {
-      throw new VectorError(`a weight has to be in 0 ... ${this.#maxWeight}, got ${weight}`);
+      throw new VectorError(`the weight must be in 0 ... ${this.#maxWeight}, got ${weight}`);
     }
     const units = roundHalfEven((weight / this.#maxWeight) * UNIT);
     const numbers = new Float64Array(this.#values + this.digits);
     let at = 0;
     flat.forEach((values, array) => {
-      scale(values, this.#bounds[array]!, (this.levels * units) / UNIT, numbers.subarray(at, (at += values.length)));
+      scale(values, this.#bounds[array]!, (this.levels * units) / UNIT, numbers.subarray(at, at + values.length));
+      at += values.length;
     });
     this.#round(numbers.subarray(0, at), random);
     for (let rest = units; at < numbers.length; at++, rest = Math.floor(rest / (this.levels + 1))) {
@@ -127,7 +132,7 @@ export class Quantizer {
    */
   decode(sum: Uint8Array): Mean {
     const sums = unpack(sum, this.fieldBits, this.#values + this.digits, (word) => {
-      throw new VectorError(`something is left in word ${word} of the sum: no clients can have it`);
+      throw new VectorError(`word ${word} of the sum is larger than the clients can produce`);
     });
     this.#checkSums(sums, sum);
     const units = this.#units(sums.subarray(this.#values));
@@ -138,7 +143,7 @@ export class Quantizer {
         values[at] = values[at]! * share * step;
       }
       if (!values.every(Number.isFinite)) {
-        throw new VectorError("a mean that no float64 holds: its weights are too small for its values");
+        throw new VectorError("the mean does not fit into float64: the weights are too small for the values");
       }
     });
     return { arrays, weight: (units / UNIT) * this.#maxWeight };
@@ -151,7 +156,7 @@ export class Quantizer {
     for (let at = 0; at < sums.length; at++) {
       // Only close to the limit do the last digits matter, which float64 does not have in a field of 64 bits.
       if (Math.abs(sums[at]!) > surely && beyond(this.#exact(sums[at]!, words, at), most)) {
-        throw new VectorError(`sum ${at} is beyond what ${this.settings.clients} clients can have`);
+        throw new VectorError(`sum ${at} is larger than ${this.settings.clients} clients can produce`);
       }
     }
   }
@@ -165,12 +170,14 @@ export class Quantizer {
   /** Return the sum of the weights in units, U, from the sums of their digits. */
   #units(digits: Float64Array): number {
     if (digits.some((digit) => digit < 0)) {
-      throw new VectorError("a digit of the weight has a sum below 0: no clients can have it");
+      throw new VectorError("a digit of the weight has a negative sum, which clients cannot produce");
     }
     const base = BigInt(this.levels) + 1n;
     const units = digits.reduceRight((rest, digit) => rest * base + BigInt(digit), 0n);
     if (units === 0n || units > BigInt(this.settings.clients) * BigInt(UNIT)) {
-      throw new VectorError(units === 0n ? "nobody has any weight: there is no mean" : "more weight than clients have");
+      throw new VectorError(
+        units === 0n ? "cannot average: all weights are 0" : "the weight is larger than the clients can have",
+      );
     }
     return Number(units);
   }

@@ -29,14 +29,14 @@ const FLOATS = 2 ** -49;
 
 function positive(value: number, what: string): number {
   if (!(Number.isFinite(value) && value > 0)) {
-    throw new ConfigError(`${what} has to be a finite number above 0, got ${value}`);
+    throw new ConfigError(`${what} must be a finite number above 0, got ${value}`);
   }
   return value;
 }
 
 function whole(value: number, what: string, least: number, most: number): number {
   if (!(Number.isInteger(value) && least <= value && value <= most)) {
-    throw new ConfigError(`${what} has to be an integer in ${least} ... ${most}, got ${value}`);
+    throw new ConfigError(`${what} must be an integer in ${least} ... ${most}, got ${value}`);
   }
   return value;
 }
@@ -64,7 +64,7 @@ export function levelsOf(fieldBits: number, clients: number): number {
   whole(clients, "clients", 1, Number.MAX_SAFE_INTEGER);
   const levels = (2n ** BigInt(fieldBits - 1) - 1n) / BigInt(clients);
   if (levels === 0n) {
-    throw new ConfigError(`fields of ${fieldBits} bits cannot add up the numbers of ${clients} clients`);
+    throw new ConfigError(`fields of ${fieldBits} bits are too small for the sum of ${clients} clients`);
   }
   return Math.min(Number(levels), MOST);
 }
@@ -73,7 +73,7 @@ export function levelsOf(fieldBits: number, clients: number): number {
 function levelsForPrecision(precision: number, largest: number, rounding: Rounding): number {
   const share = precision / largest;
   if (!(share > FLOATS)) {
-    throw new ConfigError(`a precision of ${precision} is beyond float64 for values up to ${largest}`);
+    throw new ConfigError(`precision ${precision} exceeds float64 for values up to ${largest}`);
   }
   return Math.max(1, Math.ceil((rounding === "stochastic" ? 1 : 0.5) / (share - FLOATS)));
 }
@@ -109,7 +109,7 @@ export function fieldBitsOf(settings: QuantizerSettings, bounds: readonly number
 /** Refuse a rounding or a largest weight that is none. */
 export function checkRest(settings: QuantizerSettings): void {
   if (settings.rounding !== "nearest" && settings.rounding !== "stochastic") {
-    throw new ConfigError(`rounding is nearest or stochastic, got ${String(settings.rounding)}`);
+    throw new ConfigError(`rounding must be "nearest" or "stochastic", got ${String(settings.rounding)}`);
   }
   positive(settings.maxWeight ?? 1, "maxWeight");
 }

@@ -18,7 +18,7 @@ export function originOf(url: string, insecureHttp = false): string {
     throw new ConfigError("expected the address of a hub, such as https://hub.example, without a path");
   }
   if (address.protocol === "http:" && !LOOPBACK.test(address.hostname) && !insecureHttp) {
-    throw new ConfigError("a hub on another machine needs https: with http anyone on the way reads the token");
+    throw new ConfigError("a hub on another machine needs https: with http anyone on the network can read the token");
   }
   return address.origin;
 }

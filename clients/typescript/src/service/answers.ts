@@ -1,10 +1,10 @@
-/** What a hub answers. It may be anything, of any size; everything is bounded and checked here, before it is used. */
+/** The answers of a hub. A hub may send anything of any size, so answers are bounded and checked here. */
 
-import { join, type Bytes } from "../bytes.js";
+import { type Bytes, join } from "../bytes.js";
 import { FaultyServer } from "../errors.js";
 import { shown } from "./errors.js";
 
-/** The most bytes of an answer that is JSON, unless a result is asked for. */
+/** The maximum bytes of a JSON answer, unless it is a result. */
 export const MOST_JSON = 1 << 20;
 const PROBLEM = "urn:ccesa:problem:";
 /** How much JSON is read: a list of a million survivors has as many values. */
@@ -33,16 +33,16 @@ export function fieldsOf(body: Uint8Array): Fields {
   try {
     value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
   } catch {
-    throw new FaultyServer("expected JSON from the hub, got something else: is this its address?");
+    throw new FaultyServer("the hub's answer is not JSON: check the hub's address");
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new FaultyServer("expected a JSON object from the hub, got another value");
+    throw new FaultyServer("the hub's answer is not a JSON object");
   }
   return value as Fields;
 }
 
 /**
- * Refuse JSON that is larger in memory than on the way: an empty list takes two bytes there, and fifty here.
+ * Refuse JSON that needs more memory than bytes: an empty list is two bytes of text, but fifty bytes in memory.
  *
  * Long texts, as results have, are passed over at the speed of memory.
  */
@@ -117,7 +117,7 @@ export function fromBase64(text: string, most: number): Bytes {
   return data;
 }
 
-/** Return a header that is a whole number from 0 on, or null where it is not there or anything else. */
+/** Return a header that is an integer of 0 or more, else null. */
 export function countIn(answer: Answer, name: string): number | null {
   const text = answer.headers.get(name);
   return text !== null && /^[0-9]{1,15}$/.test(text) ? Number(text) : null;

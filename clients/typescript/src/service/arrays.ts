@@ -54,7 +54,7 @@ export function unpackArrays(payload: Uint8Array): Arrays {
   for (let left = countOf(reader, MOST_ARRAYS); left > 0; left--) {
     const [name, array] = unpacked(reader);
     if (arrays.has(name)) {
-      throw new MalformedMessage("a task has two arrays of one name");
+      throw new MalformedMessage("a task has two arrays with the same name");
     }
     arrays.set(name, array);
   }
@@ -64,20 +64,20 @@ export function unpackArrays(payload: Uint8Array): Arrays {
 
 function unpacked(reader: Reader): [string, NamedArray] {
   if (reader.array() !== 4) {
-    throw new MalformedMessage("an array of a task is not [name, type, shape, bytes]");
+    throw new MalformedMessage("an array of a task must be [name, type, shape, bytes]");
   }
   const [name, type] = [reader.text(), reader.text()];
   const shape = Array.from({ length: countOf(reader, MOST_SIDES) }, () => sideOf(reader));
   const data = reader.bytes();
   if (!Object.hasOwn(TYPES, type)) {
-    throw new MalformedMessage(`an array of a task is not of one of the types ${Object.keys(TYPES).join(", ")}`);
+    throw new MalformedMessage(`the type of an array in a task must be one of ${Object.keys(TYPES).join(", ")}`);
   }
   const Type = TYPES[type as keyof typeof TYPES];
   const size = shape.reduce((product, side) => product * side, 1);
   // With a side of 0 the others might be anything; they are bounded as if it were 1.
   const bounded = shape.reduce((product, side) => product * Math.max(side, 1), 1);
   if (!Number.isSafeInteger(8 * bounded) || data.length !== size * Type.BYTES_PER_ELEMENT) {
-    throw new MalformedMessage("an array of a task has another number of bytes than its shape");
+    throw new MalformedMessage("the bytes of an array in a task do not match its shape");
   }
   return [name, { shape, data: new Type(data.buffer) }];
 }
@@ -86,7 +86,7 @@ function unpacked(reader: Reader): [string, NamedArray] {
 function countOf(reader: Reader, most: number): number {
   const count = reader.array();
   if (count > most) {
-    throw new MalformedMessage(`a task has a list of ${count} entries, more than ${most}`);
+    throw new MalformedMessage(`a task has a list of ${count} entries; the maximum is ${most}`);
   }
   return count;
 }
@@ -94,7 +94,7 @@ function countOf(reader: Reader, most: number): number {
 function sideOf(reader: Reader): number {
   const side = reader.integer();
   if (typeof side !== "number" || side < 0) {
-    throw new MalformedMessage(`an array of a task has a side of ${side}`);
+    throw new MalformedMessage(`an array of a task has an invalid side, ${side}`);
   }
   return side;
 }

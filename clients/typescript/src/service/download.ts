@@ -1,9 +1,9 @@
-/** Large answers come in parts, so that a line that breaks costs one part and no more. */
+/** Large answers come in parts, so that a broken connection costs one part only. */
 
 import type { Bytes } from "../bytes.js";
 import { FaultyServer } from "../errors.js";
 import type { Answer } from "./answers.js";
-import { saysLater, type Line } from "./line.js";
+import { type Line, saysLater } from "./line.js";
 import { PartSize } from "./parts.js";
 
 const RANGE = /^bytes ([0-9]{1,15})-([0-9]{1,15})\/([0-9]{1,15})$/;
@@ -17,7 +17,7 @@ export interface Wanted {
 /**
  * Fetch what the hub has at a path, part by part.
  *
- * @param most - The most bytes that this participant takes.
+ * @param most - The maximum bytes that this participant takes.
  * @returns An answer with the status 200 and all of it, or the hub's refusal.
  * @throws HubAway when nothing got through for as long as the line is patient.
  * @throws FaultyServer for parts that were not asked for, or for more bytes.
@@ -28,7 +28,13 @@ export async function download(line: Line, wanted: Wanted, partBytes: number, mo
   let [at, since, tries] = [0, performance.now(), 0];
   for (;;) {
     const headers = { Range: `bytes=${at}-${at + size.bytes - 1}` };
-    const answer = await line.call({ method: "GET", ...wanted, headers, most: at === 0 ? most : size.bytes, once: true });
+    const answer = await line.call({
+      method: "GET",
+      ...wanted,
+      headers,
+      most: at === 0 ? most : size.bytes,
+      once: true,
+    });
     if (saysLater(answer)) {
       size.failed(answer.status === 408);
       await line.rest(answer, tries++, since);
@@ -72,12 +78,12 @@ function partOf(
   }
   const found = RANGE.exec(headers.get("content-range") ?? "");
   if (found === null) {
-    throw new FaultyServer("the hub does not say which part it hands over");
+    throw new FaultyServer("the hub's answer does not say which part it is");
   }
   const [first, last, total] = found.slice(1).map(Number) as [number, number, number];
   const expected = Math.min(at + partBytes, total) - at;
   if (first !== at || last !== at + content.length - 1 || content.length !== expected || expected < 1) {
-    throw new FaultyServer("the hub handed over another part than it was asked for");
+    throw new FaultyServer("the hub sent another part than requested");
   }
   if (total > most || (all !== null && total !== all)) {
     throw new FaultyServer(`expected ${all ?? `at most ${most}`} bytes in all, got ${total}`);

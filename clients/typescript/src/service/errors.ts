@@ -1,4 +1,4 @@
-/** What can go wrong between a participant and its hub, besides what is in `../errors.js`. */
+/** Errors between a participant and its hub. The others are in `../errors.js`. */
 
 import { CcesaError } from "../errors.js";
 
@@ -9,12 +9,12 @@ export class HubAway extends CcesaError {
   override readonly name = "HubAway";
 }
 
-/** The site's own function has failed; `cause` is what it threw. */
+/** The site's own function failed. `cause` is the error that it threw. */
 export class ContributionFailed extends CcesaError {
   override readonly name = "ContributionFailed";
 }
 
-/** Somebody has called `stop()`. */
+/** `stop()` was called. */
 export class Stopped extends CcesaError {
   override readonly name = "Stopped";
 }

@@ -1,10 +1,10 @@
-/** What a participant says about itself while it takes part. No event has anything of a vector before it was masked. */
+/** The events of a participant. No event contains anything of an unmasked vector. */
 
 import type { Bytes } from "../bytes.js";
 import type { CcesaError } from "../errors.js";
 import type { Result } from "./results.js";
 
-/** Where a participant stands, in the order in which it usually gets there. */
+/** The stages of a participant, in their usual order. */
 export type Stage =
   | "connecting"
   | "waiting"
@@ -20,28 +20,28 @@ export type Stage =
   | "nothing"
   | "stopped";
 
-/** One step forward, or back. */
+/** A change of stage. */
 export interface Progress {
   readonly stage: Stage;
-  /** The same in words. */
+  /** The stage in words. */
   readonly text: string;
-  /** The number of the round, where it is about one. */
+  /** The number of the round, if there is one. */
   readonly round?: number;
-  /** Of masking and sending: how many bytes are done, and of how many. */
+  /** While masking and sending: the bytes done, and their total. */
   readonly done?: number;
   readonly all?: number;
 }
 
-/** A masked vector has left: what the hub has of this round's contribution, which is all that leaves of it. */
+/** A masked vector was sent. Nothing else of the contribution leaves this site. */
 export interface Sent {
   readonly round: number;
   /** The size of the masked vector. */
   readonly bytes: number;
-  /** Its first bytes, for people who want to see what leaves. */
+  /** Its first bytes, to show people what was sent. */
   readonly beginning: Bytes;
 }
 
-/** A round, or all rounds in flight, go on without this participant. */
+/** One round, or all rounds in flight, go on without this participant. */
 export interface Fault {
   readonly round?: number;
   readonly reason: string;
@@ -56,5 +56,5 @@ export interface ParticipantEvents {
   result: Result;
 }
 
-/** Says one event. */
+/** Dispatches one event. */
 export type Tell = <Name extends keyof ParticipantEvents>(name: Name, detail: ParticipantEvents[Name]) => void;

@@ -1,10 +1,10 @@
-/** What a hub announces, held against what the participant brings; nothing is said to a hub before that. */
+/** The hub's announcement, checked against the participant's options before anything is sent to the hub. */
 
-import { equal, fromHex, type Bytes } from "../bytes.js";
+import { type Bytes, equal, fromHex } from "../bytes.js";
 import type { Charter } from "../charter/charter.js";
 import { decodeConfig, MOST_CONFIG_BYTES, type RoundConfig } from "../config.js";
 import { ConfigError, FaultyServer } from "../errors.js";
-import { fieldsOf, fromBase64, inWords, numberOf, textOf, type Fields } from "./answers.js";
+import { type Fields, fieldsOf, fromBase64, inWords, numberOf, textOf } from "./answers.js";
 import { shown } from "./errors.js";
 import type { Line } from "./line.js";
 
@@ -19,7 +19,7 @@ export interface Announcement {
   /** The latest question that is over, or -1. */
   readonly question: number;
   readonly partBytes: number;
-  /** The hub's form of contributions: believed only where there is no charter. */
+  /** The hub's form of contributions. It counts only without a charter. */
   readonly form: unknown;
   /** The configuration of the series' first round; not there before the first series. */
   readonly config?: RoundConfig;
@@ -34,7 +34,7 @@ export async function announced(
 ): Promise<Announcement> {
   const answer = await line.call({ method: "GET", path: `/v1/federation?after=${after}`, open: true, wait });
   if (answer.status !== 200) {
-    throw new FaultyServer(`expected a federation from the hub, got ${inWords(answer)}: is this its address?`);
+    throw new FaultyServer(`the hub did not describe a federation (${inWords(answer)}): check the hub's address`);
   }
   return announcementIn(fieldsOf(answer.body), charter);
 }
@@ -42,8 +42,8 @@ export async function announced(
 /**
  * Return what these fields announce.
  *
- * @throws ConfigError for a federation that this participant is not set up for.
- * @throws FaultyServer or MalformedMessage for what is no federation.
+ * @throws ConfigError if the federation does not match this participant's options.
+ * @throws FaultyServer or MalformedMessage for an invalid announcement.
  */
 export function announcementIn(fields: Fields, charter: Charter | null): Announcement {
   checkGuard(fields, charter);
@@ -58,10 +58,10 @@ function checkGuard(fields: Fields, charter: Charter | null): void {
   const [guard, expected] = [textOf(fields, "guard"), charter === null ? "curious" : "active"];
   if (guard !== expected) {
     const how = charter === null ? "it needs a charter and an identity" : "it has no charter";
-    throw new ConfigError(`the hub's rounds are under the guard ${shown(guard, 20)}, not ${expected}: ${how}`);
+    throw new ConfigError(`the hub's rounds use the guard ${shown(guard, 20)}, not ${expected}: ${how}`);
   }
   if (charter !== null && !isDigest(fields["charter"], charter.digest)) {
-    throw new ConfigError("the hub runs under another charter than this member's: compare their digests");
+    throw new ConfigError("the hub uses another charter than this member: compare their digests");
   }
 }
 
@@ -77,7 +77,7 @@ function part(fields: Fields): number {
 function configIn(fields: Fields, charter: Charter | null): RoundConfig {
   const config = decodeConfig(fromBase64(textOf(fields, "config"), MOST_CONFIG_BYTES), charter ?? undefined);
   if (!config.accept) {
-    throw new FaultyServer("rounds of a series have accept, and the hub's have not");
+    throw new FaultyServer("rounds of a series need the step accept, which the hub's rounds lack");
   }
   return config;
 }

@@ -3,9 +3,9 @@
 import type { Charter } from "../charter/charter.js";
 import { ConfigError } from "../errors.js";
 import type { Fields } from "./answers.js";
-import type { Announcement } from "./federation.js";
-import { arraysForm, noisyForm, statisticsForm, WORDS, type Form } from "./forms.js";
 import { shown } from "./errors.js";
+import type { Announcement } from "./federation.js";
+import { arraysForm, type Form, noisyForm, statisticsForm, WORDS } from "./forms.js";
 
 /**
  * Return the form of contributions.
@@ -30,16 +30,16 @@ function charteredForm({ learning, members, privacy, statistics }: Charter): For
 const ANNOUNCED: Readonly<Record<string, (form: Fields, told: Announcement) => Form>> = {
   words: (form, { config }) => {
     if (form["words"] !== config?.length || form["bits"] !== config?.bits) {
-      throw new ConfigError("the hub's form has other words than its rounds");
+      throw new ConfigError("the hub's form does not match the words of its rounds");
     }
     return WORDS;
   },
   arrays: (form, { config }) => {
     if ((form["privacy"] ?? null) !== null) {
-      throw new ConfigError("noise is taken from a charter only, and this hub has none");
+      throw new ConfigError("noise needs a charter, which this hub does not have");
     }
     if (form["clients"] !== config?.clients) {
-      throw new ConfigError("the hub's form is for another number of clients than its rounds");
+      throw new ConfigError("the hub's form does not match the number of clients in its rounds");
     }
     return arraysForm({
       clients: Number(form["clients"]),
@@ -55,7 +55,7 @@ function announcedForm(told: Announcement): Form {
   const type = typeof form === "object" && form !== null ? form["type"] : undefined;
   const made = typeof type === "string" && Object.hasOwn(ANNOUNCED, type) ? ANNOUNCED[type] : undefined;
   if (form === null || made === undefined) {
-    throw new ConfigError(`this package has no contributions of the form that the hub asks for: ${shown(type, 20)}`);
+    throw new ConfigError(`this package does not support the form that the hub asks for: ${shown(type, 20)}`);
   }
   return made(form, told);
 }

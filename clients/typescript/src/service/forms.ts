@@ -1,4 +1,4 @@
-/** How a contribution becomes a vector. Under a charter the charter decides that, whatever the hub announces. */
+/** How a contribution becomes a vector. If there is a charter it decides, not the hub. */
 
 import type { Bytes } from "../bytes.js";
 import type { RoundConfig } from "../config.js";
@@ -8,10 +8,9 @@ import { NoisyQuantizer } from "../privacy/noisy.js";
 import { checkNoisyRound, type PrivacyTable } from "../privacy/table.js";
 import { Quantizer } from "../quantize/quantizer.js";
 import type { TableRecord } from "../statistics/count.js";
-import type { Schema } from "../statistics/schema.js";
-import { schemaLength } from "../statistics/layout.js";
+import { type Schema, schemaLength } from "../statistics/schema.js";
 import { tableVector } from "../statistics/vector.js";
-import { unpackArrays, type Arrays, type NamedArray } from "./arrays.js";
+import { type Arrays, type NamedArray, unpackArrays } from "./arrays.js";
 import { shown } from "./errors.js";
 import { WORD_ARRAYS, type Words } from "./results.js";
 
@@ -38,18 +37,14 @@ export interface Form {
   readonly type: "words" | "arrays" | "statistics";
   /** Refuse rounds that this form has no vectors for; throws ConfigError. */
   check(config: RoundConfig): void;
-  /** The most bytes of a task in these rounds, where the site says nothing else. */
-  mostTaskBytes(config: RoundConfig): number;
+  /** The default maximum of a task's bytes in these rounds. */
+  maximumTaskBytes(config: RoundConfig): number;
   /** Read a task, once; throws for one that is none. */
   read(payload: Bytes): Reading;
 }
 
-/** What a site's function may return, by the form. */
-export type Contribution =
-  | Words
-  | ArraysLike
-  | readonly [arrays: ArraysLike, weight: number]
-  | Iterable<TableRecord>;
+/** What a site's function returns, by the form. */
+export type Contribution = Words | ArraysLike | readonly [arrays: ArraysLike, weight: number] | Iterable<TableRecord>;
 
 /** Arrays by name, as a map or as an object. */
 export type ArraysLike = Arrays | Readonly<Record<string, NamedArray>>;
@@ -58,7 +53,7 @@ export type ArraysLike = Arrays | Readonly<Record<string, NamedArray>>;
 export const WORDS: Form = {
   type: "words",
   check: () => undefined,
-  mostTaskBytes: ({ length }) => Math.min(MOST_TASK, ROOM + 16 * length),
+  maximumTaskBytes: ({ length }) => Math.min(MOST_TASK, ROOM + 16 * length),
   read: (payload) => ({
     given: payload,
     vector: async (contribution, { config }) => {
@@ -86,7 +81,7 @@ export function arraysForm(settings: ArraySettings): Form {
   return {
     type: "arrays",
     check: check64,
-    mostTaskBytes: (config) => mostArrays(config, fieldBits),
+    maximumTaskBytes: (config) => mostArrays(config, fieldBits),
     read: readArrays(async (shapes, contribution, { config, engine }) => {
       const [arrays, weight] = weighted(contribution);
       const quantizer = new Quantizer({ ...agreed, shapes: [...shapes.values()] });
@@ -101,11 +96,11 @@ export function noisyForm(table: PrivacyTable): Form {
   return {
     type: "arrays",
     check: (config) => checkNoisyRound(table, config),
-    mostTaskBytes: (config) => mostArrays(config, table.fieldBits),
+    maximumTaskBytes: (config) => mostArrays(config, table.fieldBits),
     read: readArrays(async (shapes, contribution, { context, engine }) => {
       const [arrays, weight] = weighted(contribution);
       if (weight !== null) {
-        throw new VectorError("with noise every client counts one: give no weight");
+        throw new VectorError("with noise every client has the same weight: return no weight");
       }
       const quantizer = new NoisyQuantizer(engine, table, [...shapes.values()]);
       return quantizer.encode(inOrder(arrays, shapes), context);
@@ -120,15 +115,15 @@ export function statisticsForm(schema: Schema, privacy: PrivacyTable | null): Fo
     check: (config) => {
       check64(config);
       if (config.length !== schemaLength(schema)) {
-        throw new ConfigError(`these statistics have ${schemaLength(schema)} words, the round has ${config.length}`);
+        throw new ConfigError(`the statistics need ${schemaLength(schema)} words, but the round has ${config.length}`);
       }
     },
-    mostTaskBytes: () => MOST_IDLE, // what is counted is in the charter
+    maximumTaskBytes: () => MOST_IDLE, // what is counted is in the charter
     read: () => ({
       given: schema,
       vector: async (contribution, { engine }) => {
         if (typeof contribution !== "object" || contribution === null || !(Symbol.iterator in contribution)) {
-          throw new VectorError("expected records, each an object with a field per column");
+          throw new VectorError("return records, each an object with a field per column");
         }
         return tableVector(engine, schema, privacy, contribution as Iterable<TableRecord>);
       },
@@ -165,7 +160,7 @@ function check64(config: RoundConfig): void {
 /** Refuse a task whose vectors are not those of the round. */
 function checkLength(length: number, config: RoundConfig): void {
   if (length !== config.length) {
-    throw new FaultyServer(`the task has vectors of ${length} words, and the round of ${config.length}`);
+    throw new FaultyServer(`the task needs ${length} words, but the round has ${config.length}`);
   }
 }
 
@@ -174,7 +169,7 @@ function weighted(contribution: unknown): [ArraysLike, number | null] {
   const [arrays, weight] = Array.isArray(contribution) ? (contribution as unknown[]) : [contribution, null];
   const fits = typeof arrays === "object" && arrays !== null && !ArrayBuffer.isView(arrays);
   if (!fits || (Array.isArray(contribution) && (contribution.length !== 2 || typeof weight !== "number"))) {
-    throw new VectorError("expected arrays by name, or a list of such arrays and a weight");
+    throw new VectorError("return arrays by name, or a list of such arrays and a weight");
   }
   return [arrays as ArraysLike, weight as number | null];
 }

@@ -1,4 +1,4 @@
-/** With noise, how long a site works on a vector can tell of its data. A fixed time tells nothing. */
+/** With noise, the time a site takes can reveal something about its data. A fixed time reveals nothing. */
 
 import type { Bytes } from "../bytes.js";
 import { ConfigError } from "../errors.js";
@@ -14,11 +14,11 @@ export class InTime {
 
   /**
    * @param seconds - From the call of the function to the moment at which its vector, or another one, may leave.
-   * @throws ConfigError for a time that is none.
+   * @throws ConfigError for an invalid time.
    */
   constructor(private readonly seconds: number) {
     if (!(seconds > 0 && seconds < 1e6)) {
-      throw new ConfigError(`answerAfter has to be a positive number of seconds, got ${seconds}`);
+      throw new ConfigError(`answerAfter must be a positive number of seconds, got ${seconds}`);
     }
   }
 
@@ -32,7 +32,7 @@ export class InTime {
       made.catch(() => undefined);
     }
     await over;
-    const late = new ContributionFailed(`there was no vector after ${this.seconds} seconds`);
+    const late = new ContributionFailed(`no vector was ready after ${this.seconds} seconds`);
     return made === undefined ? Promise.reject(late) : Promise.race([made, Promise.reject(late)]);
   }
 }

@@ -5,7 +5,7 @@
 
 import type { Bytes } from "../bytes.js";
 import { ConfigError, FaultyServer } from "../errors.js";
-import { contentOf, countIn, inWords, MOST_JSON, problemOf, type Answer } from "./answers.js";
+import { type Answer, contentOf, countIn, inWords, MOST_JSON, problemOf } from "./answers.js";
 import { HubAway, Stopped } from "./errors.js";
 
 /** Statuses that say "not now"; 0 stands for no answer, or one that is not the hub's. */
@@ -22,7 +22,7 @@ export interface Call {
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Bytes;
-  /** The most bytes of an answer; JSON's by default. */
+  /** The maximum bytes of an answer; the limit of JSON by default. */
   readonly most?: number;
   /** How many seconds the hub may wait with its answer. */
   readonly wait?: number;
@@ -46,13 +46,13 @@ export interface LineOptions {
   /** How many seconds a hub may say nothing to a call. */
   readonly silence: number;
   readonly fetch: typeof globalThis.fetch;
-  /** Sleeps so many seconds; throws Stopped when the signal says so. */
+  /** Sleeps this many seconds. Throws Stopped when the signal aborts. */
   readonly sleep: (seconds: number, signal: AbortSignal) => Promise<void>;
-  /** Is told why a call is made again, and in how many seconds. */
+  /** Called with the reason for a repeated call and the seconds until then. */
   readonly away: (why: string, seconds: number) => void;
 }
 
-/** Sleep for so many seconds; throws Stopped when the signal says so. */
+/** Sleep. Throws Stopped when the signal aborts. */
 export function sleep(seconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = (): void => {
@@ -88,12 +88,12 @@ export class Line {
   }
 
   /**
-   * Make a call, again and again if need be.
+   * Make a call, repeatedly if necessary.
    *
    * @throws HubAway when patience has ended.
-   * @throws ConfigError when the hub does not let this participant in.
-   * @throws FaultyServer for an answer that no hub gives.
-   * @throws Stopped when the signal says so.
+   * @throws ConfigError when the hub refuses this participant.
+   * @throws FaultyServer for an invalid answer.
+   * @throws Stopped when the signal aborts.
    */
   async call(call: Call): Promise<Answer> {
     const began = performance.now();
@@ -102,7 +102,7 @@ export class Line {
       const answer = await this.#once(call);
       if (answer.status === 401 && call.open !== true) {
         if (this.enter === undefined || renewed) {
-          throw new ConfigError(`the hub does not know this participant (${inWords(answer)})`);
+          throw new ConfigError(`the hub refused this participant's token (${inWords(answer)})`);
         }
         renewed = true;
         this.#token = await this.enter();
@@ -118,13 +118,13 @@ export class Line {
   async rest(answer: Answer, tries: number, began: number): Promise<void> {
     const seconds = pauseAfter(answer, tries);
     if ((performance.now() - began) / 1000 + seconds > this.#options.patience) {
-      throw new HubAway(`the hub has been away for ${this.#options.patience} seconds (${inWords(answer)})`);
+      throw new HubAway(`no answer from the hub for ${this.#options.patience} seconds (${inWords(answer)})`);
     }
     this.#options.away(inWords(answer), seconds);
     await this.pause(seconds);
   }
 
-  /** Wait for so many seconds. */
+  /** Wait this many seconds. */
   async pause(seconds: number): Promise<void> {
     await this.#options.sleep(seconds, this.#options.signal);
   }
@@ -185,7 +185,9 @@ async function received(response: Response, call: Call, alive: () => void): Prom
   }
   const body = ok ? await contentOf(response, call.most ?? MOST_JSON, alive) : await refusalOf(response, alive);
   const answer = { status, headers, body };
-  return isOfHub(call, answer) ? answer : { ...none(`${status} from something that is no hub: is this its address?`), headers };
+  return isOfHub(call, answer)
+    ? answer
+    : { ...none(`${status} from something that is not a hub: check the hub's address`), headers };
 }
 
 /** Return the content of a refusal; what is too much for one is nobody's. */
@@ -200,7 +202,9 @@ async function refusalOf(response: Response, alive: () => void): Promise<Bytes> 
   }
 }
 
-/** Tell whether an answer is the hub's: things on the way refuse, too, or show pages, and what they say ends nothing. */
+/**
+ * Tell whether an answer is the hub's: things on the way refuse, too, or show pages, and what they say ends nothing.
+ */
 function isOfHub({ method }: Call, answer: Answer): boolean {
   const kind = (answer.headers.get("content-type") ?? "").split(";")[0]!.trim().toLowerCase();
   if (answer.status < 300) {
@@ -227,7 +231,7 @@ function noAnswer(error: unknown, stopped: boolean, silent: boolean, { silence, 
 /** To a page whose origin a hub does not name in its `pages`, that hub looks like one that is away. */
 function unnamed(origin: string): string {
   const own = (globalThis as { location?: { origin?: string } }).location?.origin;
-  return own === undefined || own === origin ? "" : `, or the hub's pages lack ${own}`;
+  return own === undefined || own === origin ? "" : `, or the pages in the hub's configuration lack ${own}`;
 }
 
 /** How long to wait after so many tries: as the hub says, or twice as long each time; never all at the same moment. */

@@ -1,4 +1,4 @@
-/** What a participant is given, and what is made of it. */
+/** The options of a participant, and what is made of them. */
 
 import type { Bytes } from "../bytes.js";
 import type { Charter } from "../charter/charter.js";
@@ -6,7 +6,7 @@ import { parseIdentityFile } from "../charter/identity-file.js";
 import { parseCharter } from "../charter/text.js";
 import type { Engine } from "../crypto/engine.js";
 import type { Masker } from "../crypto/masks.js";
-import { identityFromSeed, type Identity } from "../crypto/signatures.js";
+import { type Identity, identityFromSeed } from "../crypto/signatures.js";
 import { ConfigError } from "../errors.js";
 import type { Floor } from "../floor.js";
 import type { Account, Memory } from "../memory.js";
@@ -14,85 +14,89 @@ import type { Ledger } from "../privacy/ledger.js";
 import type { Contribution } from "./forms.js";
 import { isToken } from "./session.js";
 
-/** What a participant is given; times are in seconds. */
+/** The options of a participant. Times are in seconds. */
 export interface ParticipantOptions<Task = Bytes> {
   /** The hub's address, such as `https://hub.example`. */
   readonly url: string;
-  /** The member's own charter, as text or read: never one that the hub hands out. Together with an identity. */
+  /** The member's own charter, as text or parsed; it needs an identity. Never take it from the hub. */
   readonly charter?: string | Uint8Array | Charter | undefined;
   /** The member's identity, or the text of its file. */
   readonly identity?: Identity | string | undefined;
-  /** Without a charter: what the hub's operator has handed over. */
+  /** Without a charter: the token from the hub's operator. */
   readonly token?: string | undefined;
   /**
-   * Makes the contribution, when a vector is asked for: of words from the task's bytes, of arrays from the task's
-   * arrays, of statistics from the schema.
+   * Makes the contribution when the hub asks for a vector. Its argument is the task's bytes for words, the task's
+   * arrays for arrays, and the schema for statistics.
    */
   readonly contribute: (task: Task, round: number, signal: AbortSignal) => Contribution | Promise<Contribution>;
-  /** What outlives this participant; without a charter, in memory by default. */
+  /** What must survive a restart. Required with a charter; without one the default is kept in memory. */
   readonly memory?: Memory | undefined;
   /**
-   * What vectors with noise are charged to; there if and only if the charter has noise. Then a vector leaves whatever
-   * `contribute` does: where it throws, or returns what cannot be used, noise around zeros, and "nothing" is told.
+   * The ledger to which vectors with noise are charged. Pass one if and only if the charter has noise. Then a vector is
+   * sent whatever `contribute` does. If it throws or returns an unusable value, the vector is noise around zeros, and
+   * the stage is "nothing".
    */
   readonly ledger?: Ledger | undefined;
   /**
-   * With noise: so many seconds after `contribute` was called every vector leaves, so that the time tells nothing of the
-   * data; where none is ready, it is noise around zeros. By default a vector leaves when it is ready.
+   * With noise: send each vector this many seconds after the call of `contribute`, so that the time reveals nothing
+   * about the data. If no vector is ready by then, noise around zeros is sent. By default a vector is sent as soon as
+   * it is ready.
    */
   readonly answerAfter?: number | undefined;
-  /** The least that is taken part in without a charter. */
+  /** Without a charter: the site joins no round below these limits. */
   readonly floor?: Partial<Floor> | undefined;
   /**
-   * Whether a fault ends everything; by default rounds go on without this site. What was wrong with a contribution with
-   * noise ends it only when the federation is over, when nobody sees it.
+   * Whether a fault ends the participant. By default rounds go on without this site. With noise, a fault in a
+   * contribution ends it only when the federation is over, so that nobody can see it.
    */
   readonly strict?: boolean | undefined;
-  /** Whether results are asked for, and told as events. */
+  /** Whether to fetch results and dispatch them as events. */
   readonly results?: boolean | undefined;
-  /** Whether a hub on another machine may be without TLS. */
+  /** Whether to allow http to a hub on another machine. */
   readonly insecureHttp?: boolean | undefined;
-  /** Stops everything, as `stop()` does. */
+  /** Stops the participant, as `stop()` does. */
   readonly signal?: AbortSignal | undefined;
-  /** How long a hub may be away; an hour by default. */
+  /** How long to retry while the hub does not answer; an hour by default. */
   readonly patience?: number | undefined;
-  /** How long a hub may say nothing to a call; 30 by default. */
+  /** How long one call may stay without data; 30 by default. */
   readonly silence?: number | undefined;
-  /** How long a hub may wait until there is something to say; 25 by default. */
+  /** How long the hub may hold a call until it has news; 25 by default. */
   readonly wait?: number | undefined;
-  /** The size of the parts of large replies, if it is to be smaller than the hub's. */
+  /** The size of the parts of large replies, if smaller than the hub's. */
   readonly partBytes?: number | undefined;
   /**
-   * The most bytes of a task. By default as many as the form can need: for arrays the model that vectors of this length
-   * are for, at most 2^30.
+   * The maximum bytes of a task. The default is what the form can need: for arrays the model that fits vectors of this
+   * length, at most 2^30.
    */
-  readonly mostTaskBytes?: number | undefined;
-  /** The most bytes of a vector or a result, whatever the hub asks for; 2^28 by default. */
-  readonly mostBytes?: number | undefined;
-  /** Where vectors are masked; in workers of its own by default. */
+  readonly maximumTaskBytes?: number | undefined;
+  /** The maximum bytes of a vector or a result; 2^28 by default. */
+  readonly maximumBytes?: number | undefined;
+  /** Masks vectors. The default uses workers of its own. */
   readonly masker?: Masker | undefined;
   readonly engine?: Engine | undefined;
-  /** As the platform's, for certificates and proxies of your own. */
+  /** Replaces the platform's `fetch`, for certificates and proxies of your own. */
   readonly fetch?: typeof globalThis.fetch | undefined;
 }
 
-/** Refuse options that do not go together; throws ConfigError. */
+/** Refuse options that exclude each other. Throws ConfigError. */
 export function checkTogether<Task>(options: ParticipantOptions<Task>): void {
   const { charter, identity, token, memory, ledger, answerAfter } = options;
   if (answerAfter !== undefined && ledger === undefined) {
-    throw new ConfigError("answerAfter goes with noise, and so with a ledger");
+    throw new ConfigError("answerAfter needs noise, and so a ledger");
   }
   if ((charter === undefined) !== (identity === undefined)) {
-    throw new ConfigError("a charter and an identity go together");
+    throw new ConfigError("pass a charter and an identity together");
   }
   if ((charter === undefined) === (token === undefined)) {
-    throw new ConfigError("take part with a charter and an identity, or without them and with a token");
+    throw new ConfigError("pass either a charter and an identity, or a token");
   }
   if (token !== undefined && !isToken(token)) {
-    throw new ConfigError("a token is one word of printable ASCII: of one from a file, take off the line end (text.trim())");
+    throw new ConfigError(
+      "a token must be one word of printable ASCII: remove the line end of a file with text.trim()",
+    );
   }
   if (charter !== undefined && memory === undefined) {
-    throw new ConfigError("a member needs a memory that outlives it: indexedDbMemory in a browser, fileMemory in Node");
+    throw new ConfigError("a member needs a lasting memory: indexedDbMemory in a browser, fileMemory in Node");
   }
 }
 
@@ -101,9 +105,7 @@ export async function accountOf(ledger: Ledger | undefined, charter: Charter | n
   const privacy = charter?.privacy ?? null;
   if ((ledger === undefined) !== (privacy === null)) {
     throw new ConfigError(
-      privacy === null
-        ? "whoever has a ledger takes part with noise only, and this charter has none"
-        : "vectors under this charter have noise, which is charged: take part with a ledger",
+      privacy === null ? "a ledger needs noise, and this charter has none" : "the charter has noise: pass a ledger",
     );
   }
   return privacy === null ? undefined : ledger?.account(privacy, charter?.digest);

@@ -4,14 +4,14 @@ import type { Bytes } from "../bytes.js";
 import { checkCurrent } from "../charter/charter.js";
 import { systemEngine } from "../crypto/engines.js";
 import type { Masker } from "../crypto/masks.js";
-import { ConfigError, OrderError, type CcesaError } from "../errors.js";
-import type { Memory } from "../memory.js";
+import { type CcesaError, ConfigError, OrderError } from "../errors.js";
 import { memoryInMemory } from "../memory/in-memory.js";
+import type { Memory } from "../memory.js";
 import { Workers } from "../worker/host.js";
 import { originOf } from "./address.js";
 import { Stopped } from "./errors.js";
 import type { ParticipantEvents } from "./events.js";
-import { announced, type Announcement } from "./federation.js";
+import { type Announcement, announced } from "./federation.js";
 import { formOf } from "./form-of.js";
 import { InTime } from "./in-time.js";
 import { Line, sleep } from "./line.js";
@@ -21,9 +21,10 @@ import { openSession } from "./session.js";
 import type { Site } from "./site.js";
 import { Taking } from "./taking.js";
 
-/** The most results that are asked for. */
+/** The maximum number of results. */
 const MOST_RESULTS = 100_000;
 
+// biome-ignore lint/correctness/noUnusedVariables: an interface merges only with a class of the same parameters
 export interface Participant<Task> {
   addEventListener<Name extends keyof ParticipantEvents>(
     name: Name,
@@ -56,8 +57,9 @@ export interface Participant<Task> {
  * await site.run();
  * ```
  *
- * In a page it stops when the page is hidden for good, and drops its secrets.
+ * In a page it stops and drops its secrets when the page is closed.
  */
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: EventTarget has these methods; this gives them types
 export class Participant<Task = Bytes> extends EventTarget {
   readonly #options: ParticipantOptions<Task>;
   readonly #origin: string;
@@ -65,7 +67,7 @@ export class Participant<Task = Bytes> extends EventTarget {
   #ending: AbortController | null = null;
   #site: Promise<Site> | null = null;
 
-  /** @throws ConfigError for options that do not go together. */
+  /** @throws ConfigError for options that exclude each other. */
   constructor(options: ParticipantOptions<Task>) {
     super();
     this.#origin = originOf(options.url, options.insecureHttp);
@@ -77,19 +79,20 @@ export class Participant<Task = Bytes> extends EventTarget {
   /**
    * Take part.
    *
-   * @returns "over" when the federation is over, "stopped" when somebody stopped it before.
-   * @throws ConfigError for a hub, a charter or a token that this participant cannot use.
-   * @throws FaultyServer for answers that no hub gives.
-   * @throws HubAway when the hub was away for longer than the participant is patient.
-   * @throws VectorError or ContributionFailed in the end, if this is strict and had nothing to send but noise.
-   * @throws OrderError while it runs already, where another takes part with this memory, and where the hub has another
+   * @returns "over" when the federation is over, "stopped" after `stop()`.
+   * @throws ConfigError for an unusable hub, charter or token.
+   * @throws FaultyServer for invalid answers of the hub.
+   * @throws HubAway when the hub did not answer for `patience` seconds.
+   * @throws VectorError or ContributionFailed at the end, if `strict` is set and this site sent only noise.
+   * @throws OrderError if it is already running, if another participant uses this memory, or if the hub has another
    *   answer in this participant's name.
    */
   async run(): Promise<"over" | "stopped"> {
     if (this.#ending !== null) {
-      throw new OrderError("this participant takes part already");
+      throw new OrderError("this participant is already running");
     }
-    const ending = (this.#ending = new AbortController());
+    const ending = new AbortController();
+    this.#ending = ending;
     const stop = (): void => this.stop();
     this.#options.signal?.addEventListener("abort", stop, { once: true });
     const page = "onpagehide" in globalThis ? globalThis : null;
@@ -120,13 +123,13 @@ export class Participant<Task = Bytes> extends EventTarget {
     }
   }
 
-  /** Stop taking part: secrets are dropped, and `run` returns. It may be run again, and joins the next round then. */
+  /** Stop: drop all secrets and let `run` return. A later `run` joins the next round. */
   stop(): void {
     this.#ending?.abort(new Stopped("stopped"));
   }
 
   /**
-   * Return the result of a question, once the hub has published it.
+   * Wait until the hub has published the result of a question, and return it.
    *
    * @throws ConfigError where the hub publishes none, Stopped when the signal of the options or, while this takes part,
    *   `stop()` says so.
@@ -160,7 +163,8 @@ export class Participant<Task = Bytes> extends EventTarget {
         silence: options.silence ?? 30,
         fetch: options.fetch ?? globalThis.fetch,
         sleep,
-        away: (why, seconds) => say("away", `the hub is away (${why}), asked again in ${seconds.toFixed(1)} seconds`),
+        away: (why, seconds) =>
+          say("away", `the hub does not answer (${why}); next try in ${seconds.toFixed(1)} seconds`),
       },
       options.token,
     );
@@ -182,8 +186,8 @@ export class Participant<Task = Bytes> extends EventTarget {
       strict: options.strict ?? false,
       wait: options.wait ?? 25,
       partBytes: options.partBytes,
-      mostBytes: options.mostBytes ?? 1 << 28,
-      mostTaskBytes: options.mostTaskBytes,
+      maximumBytes: options.maximumBytes ?? 1 << 28,
+      maximumTaskBytes: options.maximumTaskBytes,
       inTime: options.answerAfter === undefined ? undefined : new InTime(options.answerAfter),
       // The form decides what a task is, and whoever writes the function knows the form.
       contribute: (task, round, ending) => options.contribute(task as Task, round, ending),
@@ -193,7 +197,7 @@ export class Participant<Task = Bytes> extends EventTarget {
   }
 
   async #takePart(site: Site): Promise<void> {
-    site.say("connecting", `asking ${this.#origin}`);
+    site.say("connecting", `connecting to ${this.#origin}`);
     const telling = this.#options.results === true ? this.#tellResults(site) : Promise.resolve();
     telling.catch(() => undefined); // it is waited for below
     const failures: CcesaError[] = [];
@@ -269,8 +273,8 @@ async function nextSeries(
 }
 
 /** Ask for a result once; null where there is none yet, and "never" where this hub publishes none. */
-function resultOf({ line, mostBytes }: Site, question: number, wait: number): Promise<Result | null | "never"> {
-  const ask = (): Promise<Result | null | "never"> => fetchResult(line, question, wait, mostBytes);
+function resultOf({ line, maximumBytes }: Site, question: number, wait: number): Promise<Result | null | "never"> {
+  const ask = (): Promise<Result | null | "never"> => fetchResult(line, question, wait, maximumBytes);
   return paced(line, wait, ask, (found) => found === null);
 }
 

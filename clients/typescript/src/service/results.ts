@@ -2,8 +2,8 @@
 
 import type { Bytes } from "../bytes.js";
 import { FaultyServer } from "../errors.js";
-import { unpackArrays, type Arrays } from "./arrays.js";
-import { fieldsOf, fromBase64, inWords, numberOf, problemOf, textOf, type Fields } from "./answers.js";
+import { type Fields, fieldsOf, fromBase64, inWords, numberOf, problemOf, textOf } from "./answers.js";
+import { type Arrays, unpackArrays } from "./arrays.js";
 import { download } from "./download.js";
 import type { Line } from "./line.js";
 
@@ -36,7 +36,7 @@ export interface Result {
 function wordsOf(data: Bytes, bits: number): Words {
   const Type = Object.hasOwn(WORD_ARRAYS, bits) ? WORD_ARRAYS[bits as keyof typeof WORD_ARRAYS] : undefined;
   if (Type === undefined || data.length % Type.BYTES_PER_ELEMENT !== 0) {
-    throw new FaultyServer(`${data.length} bytes from the hub are not words of ${bits} bits`);
+    throw new FaultyServer(`the hub sent ${data.length} bytes, which are not whole words of ${bits} bits`);
   }
   return new Type(data.slice().buffer);
 }
@@ -58,7 +58,7 @@ export async function fetchResult(
     return problemOf(answer).name === "no-result" ? null : "never";
   }
   if (answer.status !== 200) {
-    throw new FaultyServer(`expected a result from the hub, got ${inWords(answer)}`);
+    throw new FaultyServer(`the hub did not send a result (${inWords(answer)})`);
   }
   return resultIn(fieldsOf(answer.body), question, most);
 }
@@ -68,7 +68,7 @@ function resultIn(fields: Fields, question: number, most: number): Result {
   const { survivors, metrics, value } = fields;
   const asked = numberOf(fields, "question", 0) === question;
   if (!asked || !isObject(value) || !isObject(metrics ?? {}) || !areIds(survivors)) {
-    throw new FaultyServer("the hub's result is none, or that of another question");
+    throw new FaultyServer("the hub's result is invalid or belongs to another question");
   }
   return { question, survivors, metrics: numbersIn(metrics), value: valueIn(value, most) };
 }
@@ -80,7 +80,7 @@ function valueIn(value: Fields, most: number): ResultValue {
   if ("arrays" in value) {
     const weight = value["weight"];
     if (typeof weight !== "number") {
-      throw new FaultyServer("the hub's result has arrays without a weight");
+      throw new FaultyServer("the hub's result has arrays but no weight");
     }
     return { type: "arrays", arrays: unpackArrays(fromBase64(textOf(value, "arrays"), most)), weight };
   }

@@ -5,7 +5,7 @@ import { toBase64 } from "../charter/base64.js";
 import type { Identity } from "../crypto/signatures.js";
 import { ConfigError, FaultyServer } from "../errors.js";
 import { labelled } from "../labels.js";
-import { fieldsOf, fromBase64, inWords, problemOf, textOf, type Answer } from "./answers.js";
+import { type Answer, fieldsOf, fromBase64, inWords, problemOf, textOf } from "./answers.js";
 import type { Line } from "./line.js";
 
 const SHORTEST_CHALLENGE = 16;
@@ -30,14 +30,14 @@ export async function openSession(line: Line, charter: Bytes, identity: Identity
     answer = await answered(line, charter, identity);
   }
   if (answer.status === 401) {
-    throw new ConfigError(`the hub does not let this member in (${inWords(answer)})`);
+    throw new ConfigError(`the hub refused this member (${inWords(answer)})`);
   }
   if (answer.status !== 201) {
-    throw new FaultyServer(`expected a session from the hub, got ${inWords(answer)}`);
+    throw new FaultyServer(`the hub did not open a session (${inWords(answer)})`);
   }
   const { token } = fieldsOf(answer.body);
   if (!isToken(token)) {
-    throw new FaultyServer("the hub's session has a token that no header can have");
+    throw new FaultyServer("the hub's session token contains characters not allowed in a header");
   }
   return token;
 }
@@ -69,11 +69,13 @@ async function challengeOf(line: Line): Promise<Bytes> {
   const answer = await line.call({ method: "GET", path: "/v1/challenge", open: true });
   if (answer.status !== 200) {
     const none = problemOf(answer).name === "not-found" ? ": it has no charter" : "";
-    throw new FaultyServer(`expected a challenge from the hub, got ${inWords(answer)}${none}`);
+    throw new FaultyServer(`the hub did not send a challenge (${inWords(answer)})${none}`);
   }
   const challenge = fromBase64(textOf(fieldsOf(answer.body), "challenge"), LONGEST_CHALLENGE);
   if (challenge.length < SHORTEST_CHALLENGE) {
-    throw new FaultyServer(`expected a challenge of at least ${SHORTEST_CHALLENGE} bytes, got ${challenge.length}`);
+    throw new FaultyServer(
+      `the hub's challenge must have at least ${SHORTEST_CHALLENGE} bytes, got ${challenge.length}`,
+    );
   }
   return challenge;
 }

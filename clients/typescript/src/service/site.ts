@@ -25,9 +25,9 @@ export interface Site {
   /** How many seconds a hub may wait with an answer. */
   readonly wait: number;
   readonly partBytes: number | undefined;
-  readonly mostBytes: number;
+  readonly maximumBytes: number;
   /** The most bytes of a task; as the form has it where nothing is said. */
-  readonly mostTaskBytes: number | undefined;
+  readonly maximumTaskBytes: number | undefined;
   /** With noise: what makes all vectors take the same time. */
   readonly inTime: InTime | undefined;
   readonly contribute: (task: unknown, number: number, signal: AbortSignal) => unknown;

@@ -1,18 +1,24 @@
 /** Taking part in one series: an exchange is asked for, answered, and the answer sent until it counts. */
 
-import { equal, fromHex, type Bytes } from "../bytes.js";
-import { contextOf, vectorBytes, type RoundConfig } from "../config.js";
+import { type Bytes, equal, fromHex } from "../bytes.js";
+import { contextOf, type RoundConfig, vectorBytes } from "../config.js";
 import { CcesaError, ConfigError, FaultyServer } from "../errors.js";
 import { roundsOf } from "../memory.js";
 import { ActiveClient, Client, type RoundClient } from "../protocol/client.js";
-import { unpackEnvelope } from "../protocol/envelope.js";
-import { frontOf, MESSAGES, messageLimit, readMessage, type MessageName } from "../protocol/messages.js";
-import { roundKey } from "../protocol/round.js";
 import { NoData } from "../protocol/masking.js";
+import {
+  frontOf,
+  MESSAGES,
+  type MessageName,
+  messageLimit,
+  readMessage,
+  unpackEnvelope,
+} from "../protocol/messages.js";
+import { roundKey } from "../protocol/round.js";
 import { SeriesClient } from "../protocol/series.js";
 import { checkTable, countTable } from "../protocol/spending.js";
 import { countIn, inWords } from "./answers.js";
-import { ContributionFailed, shown, Stopped } from "./errors.js";
+import { ContributionFailed, Stopped, shown } from "./errors.js";
 import type { Announcement } from "./federation.js";
 import type { Form, Reading } from "./forms.js";
 import type { Site } from "./site.js";
@@ -56,7 +62,7 @@ export class Taking {
 
   constructor(site: Site, announced: Announcement & { readonly config: RoundConfig }, form: Form) {
     form.check(announced.config);
-    checkSize(announced.config, site.mostBytes);
+    checkSize(announced.config, site.maximumBytes);
     this.#site = site;
     this.#form = form;
     this.#config = announced.config;
@@ -111,7 +117,7 @@ export class Taking {
     }
     const exchange = countIn(answer, "ccesa-exchange");
     if (answer.status !== 200 || exchange === null || exchange <= after) {
-      throw new FaultyServer(`expected an exchange after ${after} from the hub, got ${inWords(answer)}`);
+      throw new FaultyServer(`the hub did not send the exchange after ${after} (${inWords(answer)})`);
     }
     return { exchange, envelope: answer.body, hint: hintIn(answer.headers.get("ccesa-task")) };
   }
@@ -121,7 +127,7 @@ export class Taking {
     const { line, engine, partBytes } = this.#site;
     this.#task = this.#reading = null;
     if (hint !== null) {
-      const most = this.#site.mostTaskBytes ?? this.#form.mostTaskBytes(this.#config);
+      const most = this.#site.maximumTaskBytes ?? this.#form.maximumTaskBytes(this.#config);
       this.#task = await fetchTask(line, engine, hint, partBytes ?? this.#announced.partBytes, most);
     }
     const reply = await this.#received(envelope);
@@ -134,7 +140,7 @@ export class Taking {
       if (this.#concerns(envelope)) {
         return await this.#series.receive(envelope);
       }
-      this.#site.say("out", "out of the rounds in flight, in the next that starts");
+      this.#site.say("out", "left the rounds in flight; will join the next one");
     } catch (error) {
       if (this.#site.signal.aborted) {
         throw new Stopped("stopped");
@@ -186,7 +192,7 @@ export class Taking {
     } else if (receipt.kind === "late") {
       this.#site.say("late", receipt.text);
     } else {
-      this.#fault(new CcesaError(`the hub found a mistake in this client's reply: ${receipt.text}`));
+      this.#fault(new CcesaError(`the hub rejected this client's reply: ${receipt.text}`));
     }
     if (envelope.length > 0) {
       this.#series.prepare().catch(() => undefined); // then the masks are summed when the vector is asked for
@@ -198,7 +204,7 @@ export class Taking {
     for (const [round, { name, message }] of this.failures) {
       if (!this.#told.has(round)) {
         this.#told.add(round);
-        const text = `nothing but noise was sent for round ${round}: ${shown(`${name}: ${message}`)}`;
+        const text = `sent only noise for round ${round}: ${shown(`${name}: ${message}`)}`;
         this.#site.say("nothing", text, { round });
       }
     }
@@ -216,7 +222,7 @@ export class Taking {
     }
     for (const [round, client] of this.#clients) {
       if (client.done) {
-        this.#site.say("summed", `in the sum of round ${round}`, { round });
+        this.#site.say("summed", `counted in the sum of round ${round}`, { round });
       }
       if (client.done || !this.#series.rounds.includes(round)) {
         this.#clients.delete(round);
@@ -230,7 +236,7 @@ export class Taking {
     const { charter, identity, engine, floor, account, masker, memory } = this.#site;
     const round = config.number;
     if (!(await roundsOf(memory).claim(roundKey(config)))) {
-      throw new JoinedBefore(`out of round ${round}, which was joined before a new start`);
+      throw new JoinedBefore(`not in round ${round}: it was joined before a restart`);
     }
     const context = await contextOf(engine, config);
     const common = {
@@ -240,7 +246,7 @@ export class Taking {
       task: () => this.#read(),
       vector: () => this.#contribution(config, context),
       progress: (done: number, all: number) => {
-        this.#site.say("masking", `masks for ${done} of ${all} bytes`, { round, done, all });
+        this.#site.say("masking", `masked ${done} of ${all} bytes`, { round, done, all });
       },
       account,
       masker,
@@ -257,7 +263,7 @@ export class Taking {
   /** Without a charter a client has the number that requests have for it. */
   #own(): number {
     if (this.#id === undefined) {
-      throw new ConfigError("the hub has not said which client this is");
+      throw new ConfigError("the hub has not assigned a client id");
     }
     return this.#id;
   }
@@ -265,7 +271,7 @@ export class Taking {
   /** Read the task that a vector is due for, and return its digest: what is wrong with it is the hub's fault. */
   #read(): Bytes {
     if (this.#task === null) {
-      throw new FaultyServer("the hub has not handed over the task that it asks a vector for");
+      throw new FaultyServer("the hub asks for a vector but has not sent its task");
     }
     this.#reading = this.#form.read(this.#task.payload);
     return this.#task.digest;
@@ -279,7 +285,7 @@ export class Taking {
     const { engine, signal, contribute, inTime } = this.#site;
     const { given, vector } = this.#reading!;
     await this.#ofTable(checkTable);
-    this.#site.say("contributing", `asked for the vector of round ${config.number}`, { round: config.number });
+    this.#site.say("contributing", `making the vector of round ${config.number}`, { round: config.number });
     const make = async (): Promise<Bytes> => {
       let contribution: unknown;
       try {
@@ -299,7 +305,9 @@ export class Taking {
     return found;
   }
 
-  /** Check or count a vector of the site's table, which is the same one whatever a hub asks: that tells nothing of it. */
+  /**
+   * Check or count a vector of the site's table, which is the same one whatever a hub asks: that tells nothing of it.
+   */
   async #ofTable(count: typeof checkTable | typeof countTable): Promise<void> {
     const { charter, memory, account } = this.#site;
     if (charter !== null && charter.statistics !== null) {
@@ -315,7 +323,7 @@ function hintIn(text: string | null): Bytes | null {
     return null;
   }
   if (!/^[0-9a-f]{64}$/.test(text)) {
-    throw new FaultyServer("the hub names a task by something that is no digest");
+    throw new FaultyServer("the hub sent an invalid task digest");
   }
   return fromHex(text);
 }
@@ -331,6 +339,6 @@ function mostRequest(config: RoundConfig): number {
 function checkSize(config: RoundConfig, most: number): void {
   const bytes = vectorBytes(config);
   if (bytes > most) {
-    throw new ConfigError(`the hub asks for vectors of ${bytes} bytes; say mostBytes if more than ${most} are wanted`);
+    throw new ConfigError(`the hub asks for vectors of ${bytes} bytes: set maximumBytes to allow more than ${most}`);
   }
 }

@@ -1,6 +1,6 @@
 /** Tasks: the bytes that vectors are about, fetched by their digest, which the participant computes itself. */
 
-import { toHex, type Bytes } from "../bytes.js";
+import { type Bytes, toHex } from "../bytes.js";
 import type { Engine } from "../crypto/engine.js";
 import { FaultyServer } from "../errors.js";
 import { hashed } from "../labels.js";
@@ -38,7 +38,7 @@ export async function fetchTask(
     return null;
   }
   if (answer.status !== 200) {
-    throw new FaultyServer(`the hub did not hand a task over: ${inWords(answer)}`);
+    throw new FaultyServer(`the hub did not send the task (${inWords(answer)})`);
   }
   return { payload: answer.body, digest: await taskDigest(engine, answer.body) };
 }

@@ -2,8 +2,8 @@
 
 import type { Bytes } from "../bytes.js";
 import { FaultyServer, OrderError } from "../errors.js";
-import { countIn, inWords, problemOf, type Answer } from "./answers.js";
-import { saysLater, type Call, type Line } from "./line.js";
+import { type Answer, countIn, inWords, problemOf } from "./answers.js";
+import { type Call, type Line, saysLater } from "./line.js";
 import { PartSize } from "./parts.js";
 
 const TYPE = { "Content-Type": "application/octet-stream" };
@@ -41,7 +41,9 @@ function receiptOf(answer: Answer, reply: Bytes): Receipt {
       // A start before this one has answered, and this one only wanted to say that it takes no part.
       return { kind: "late", text };
     }
-    throw new OrderError(`the hub has another answer in this name (${text}): does a second tab or process take part?`);
+    throw new OrderError(
+      `the hub already has another answer from this site (${text}): check for a second tab or process`,
+    );
   }
   if (answer.status === 410) {
     return { kind: "late", text };
@@ -49,7 +51,7 @@ function receiptOf(answer: Answer, reply: Bytes): Receipt {
   if (answer.status === 422) {
     return { kind: "faulty", text };
   }
-  throw new FaultyServer(`the hub answered ${text} to a reply`);
+  throw new FaultyServer(`the hub refused a reply (${text})`);
 }
 
 /** One upload: where it is, and how far it ever was. */
@@ -132,7 +134,7 @@ class Upload {
   #goBack(place: number): void {
     this.#goOn(place);
     if (++this.#back > MOST_BACK) {
-      throw new FaultyServer("the hub does not take an upload: it keeps going back");
+      throw new FaultyServer("the hub repeatedly rewound the upload");
     }
   }
 
@@ -144,7 +146,7 @@ class Upload {
 
   #checked(value: unknown): number {
     if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0 || value > this.reply.length) {
-      throw new FaultyServer("the hub wants an upload to go on at an offset that is not in it");
+      throw new FaultyServer("the hub asked to continue an upload at an offset outside it");
     }
     return value;
   }

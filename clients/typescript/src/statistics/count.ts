@@ -1,9 +1,22 @@
 /** Counting a table by a schema (16.2). Nothing of a record is in a text of an error. */
 
 import { VectorError } from "../errors.js";
-import { decimalOf, inSteps, parseDecimal, type Decimal } from "./decimal.js";
-import { dimensionOf, groupCount, groupsBy, quantitiesOf, rangeOf, type Quantity } from "./layout.js";
-import { labelsOf, MISSING, OTHER, stepsOf, type CategoryColumn, type NumberColumn, type Schema } from "./schema.js";
+import { type Decimal, decimalOf, inSteps, parseDecimal } from "./decimal.js";
+import {
+  type CategoryColumn,
+  dimensionOf,
+  groupCount,
+  groupsBy,
+  labelsOf,
+  MISSING,
+  type NumberColumn,
+  OTHER,
+  type Quantity,
+  quantitiesOf,
+  rangeOf,
+  type Schema,
+  stepsOf,
+} from "./schema.js";
 
 /** What a field of a table may be; null, NaN and empty text are missing values. */
 export type Cell = string | number | null;
@@ -23,7 +36,7 @@ function textOf(record: TableRecord, column: string, missing: ReadonlySet<string
   const cell = record[column];
   // A name such as `constructor` finds something in every object, which is no cell.
   if (cell === undefined || typeof cell === "function" || (typeof cell === "object" && cell !== null)) {
-    throw new VectorError(`a record has no column ${column}`);
+    throw new VectorError(`column ${column} is missing in a record`);
   }
   const plain = cell === null || Number.isNaN(cell) ? "" : String(cell).replace(BEFORE, "").replace(BEHIND, "");
   const text = plain.normalize("NFC");
@@ -54,7 +67,7 @@ function counted(x: Decimal, places: number, low: bigint, high: bigint): Counted
   return { u: inside - low, clipped: below || above };
 }
 
-function valueOf(column: NumberColumn, missing: ReadonlySet<string>): (record: TableRecord) => Counted | null {
+function reader(column: NumberColumn, missing: ReadonlySet<string>): (record: TableRecord) => Counted | null {
   const { places, lower, upper, name } = column;
   const [low, high] = [stepsOf(lower, places, name), stepsOf(upper, places, name)];
   return (record) => {
@@ -65,7 +78,7 @@ function valueOf(column: NumberColumn, missing: ReadonlySet<string>): (record: T
     }
     const x = typeof cell === "number" ? decimalOf(cell) : parseDecimal(text!);
     if (x === null) {
-      throw new VectorError(`column ${column.name} has something in it that is not a number`);
+      throw new VectorError(`column ${column.name} has a value that is not a number`);
     }
     return counted(x, places, low, high);
   };
@@ -80,12 +93,8 @@ const AMOUNTS: Readonly<Record<string, (value: Counted, edges: readonly bigint[]
   bins: ({ u }, edges) => [edges.filter((edge) => edge <= u).length, 1n],
 };
 
-function ofNumber(
-  column: NumberColumn,
-  own: readonly Placed[],
-  missing: ReadonlySet<string>,
-): Adder {
-  const read = valueOf(column, missing);
+function ofNumber(column: NumberColumn, own: readonly Placed[], missing: ReadonlySet<string>): Adder {
+  const read = reader(column, missing);
   const low = stepsOf(column.lower, column.places, column.name);
   const edges = column.edges.map((edge) => stepsOf(edge, column.places, column.name) - low);
   return (record, add) => {
@@ -103,7 +112,10 @@ type Placed = readonly [quantity: Quantity, at: number];
 /** Return the quantities of a column. */
 function placedOf(schema: Schema): (name: string) => readonly Placed[] {
   let end = 0;
-  const placed = quantitiesOf(schema).map((quantity): Placed => [quantity, (end += quantity.size) - quantity.size]);
+  const placed = quantitiesOf(schema).map((quantity): Placed => {
+    end += quantity.size;
+    return [quantity, end - quantity.size];
+  });
   return (name) => placed.filter(([{ column }]) => column === name);
 }
 
@@ -144,7 +156,9 @@ function countGroups(schema: Schema, records: Iterable<TableRecord>): bigint[][]
   return groups;
 }
 
-/** Set the numbers of groups with few records to zero, and in others those of columns of which few values are present. */
+/**
+ * Set the numbers of groups with few records to zero, and in others those of columns of which few values are present.
+ */
 function leaveOut(schema: Schema, groups: readonly bigint[][]): void {
   const least = BigInt(schema.leastGroup);
   const columns = schema.numbers.map(({ name }) => placedOf(schema)(name));

@@ -17,7 +17,7 @@ export function parseDecimal(text: string): Decimal | null {
     return null;
   }
   const [, sign = "", whole = "", behind = "", only = "", exponent = "0"] = found;
-  const digits = BigInt(sign + "1") * BigInt(whole + behind + only);
+  const digits = BigInt(`${sign}1`) * BigInt(whole + behind + only);
   const size = Number(exponent) - behind.length - only.length;
   // How large it is, to a factor of ten: zeros at either end are of its text, and not of its value.
   const reach = size + String(digits).length;

@@ -1,11 +1,12 @@
-/** What members with tables have agreed to count: `statistics` in a charter (16.1). */
+/**
+ * What members with tables have agreed to count (`statistics` in a charter, 16.1), and the numbers it becomes (16.2).
+ */
 
 import { checkCharacters } from "../charter/characters.js";
 import { checkFloat, checkString, checkTable, checkWord, type Table } from "../charter/table.js";
 import { ConfigError } from "../errors.js";
 import { Float, type Value } from "../wire.js";
 import { decimalOf, inSteps } from "./decimal.js";
-import { schemaLength } from "./layout.js";
 
 export const MEASURES = ["count", "sum", "mean", "variance", "histogram", "quantiles"] as const;
 export type Measure = (typeof MEASURES)[number];
@@ -57,7 +58,7 @@ function composed(value: unknown, what: string): string {
 function label(value: unknown, what: string): string {
   const text = checkCharacters(composed(value, what), what);
   if (text === "" || [...text].length > 100 || text.trim() !== text) {
-    throw new ConfigError(`${what} is not a name of 1 to 100 characters without spaces around it`);
+    throw new ConfigError(`${what} must have 1 to 100 characters, without spaces around them`);
   }
   return text;
 }
@@ -70,7 +71,7 @@ function float(value: unknown, what: string): number {
 /** Refuse a list that is too long or has an entry twice. */
 function differing<T>(list: readonly T[], what: string): readonly T[] {
   if (list.length > MOST_ENTRIES || new Set(list).size !== list.length) {
-    throw new ConfigError(`${what} has an entry twice, or more than ${MOST_ENTRIES}`);
+    throw new ConfigError(`${what} must not repeat an entry or have more than ${MOST_ENTRIES}`);
   }
   return list;
 }
@@ -93,7 +94,7 @@ export function stepsOf(value: number, places: number, what: string): bigint {
   const decimal = decimalOf(value);
   const { steps, rest } = decimal === null ? { steps: 0n, rest: 1 } : inSteps(decimal, places);
   if (rest !== 0 || steps > MOST_STEPS || steps < -MOST_STEPS) {
-    throw new ConfigError(`${what}: ${value} is not a whole number of 10^-${places}, at most 2^53 of them`);
+    throw new ConfigError(`${what}: ${value} must be a multiple of 10^-${places}, at most 2^53 times that`);
   }
   return steps;
 }
@@ -127,7 +128,7 @@ function checkNumber({ lower, upper, places, measures, edges, quantiles }: Numbe
   ];
   const broken = rules.find(([holds]) => !holds);
   if (broken !== undefined) {
-    throw new ConfigError(`${what}: expected that ${broken[1]}`);
+    throw new ConfigError(`${what}: it must hold that ${broken[1]}`);
   }
 }
 
@@ -136,7 +137,7 @@ function readCategory(value: unknown, what: string): CategoryColumn {
   const column = { name: table.read("name", label), values: list(table, "values", label) };
   table.end();
   if (column.values.length === 0 || column.values.includes(OTHER) || column.values.includes(MISSING)) {
-    throw new ConfigError(`${what}: has no values, or ${OTHER} or ${MISSING}, which are labels of every category`);
+    throw new ConfigError(`${what}: must have values, and none of them may be ${OTHER} or ${MISSING}`);
   }
   return column;
 }
@@ -166,25 +167,28 @@ export function readSchema(table: Table): Schema {
 function checkSchema(schema: Schema): void {
   const { privacyUnit, leastGroup, maxRecords } = schema;
   if (leastGroup > (privacyUnit === "record" ? 1 : maxRecords)) {
-    throw new ConfigError("[statistics]: least_group is at most max_records, and 1 where noise hides records");
+    throw new ConfigError("[statistics]: least_group must be at most max_records, and 1 if noise hides records");
   }
   checkColumns(schema);
   if (schemaLength(schema) > MOST_WORDS) {
-    throw new ConfigError(`[statistics]: a vector would have ${schemaLength(schema)} words, more than 2^20`);
+    throw new ConfigError(`[statistics]: a vector would have ${schemaLength(schema)} words; the maximum is 2^20`);
   }
 }
 
 function checkColumns({ numbers, categories, groupBy, missing }: Schema): void {
-  differing([...numbers, ...categories].map(({ name }) => name), "[statistics]: the names of columns");
+  differing(
+    [...numbers, ...categories].map(({ name }) => name),
+    "[statistics]: the names of columns",
+  );
   if (categories.some(({ values }) => values.some((value) => missing.includes(value)))) {
-    throw new ConfigError("[statistics]: a value of a category stands for a missing one, too");
+    throw new ConfigError("[statistics]: a value of a category is also listed in missing");
   }
   const grouped = groupBy.map((name) => categories.find((category) => category.name === name));
   if (grouped.length > 3 || grouped.includes(undefined)) {
-    throw new ConfigError("[statistics]: group_by has up to 3 names of categories");
+    throw new ConfigError("[statistics]: group_by must have at most 3 entries, all names of categories");
   }
   if (grouped.reduce((groups, category) => groups * labelsOf(category!).length, 1) > MOST_GROUPS) {
-    throw new ConfigError(`[statistics]: more than ${MOST_GROUPS} groups`);
+    throw new ConfigError(`[statistics]: there are more than ${MOST_GROUPS} groups`);
   }
 }
 
@@ -225,4 +229,104 @@ function categoryEntries({ name, values }: CategoryColumn): ReadonlyMap<string, 
     ["name", name],
     ["values", values],
   ]);
+}
+
+// The numbers that a table becomes, and their order (16.2)
+
+/** Bits of a digit: sums of 2^20 of them stay within a word. */
+export const DIGIT_BITS = 43;
+
+/** Something that is counted in every group. */
+export interface Quantity {
+  readonly column: string | null;
+  readonly kind: "records" | "present" | "clipped" | "total" | "square" | "bins" | "values";
+  /** Its numbers in one group. */
+  readonly size: number;
+  /** The most that a record adds to one of them. */
+  readonly largest: bigint;
+}
+
+/** Return R of a column: how many steps there are from its lower to its upper bound. */
+export function rangeOf({ lower, upper, places, name }: NumberColumn): bigint {
+  return stepsOf(upper, places, name) - stepsOf(lower, places, name);
+}
+
+function* ofNumber(column: NumberColumn, exact: boolean): Generator<Quantity> {
+  const has = (...measures: readonly string[]): boolean => column.measures.some((each) => measures.includes(each));
+  const range = rangeOf(column);
+  const one = { column: column.name, size: 1, largest: 1n } as const;
+  yield { ...one, kind: "present" };
+  if (exact) {
+    yield { ...one, kind: "clipped" };
+  }
+  if (has("sum", "mean", "variance")) {
+    yield { ...one, kind: "total", largest: range };
+  }
+  if (has("variance")) {
+    yield { ...one, kind: "square", largest: range ** 2n };
+  }
+  if (has("histogram", "quantiles")) {
+    yield { ...one, kind: "bins", size: column.edges.length + 1 };
+  }
+}
+
+/** Return the quantities of a schema, in order. */
+export function quantitiesOf({ numbers, categories, groupBy, privacyUnit }: Schema): readonly Quantity[] {
+  return [
+    { column: null, kind: "records", size: 1, largest: 1n },
+    ...numbers.flatMap((column) => [...ofNumber(column, privacyUnit === "none")]),
+    ...categories
+      .filter(({ name }) => !groupBy.includes(name))
+      .map(
+        (category): Quantity => ({
+          column: category.name,
+          kind: "values",
+          size: labelsOf(category).length,
+          largest: 1n,
+        }),
+      ),
+  ];
+}
+
+/** Return the categories by which a schema groups, in its order. */
+export function groupsBy({ groupBy, categories }: Schema): readonly CategoryColumn[] {
+  return groupBy.map((name) => categories.find((category) => category.name === name)!);
+}
+
+/** Return how many groups there are. */
+export function groupCount(schema: Schema): number {
+  return groupsBy(schema).reduce((groups, category) => groups * labelsOf(category).length, 1);
+}
+
+/** Return the labels of a group; the last category runs fastest. */
+export function groupLabels(schema: Schema, group: number): readonly string[] {
+  let rest = group;
+  return groupsBy(schema)
+    .toReversed()
+    .map((category) => {
+      const labels = labelsOf(category);
+      const place = rest % labels.length;
+      rest = Math.floor(rest / labels.length);
+      return labels[place]!;
+    })
+    .reverse();
+}
+
+/** Return how many numbers a table becomes: d of 16.3. */
+export function dimensionOf(schema: Schema): number {
+  return groupCount(schema) * quantitiesOf(schema).reduce((sum, { size }) => sum + size, 0);
+}
+
+/** Return how many digits to the base 2^43 the numbers of a quantity have. */
+export function digitsOf({ largest }: Quantity, { maxRecords }: Schema): number {
+  return Math.ceil((BigInt(maxRecords) * largest).toString(2).length / DIGIT_BITS);
+}
+
+/** Return the words of a vector: the length of its rounds. */
+export function schemaLength(schema: Schema): number {
+  if (schema.privacyUnit === "record") {
+    return dimensionOf(schema);
+  }
+  const groups = groupCount(schema);
+  return quantitiesOf(schema).reduce((sum, each) => sum + groups * each.size * digitsOf(each, schema), 0);
 }

@@ -2,8 +2,17 @@
 
 import { VectorError } from "../errors.js";
 import type { PrivacyTable } from "../privacy/table.js";
-import { DIGIT_BITS, digitsOf, groupCount, quantitiesOf, rangeOf, schemaLength, type Quantity } from "./layout.js";
-import type { NumberColumn, Schema } from "./schema.js";
+import {
+  DIGIT_BITS,
+  digitsOf,
+  groupCount,
+  type NumberColumn,
+  type Quantity,
+  quantitiesOf,
+  rangeOf,
+  type Schema,
+  schemaLength,
+} from "./schema.js";
 import { checkStatistics, stepsPerLargest } from "./vector.js";
 
 /** What a sum says of one quantity. */
@@ -40,7 +49,10 @@ export function readSums(
   }
   const view = new DataView(sum.buffer, sum.byteOffset, sum.byteLength);
   let at = 0;
-  const word = (): number => (at += 8) - 8;
+  const word = (): number => {
+    at += 8;
+    return at - 8;
+  };
   return privacy === null
     ? exactSums(schema, members, () => view.getBigUint64(word(), true))
     : noisySums(schema, privacy, () => view.getBigInt64(word(), true));
@@ -67,13 +79,13 @@ function exactSums(schema: Schema, members: number, word: () => bigint): readonl
     const number = digits.reduceRight((rest, digit) => (rest << DIGIT) + digit, 0n);
     const most = BigInt(members) * BigInt(schema.maxRecords) * quantity.largest;
     if (number > most || digits.some((digit) => digit > MOST_DIGIT)) {
-      throw new VectorError(`the sum has a number that ${members} members cannot have`);
+      throw new VectorError(`the sum has a number that ${members} members cannot produce`);
     }
     return number;
   });
   for (let group = 0; group < groupCount(schema); group++) {
     if (!isPossible(schema, groupOf(sums, group))) {
-      throw new VectorError("the sum has numbers that no records have: some member sent others than it has counted");
+      throw new VectorError("the sum is inconsistent: some member did not send what it counted");
     }
   }
   return sums;

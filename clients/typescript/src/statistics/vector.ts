@@ -9,8 +9,7 @@ import type { PrivacyTable } from "../privacy/table.js";
 import { thresholdsFor } from "../privacy/thresholds.js";
 import { centred, countRecords, type TableRecord } from "./count.js";
 import { floorDivide } from "./decimal.js";
-import { DIGIT_BITS, digitsOf, dimensionOf, groupCount, quantitiesOf, type Quantity } from "./layout.js";
-import type { Schema } from "./schema.js";
+import { DIGIT_BITS, digitsOf, dimensionOf, groupCount, type Quantity, quantitiesOf, type Schema } from "./schema.js";
 
 const DIGIT = BigInt(DIGIT_BITS);
 const MOST_MEMBERS = 2 ** 20;
@@ -33,10 +32,10 @@ function* perNumber(schema: Schema): Generator<Quantity> {
  */
 export function checkStatistics(schema: Schema, privacy: PrivacyTable | null, members = 1): void {
   if ((schema.privacyUnit === "record") !== (privacy !== null)) {
-    throw new ConfigError("[statistics]: privacy_unit is record if and only if there is noise");
+    throw new ConfigError('[statistics]: privacy_unit must be "record" if and only if there is noise');
   }
   if (!(Number.isInteger(members) && members >= 1 && members <= MOST_MEMBERS)) {
-    throw new ConfigError(`statistics are of 1 to 2^20 members, got ${members}`);
+    throw new ConfigError(`statistics need 1 to 2^20 members, got ${members}`);
   }
   if (privacy !== null) {
     checkNoise(schema, privacy, members);
@@ -48,13 +47,15 @@ function checkNoise(schema: Schema, privacy: PrivacyTable, members: number): voi
   const due = { unit: "record", norm, fieldBits: 64, dimension: dimensionOf(schema) } as const;
   for (const key of ["unit", "norm", "fieldBits", "dimension"] as const) {
     if (privacy[key] !== due[key]) {
-      throw new ConfigError(`[privacy]: for these statistics ${key} has to be ${due[key]}, got ${privacy[key]}`);
+      throw new ConfigError(`[privacy]: for these statistics ${key} must be ${due[key]}, got ${privacy[key]}`);
     }
   }
   const steps = stepsPerLargest(schema, privacy);
   const most = ((BigInt(schema.maxRecords) * steps) >> BigInt(privacy.gridBits)) + FARTHEST;
   if (steps < 1n || BigInt(members) * most >= 2n ** 63n) {
-    throw new ConfigError("[privacy]: a record has less than one fine step, or sums of all members could overflow");
+    throw new ConfigError(
+      "[privacy]: a record is smaller than one fine step, or the sum of all members could overflow",
+    );
   }
 }
 

@@ -1,17 +1,17 @@
 /** The page's side: workers that are started when they are first needed, kept, and given one job at a time. */
 
-import { concat, wipe, type Bytes } from "../bytes.js";
+import { type Bytes, concat, wipe } from "../bytes.js";
 import { inRange } from "../crypto/checked.js";
 import { discard } from "../crypto/keystreams.js";
 import { addMasks, checkMasks, type Mask, type Masker } from "../crypto/masks.js";
 import { CcesaError, OrderError, Unsupported } from "../errors.js";
 import { builtin, cores } from "../platform.js";
-import { doJob, type Answer, type Asked, type JobName, type JobOptions, type MaskPart, type Order } from "./jobs.js";
+import { type Answer, type Asked, doJob, type JobName, type JobOptions, type MaskPart, type Order } from "./jobs.js";
 import { Thread } from "./threads.js";
 
 /**
- * At most so many bytes of a vector go to a worker at a time. Browsers do not use the memory of larger parts again when it
- * is given back; Node does.
+ * At most so many bytes of a vector go to a worker at a time. Browsers do not use the memory of larger parts again when
+ * it is given back; Node does.
  */
 const PART = builtin("node:worker_threads") === undefined ? 3 << 18 : 1 << 30;
 /** Up to so many bytes of parts are kept for the next vector: fresh memory costs more than what is done in it. */
@@ -48,7 +48,7 @@ export class Workers {
   /**
    * Run a job by its name, as soon as a worker is free. The buffers of what is asked are moved.
    *
-   * @throws OrderError once these workers are closed.
+   * @throws OrderError once the workers are closed.
    */
   run<Name extends JobName>(job: Name, asked: Asked<Name>, options: JobOptions = {}): Promise<Answer<Name>> {
     return this.inTurn((place) => place.run({ job, asked }, options));
@@ -71,12 +71,14 @@ export class Workers {
         try {
           const masked = await place.run({ job: "mask", asked }, told);
           if (masked.length !== piece.length) {
-            throw new CcesaError("a worker gave a part of another size: what is left of the vector has no masks");
+            throw new CcesaError("a worker returned a part of the wrong size");
           }
           piece.set(masked);
           this.keep(masked);
         } catch (error) {
-          if (!(error instanceof Unsupported)) throw error;
+          if (!(error instanceof Unsupported)) {
+            throw error;
+          }
           await addMasks(piece, bits, generator, masks, { ...options, ...told, from });
         }
       }),
@@ -101,8 +103,11 @@ export class Workers {
   private keep(part: Bytes): void {
     wipe(part);
     const bytes = this.kept.reduce((sum, { length }) => sum + length, part.length);
-    if (bytes <= KEPT) this.kept.push(part);
-    else discard(part);
+    if (bytes <= KEPT) {
+      this.kept.push(part);
+    } else {
+      discard(part);
+    }
   }
 
   /** End all workers, and with them whatever they do. */
@@ -117,8 +122,11 @@ export class Workers {
       return await work(place);
     } finally {
       const next = this.waiting.shift();
-      if (next) next(place);
-      else this.free.push(place);
+      if (next) {
+        next(place);
+      } else {
+        this.free.push(place);
+      }
     }
   }
 }
@@ -133,9 +141,10 @@ class Place {
       this.thread = undefined;
     }
     if (this.closed) {
-      throw new OrderError("these workers are closed");
+      throw new OrderError("the workers are closed");
     }
-    return (this.thread ??= Thread.start());
+    this.thread ??= Thread.start();
+    return this.thread;
   }
 
   async run<Name extends JobName>(order: Order<Name>, options: JobOptions): Promise<Answer<Name>> {

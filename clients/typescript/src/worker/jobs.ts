@@ -3,8 +3,8 @@
  * of it is moved, so that nothing is left where it came from.
  */
 
-import { wipe, type Bytes } from "../bytes.js";
-import { KEY_BYTES, type Generator } from "../crypto/engine.js";
+import { type Bytes, wipe } from "../bytes.js";
+import { type Generator, KEY_BYTES } from "../crypto/engine.js";
 import { addMasks, type Bits, type Mask } from "../crypto/masks.js";
 
 /** How a job is done. */

@@ -1,7 +1,7 @@
 /** One worker, in a browser or in Node. Nothing is sent to it before it is there: what is sent cannot be had back. */
 
-import { CcesaError } from "../errors.js";
 import * as errors from "../errors.js";
+import { CcesaError } from "../errors.js";
 import { builtin } from "../platform.js";
 import { buffersOf, type JobOptions, type Order, type Report } from "./jobs.js";
 
@@ -30,7 +30,9 @@ export class Thread {
     const ready = await new Promise<boolean>((resolve) => {
       thread.listener = { report: () => resolve(true), stopped: () => resolve(false) };
       thread.port = open({ report: (report) => thread.listener.report(report), stopped: () => thread.end() });
-      if (!thread.port) resolve(false);
+      if (!thread.port) {
+        resolve(false);
+      }
     });
     thread.port?.unref?.(); // an idle worker keeps no process alive
     return ready ? thread : undefined;
@@ -60,8 +62,11 @@ export class Thread {
           },
           stopped: () => reject(signal?.aborted ? (signal.reason as Error) : new CcesaError("the worker has stopped")),
         };
-        if (this.port) this.port.postMessage(order, buffersOf(order));
-        else this.listener.stopped();
+        if (this.port) {
+          this.port.postMessage(order, buffersOf(order));
+        } else {
+          this.listener.stopped();
+        }
       });
     } finally {
       signal?.removeEventListener("abort", stop);

@@ -1,6 +1,6 @@
 /** A server's half of the committed roster (docs/protocol.md, 13.3): proofs from all leaves. */
 
-import { join, type Bytes } from "../../src/bytes.js";
+import { type Bytes, join } from "../../src/bytes.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import { rosterNode } from "../../src/protocol/roster.js";
 

@@ -34,7 +34,8 @@ function divide(a: Polynomial, b: Polynomial): [Polynomial, Polynomial] {
   const [rest, quotient] = [[...a], new Array<number>(Math.max(0, a.length - b.length + 1)).fill(0)];
   const lead = inverse(b.at(-1)!);
   for (let at = rest.length - b.length; at >= 0; at--) {
-    const factor = (quotient[at] = times(rest[at + b.length - 1]!, lead));
+    const factor = times(rest[at + b.length - 1]!, lead);
+    quotient[at] = factor;
     b.forEach((c, k) => (rest[at + k] = mod(rest[at + k]! - times(factor, c))));
   }
   return [trimmed(quotient), trimmed(rest)];
@@ -54,7 +55,9 @@ export function join(xs: readonly number[], shares: readonly Uint16Array[]): Uin
   const factors = xs.map((x, k) =>
     xs.reduce((product, other, l) => (l === k ? product : times(times(product, other), inverse(other - x))), 1),
   );
-  return shares[0]!.map((_, element) => shares.reduce((sum, share, k) => (sum + times(share[element]!, factors[k]!)) % FIELD, 0));
+  return shares[0]!.map((_, element) =>
+    shares.reduce((sum, share, k) => (sum + times(share[element]!, factors[k]!)) % FIELD, 0),
+  );
 }
 
 /** Return the secret and the places of the shares that were wrong. Throws TooManyWrong. */

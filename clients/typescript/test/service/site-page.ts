@@ -12,13 +12,18 @@ const events: object[] = [];
 
 async function start(said: Said & { readonly memory: string }): Promise<Participant<unknown>> {
   const site = await participant(said, indexedDbMemory(said.memory), (event) => events.push(event));
-  const ended = (how: string, text?: string): void => void events.push({ event: "ended", with: how, ...(text && { text }) });
+  const ended = (how: string, text?: string): void =>
+    void events.push({ event: "ended", with: how, ...(text && { text }) });
   site.run().then(ended, (error: Error) => ended(error.name, error.message));
   return site as Participant<unknown>;
 }
 
 /** A copy of a client, with all its keys, which has answered these requests; return what answers the next one. */
-async function copyOf(party: Party, requests: readonly string[], memory: string): Promise<(next: string) => Promise<string>> {
+async function copyOf(
+  party: Party,
+  requests: readonly string[],
+  memory: string,
+): Promise<(next: string) => Promise<string>> {
   const client = await join(await systemEngine(), party, { tasks: indexedDbMemory(memory) });
   for (const request of requests) {
     await client.receive(fromHex(request));

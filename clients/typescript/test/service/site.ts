@@ -1,18 +1,18 @@
 /** A site that tests drive from Python, in Node or in a page: what it contributes follows from its number and the task. */
 
+import { type Bytes, fromHex, toHex } from "../../src/bytes.js";
 import { systemEngine } from "../../src/crypto/engines.js";
 import { identityFromSeed } from "../../src/crypto/signatures.js";
-import { fromHex, toHex, type Bytes } from "../../src/bytes.js";
 import { memoryInMemory } from "../../src/memory/in-memory.js";
-import type { Memory } from "../../src/memory.js";
 import { ledgerInMemory } from "../../src/memory/ledgers.js";
+import type { Memory } from "../../src/memory.js";
 import { Ledger } from "../../src/privacy/ledger.js";
 import type { Arrays, NamedArray } from "../../src/service/arrays.js";
+import type { ParticipantEvents } from "../../src/service/events.js";
 import type { ParticipantOptions } from "../../src/service/options.js";
+import { Participant } from "../../src/service/participant.js";
 import type { TableRecord } from "../../src/statistics/count.js";
 import type { Schema } from "../../src/statistics/schema.js";
-import type { ParticipantEvents } from "../../src/service/events.js";
-import { Participant } from "../../src/service/participant.js";
 
 /** What a test says, in JSON. */
 export interface Said {
@@ -108,4 +108,3 @@ function shownOf(value: unknown): unknown {
   }
   return ArrayBuffer.isView(value) ? Array.from(value as Uint32Array) : value;
 }
-

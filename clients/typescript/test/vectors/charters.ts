@@ -4,7 +4,7 @@ import { fromHex } from "../../src/bytes.js";
 import { encodeCharter, parseCharter } from "../../src/charter/text.js";
 import { contextOf, decodeConfig, encodeConfig, underCharter } from "../../src/config.js";
 import type { Engine } from "../../src/crypto/engine.js";
-import { equals, refuses, same, type Replay } from "./check.js";
+import { equals, type Replay, refuses, same } from "./check.js";
 import { texts, type Written } from "./lists.js";
 
 interface Chartered extends Written {

@@ -1,8 +1,8 @@
 /** How a vector is held against the package, in Node and in a browser alike. */
 
-import { concat, fromHex, toHex, type Bytes } from "../../src/bytes.js";
-import { CcesaError } from "../../src/errors.js";
+import { type Bytes, concat, fromHex, toHex } from "../../src/bytes.js";
 import type { Engine, Random } from "../../src/crypto/engine.js";
+import { CcesaError } from "../../src/errors.js";
 
 /** One vector: what it is called, and what throws unless it holds. */
 export interface Case {
@@ -58,9 +58,7 @@ export function littleEndian(x: number | bigint, bytes: number): Bytes {
 /** Return the bytes of `randomness` in the files: SHA-256(seed || k) for k = 0, 1, 2, ... as a random source. */
 export async function stream(engine: Engine, seed: string, bytes = 1 << 16): Promise<Random> {
   const blocks = await Promise.all(
-    Array.from({ length: Math.ceil(bytes / 32) }, (_, k) =>
-      engine.sha256(concat(fromHex(seed), littleEndian(k, 8))),
-    ),
+    Array.from({ length: Math.ceil(bytes / 32) }, (_, k) => engine.sha256(concat(fromHex(seed), littleEndian(k, 8)))),
   );
   let at = 0;
   return (count: number): Bytes => {

@@ -15,7 +15,7 @@ import {
 } from "../../src/crypto/keys.js";
 import { oneTimeKey, sealingKeys } from "../../src/crypto/sealing.js";
 import { hashed, LABELS } from "../../src/labels.js";
-import { equals, refuses, same, type Case, type Replay } from "./check.js";
+import { type Case, equals, type Replay, refuses, same } from "./check.js";
 import { endOf } from "./ends.js";
 
 /** The cases of one list, each under the name of the list. */
@@ -24,7 +24,11 @@ const each = (name: string, list: any[], run: (c: any, engine: Parameters<Case["
     name: `${name}: ${c.name ?? c.reason ?? at}`,
     run: async (engine) => {
       if (c.label !== undefined) {
-        equals(true, Object.values(LABELS).some((text) => toHex(ascii(text)) === c.label), "label");
+        equals(
+          true,
+          Object.values(LABELS).some((text) => toHex(ascii(text)) === c.label),
+          "label",
+        );
       }
       await run(c, engine);
     },
@@ -35,7 +39,10 @@ export const derivations: Replay = (data) => [
     name: "labels",
     run: async () => {
       const ours = Object.values(LABELS).filter((text) => text.startsWith("ccesa/2/"));
-      equals(Object.values(data.labels), ours.map((text) => toHex(ascii(text))));
+      equals(
+        Object.values(data.labels),
+        ours.map((text) => toHex(ascii(text))),
+      );
     },
   },
   ...each("framing", data.framing, async (c, engine) => {

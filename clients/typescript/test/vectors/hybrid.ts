@@ -1,12 +1,12 @@
 /** The agreement `x25519-mlkem768`, and what it refuses. */
 
-import { concat, fromHex, toHex, type Bytes } from "../../src/bytes.js";
-import { agreementOf, type AgreedText } from "../../src/crypto/agreements.js";
+import { type Bytes, concat, fromHex, toHex } from "../../src/bytes.js";
+import { type AgreedText, agreementOf } from "../../src/crypto/agreements.js";
 import { checkKemKey } from "../../src/crypto/checked.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import { makeDeposit, pairSecret, pairSeed } from "../../src/crypto/hybrid.js";
 import { pairMaskKey } from "../../src/crypto/keys.js";
-import { equals, refuses, same, type Replay } from "./check.js";
+import { equals, type Replay, refuses, same } from "./check.js";
 import { endOf, withKnownMessages } from "./ends.js";
 
 const HYBRID = agreementOf("x25519-mlkem768");

@@ -5,7 +5,7 @@ import { parseIdentityFile, writeIdentityFile } from "../../src/charter/identity
 import { admissionLine, parseAdmissionList } from "../../src/charter/lists.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import { identityFromSeed, verify } from "../../src/crypto/signatures.js";
-import { equals, refuses, same, type Case, type Replay } from "./check.js";
+import { type Case, equals, type Replay, refuses, same } from "./check.js";
 import { checkList, texts } from "./lists.js";
 
 interface Known {

@@ -1,11 +1,11 @@
 /** Replays lists.json: admission lists, files of identities and charters, character by character. */
 
+import { toHex } from "../../src/bytes.js";
 import { parseIdentityFile } from "../../src/charter/identity-file.js";
 import { parseAdmissionList } from "../../src/charter/lists.js";
 import { parseCharter } from "../../src/charter/text.js";
 import type { Engine } from "../../src/crypto/engine.js";
-import { toHex } from "../../src/bytes.js";
-import { equals, refuses, same, type Case, type Replay } from "./check.js";
+import { type Case, equals, type Replay, refuses, same } from "./check.js";
 
 /** One text: with an error it is refused by that name, else it is read and held against the rest. */
 export interface Written {

@@ -2,7 +2,7 @@
 
 import { fromHex } from "../../src/bytes.js";
 import { BLOCK_BYTES, type Engine, type Generator } from "../../src/crypto/engine.js";
-import { same, type Replay } from "./check.js";
+import { type Replay, same } from "./check.js";
 
 export const masks: Replay = (data) =>
   data.slices.map((c: any) => ({

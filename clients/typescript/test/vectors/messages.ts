@@ -1,13 +1,19 @@
 /** Replays messages.json and active_messages.json: encodings of messages, lists of ids and configurations. */
 
-import { fromHex, toHex, type Bytes } from "../../src/bytes.js";
+import { type Bytes, fromHex, toHex } from "../../src/bytes.js";
 import { checkConfig, decodeConfig, encodeConfig, type RoundConfig } from "../../src/config.js";
-import { encodeMessage, MESSAGES, packIds, readMessage, unpackIds } from "../../src/protocol/messages.js";
-import type { Fields, MessageName } from "../../src/protocol/messages.js";
-import { equals, refuses, same, type Case, type Replay } from "./check.js";
+import {
+  encodeMessage,
+  type Fields,
+  MESSAGES,
+  type MessageName,
+  packIds,
+  readMessage,
+  unpackIds,
+} from "../../src/protocol/messages.js";
+import { type Case, equals, type Replay, refuses, same } from "./check.js";
 
 const NAMES = Object.keys(MESSAGES) as MessageName[];
-
 
 function message(vector: any): Case {
   const name: MessageName = vector.type;

@@ -6,16 +6,21 @@ import { epsilonOf } from "../../src/privacy/accounting.js";
 import { drawLargeWith, drawWith } from "../../src/privacy/draw.js";
 import { encodeWithKey, NoisyQuantizer, toFine } from "../../src/privacy/noisy.js";
 import { rotate, rotateBack, signBits } from "../../src/privacy/rotation.js";
-import { checkPrivacy, mechanismDigest, privacyEntries, privacyLength, type PrivacyTable } from "../../src/privacy/table.js";
+import {
+  checkPrivacy,
+  mechanismDigest,
+  type PrivacyTable,
+  privacyEntries,
+  privacyLength,
+} from "../../src/privacy/table.js";
 import { Thresholds } from "../../src/privacy/thresholds.js";
 import { encode } from "../../src/wire.js";
-import { equals, littleEndian, refuses, same, type Case, type Replay } from "./check.js";
+import { type Case, equals, littleEndian, type Replay, refuses, same } from "./check.js";
 import { number, tensor } from "./quantizer.js";
-
 
 /** Return the table that an entry of the files describes. */
 export function tableOf(entry: any): PrivacyTable {
-  const { grid_bits, field_bits, gives: _gives, error: _error, ...rest } = entry;
+  const { grid_bits, field_bits, gives: _gives, error: _error, check: _check, ...rest } = entry;
   const [epsilon, norm, fails] = [number(rest.epsilon), number(rest.norm), number(rest.fails)];
   return { ...rest, epsilon, norm, fails, gridBits: grid_bits, fieldBits: field_bits };
 }
@@ -43,8 +48,16 @@ async function mechanism(engine: Engine, entry: any): Promise<void> {
 async function table(engine: Engine, entry: any): Promise<void> {
   const made = new Thresholds(entry.variance, entry.grid_bits);
   const rows = Array.from({ length: 2 ** entry.grid_bits }, (_, phase) => made.row(phase));
-  equals(entry.first, rows.map((row) => row.first), "first");
-  equals(entry.lengths, rows.map((row) => row.thresholds.length), "lengths");
+  equals(
+    entry.first,
+    rows.map((row) => row.first),
+    "first",
+  );
+  equals(
+    entry.lengths,
+    rows.map((row) => row.thresholds.length),
+    "lengths",
+  );
   const bytes = (phase: number) => rows[phase]!.thresholds.map((value) => littleEndian(value, 16));
   for (const row of entry.rows) {
     equals(row.thresholds, bytes(row.phase).map(toHex), `row ${row.phase}`);
@@ -84,7 +97,11 @@ async function encoded(engine: Engine, entry: any, mechanisms: any): Promise<voi
   const coder = new NoisyQuantizer(engine, tableOf(mechanisms[entry.mechanism]), entry.shapes);
   const [arrays, context] = [entry.arrays.map(tensor), fromHex(entry.context)];
   const { numbers, clipped } = await toFine(coder, arrays, context);
-  equals(entry.fine, Array.from(numbers, (value) => value + 0), "fine");
+  equals(
+    entry.fine,
+    Array.from(numbers, (value) => value + 0),
+    "fine",
+  );
   equals(entry.clipped, Number(clipped), "clipped");
   same(entry.words, await encodeWithKey(coder, arrays, context, fromHex(entry.key)), "words");
 }

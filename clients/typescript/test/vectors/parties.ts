@@ -1,6 +1,6 @@
 /** Clients as the files describe them. */
 
-import { fromHex, toHex, type Bytes } from "../../src/bytes.js";
+import { type Bytes, fromHex, toHex } from "../../src/bytes.js";
 import { parseCharter } from "../../src/charter/text.js";
 import { decodeConfig } from "../../src/config.js";
 import type { Engine } from "../../src/crypto/engine.js";
@@ -9,7 +9,7 @@ import type { Floor } from "../../src/floor.js";
 import { memoryInMemory } from "../../src/memory/in-memory.js";
 import type { About, Entry, Memory, UsedRounds } from "../../src/memory.js";
 import { ActiveClient, Client, type RoundClient } from "../../src/protocol/client.js";
-import { NO_TASK, type CommonOptions } from "../../src/protocol/joining.js";
+import { type CommonOptions, NO_TASK } from "../../src/protocol/joining.js";
 import { equals, same, stream } from "./check.js";
 
 /** A client with its configuration, as `parties`, `clients` and `joining` have them. */
@@ -60,7 +60,11 @@ export class Told implements Memory {
     this.#kept = memoryInMemory();
     for (const { about, context = "", task = "", series_id = "", number = 0 } of noted) {
       // What was counted in no series is a vector of a task alone.
-      await this.add({ about: about === "counted" ? "vector" : about, key: fromHex(context + task + series_id), number });
+      await this.add({
+        about: about === "counted" ? "vector" : about,
+        key: fromHex(context + task + series_id),
+        number,
+      });
     }
     return this;
   }

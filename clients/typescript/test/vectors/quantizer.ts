@@ -1,10 +1,10 @@
 /** Appendix A: quantizer.json. */
 
-import type { Random } from "../../src/crypto/engine.js";
 import { fromHex } from "../../src/bytes.js";
+import type { Random } from "../../src/crypto/engine.js";
 import { Quantizer, type Tensor } from "../../src/quantize/quantizer.js";
 import type { QuantizerSettings } from "../../src/quantize/settings.js";
-import { equals, refuses, same, type Case, type Replay } from "./check.js";
+import { type Case, equals, type Replay, refuses, same } from "./check.js";
 
 /** Return a number of the files, where those that JSON does not have are text. */
 export function number(value: number | string): number {

@@ -4,8 +4,8 @@ import { fromHex } from "../../src/bytes.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import type { RoundClient } from "../../src/protocol/client.js";
 import { encodeMessage, packIds } from "../../src/protocol/messages.js";
-import { littleEndian, refuses, same, type Case, type Replay } from "./check.js";
-import { join, Told, type Compare, type Noted, type Party } from "./parties.js";
+import { type Case, littleEndian, type Replay, refuses, same } from "./check.js";
+import { type Compare, join, type Noted, type Party, Told } from "./parties.js";
 
 /** A client, and the exchanges of a round that goes well. */
 interface Player extends Party {
@@ -101,7 +101,11 @@ export const refused: Replay = (data) => [
   ...exchanges(data),
   ...(data.joining ?? []).map(joining),
   ...(data.many ?? []).map((entry: { party: string; neighbours: number; error: string }) =>
-    many(data.parties.find(({ name }: Player) => name === entry.party), entry.neighbours, entry.error),
+    many(
+      data.parties.find(({ name }: Player) => name === entry.party),
+      entry.neighbours,
+      entry.error,
+    ),
   ),
 ];
 

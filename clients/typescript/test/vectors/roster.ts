@@ -3,11 +3,10 @@
 import { equal, fromHex, toHex } from "../../src/bytes.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import { WrongProof } from "../../src/errors.js";
+import { packSet, unpackSet } from "../../src/protocol/messages.js";
 import * as roster from "../../src/protocol/roster.js";
-import { packSet, unpackSet } from "../../src/protocol/sets.js";
 import { prove } from "../server/roster.js";
-import { equals, refuses, same, type Case, type Replay } from "./check.js";
-
+import { type Case, equals, type Replay, refuses, same } from "./check.js";
 
 function set(vector: any): Case {
   return {
@@ -37,7 +36,10 @@ function tree(vector: any): Case {
       const all = leavesAt([...vector.leaves.keys()], vector.leaves);
       same(vector.top, await roster.provedTop(engine, all.size, all, new Uint8Array(0)), "top");
       for (const { places, proof } of vector.proofs) {
-        const leaves = leavesAt(places, places.map((place: number) => vector.leaves[place]));
+        const leaves = leavesAt(
+          places,
+          places.map((place: number) => vector.leaves[place]),
+        );
         same(vector.top, await roster.provedTop(engine, all.size, leaves, fromHex(proof)), `top from ${places}`);
         same(proof, await prove(engine, [...all.values()], places), `proof for ${places}`);
       }
@@ -66,11 +68,19 @@ function committed(vector: any): Case {
     async run(engine) {
       const { clients, members } = vector;
       const [context, v1, root] = [fromHex(vector.context), fromHex(vector.v1), fromHex(vector.root)];
-      equals(members.map((member: any) => member.client), unpackSet(v1, clients), "V1");
+      equals(
+        members.map((member: any) => member.client),
+        unpackSet(v1, clients),
+        "V1",
+      );
       const leaves = await Promise.all(
         members.map((member: any) => roster.rosterLeaf(engine, context, member.client, fromHex(member.keys))),
       );
-      equals(members.map((member: any) => member.leaf), leaves.map(toHex), "leaves");
+      equals(
+        members.map((member: any) => member.leaf),
+        leaves.map(toHex),
+        "leaves",
+      );
       same(vector.root, await roster.committedRoot(engine, context, v1, fromHex(vector.top)), "root");
       same(vector.seed, await roster.graphSeed(engine, context, root), "seed");
       for (const [place, { client, keys }] of members.entries()) {

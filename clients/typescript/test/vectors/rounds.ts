@@ -3,8 +3,8 @@
 import { fromHex } from "../../src/bytes.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import type { RoundClient } from "../../src/protocol/client.js";
-import { same, type Case, type Replay } from "./check.js";
-import { butTexts, join, type Compare, type Party } from "./parties.js";
+import { type Case, type Replay, same } from "./check.js";
+import { butTexts, type Compare, join, type Party } from "./parties.js";
 import { exchanges } from "./refused.js";
 
 interface WholeRound extends Pick<Party, "config" | "charter" | "task"> {

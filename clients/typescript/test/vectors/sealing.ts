@@ -3,8 +3,8 @@
 import { fromHex } from "../../src/bytes.js";
 import { agreementOf } from "../../src/crypto/agreements.js";
 import type { Engine } from "../../src/crypto/engine.js";
-import { associatedData, openOnce, type Binding } from "../../src/crypto/sealing.js";
-import { refuses, same, type Replay } from "./check.js";
+import { associatedData, type Binding, openOnce } from "../../src/crypto/sealing.js";
+import { type Replay, refuses, same } from "./check.js";
 import { endOf } from "./ends.js";
 
 const X25519 = agreementOf("x25519");

@@ -5,7 +5,7 @@ import { parseCharter } from "../../src/charter/text.js";
 import { decodeConfig, encodeConfig } from "../../src/config.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import { SeriesClient } from "../../src/protocol/series.js";
-import { refuses, same, type Case, type Replay } from "./check.js";
+import { type Case, type Replay, refuses, same } from "./check.js";
 import { join } from "./parties.js";
 
 interface Member {

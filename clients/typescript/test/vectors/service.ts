@@ -5,7 +5,7 @@ import type { Engine } from "../../src/crypto/engine.js";
 import { identityFromSeed, verify } from "../../src/crypto/signatures.js";
 import { sessionText } from "../../src/service/session.js";
 import { taskDigest } from "../../src/service/tasks.js";
-import { same, type Case, type Replay } from "./check.js";
+import { type Case, type Replay, same } from "./check.js";
 
 interface Session {
   readonly name: string;

@@ -5,7 +5,7 @@ import type { Random } from "../../src/crypto/engine.js";
 import { commitment } from "../../src/crypto/keys.js";
 import { drawElements, fromBytes, split, toBytes } from "../../src/crypto/sharing.js";
 import { correct, join } from "../server/sharing.js";
-import { equals, refuses, same, type Replay } from "./check.js";
+import { equals, type Replay, refuses, same } from "./check.js";
 
 const elements = (hex: string): Uint16Array => fromBytes(fromHex(hex));
 
@@ -20,7 +20,8 @@ function source(hex: string): { random: Random; left(): number } {
     if (at + bytes > data.length) {
       throw new Error(`asked for ${bytes} bytes, but ${data.length - at} are left`);
     }
-    return data.slice(at, (at += bytes));
+    at += bytes;
+    return data.slice(at - bytes, at);
   };
   return { random, left: () => data.length - at };
 }
@@ -37,7 +38,15 @@ export const sharing: Replay = (data) => [
       equals(c.shares.length, shares.length);
       shares.forEach((share, at) => same(c.shares[at], toBytes(share)));
       for (const xs of c.joins as number[][]) {
-        same(c.secret, toBytes(join(xs, xs.map((x) => shares[x - 1]!))));
+        same(
+          c.secret,
+          toBytes(
+            join(
+              xs,
+              xs.map((x) => shares[x - 1]!),
+            ),
+          ),
+        );
       }
     },
   })),

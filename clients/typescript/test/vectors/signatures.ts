@@ -1,10 +1,10 @@
 /** Replays signatures.json: keys and signatures on which verifiers disagree. */
 
 import { fromHex } from "../../src/bytes.js";
-import { parseAdmissionList } from "../../src/charter/lists.js";
 import { toBase64 } from "../../src/charter/base64.js";
+import { parseAdmissionList } from "../../src/charter/lists.js";
 import { checkIdentityKey } from "../../src/crypto/signatures.js";
-import { refuses, same, type Case, type Replay } from "./check.js";
+import { type Case, type Replay, refuses, same } from "./check.js";
 import { verified } from "./identities.js";
 
 interface Key {

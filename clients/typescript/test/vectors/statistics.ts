@@ -5,15 +5,20 @@ import { Table } from "../../src/charter/table.js";
 import type { Engine } from "../../src/crypto/engine.js";
 import { checkPrivacy, type PrivacyTable } from "../../src/privacy/table.js";
 import { countRecords } from "../../src/statistics/count.js";
-import { dimensionOf, quantitiesOf, schemaLength } from "../../src/statistics/layout.js";
-import { readSchema, schemaEntries, type Schema } from "../../src/statistics/schema.js";
+import {
+  dimensionOf,
+  quantitiesOf,
+  readSchema,
+  type Schema,
+  schemaEntries,
+  schemaLength,
+} from "../../src/statistics/schema.js";
 import { readSums } from "../../src/statistics/sums.js";
 import { centresOf, checkStatistics, noisyWordsWith, tableVector } from "../../src/statistics/vector.js";
 import { encode } from "../../src/wire.js";
-import { equals, refuses, same, type Case, type Replay } from "./check.js";
+import { type Case, equals, type Replay, refuses, same } from "./check.js";
 import { close, tableOf } from "./noise.js";
 import { number } from "./quantizer.js";
-
 
 const NAMES = ["nan", "inf", "-inf"];
 
@@ -47,7 +52,11 @@ function privacyOf(data: any, place: number | null): PrivacyTable | null {
 async function schemas(_: Engine, entry: any): Promise<void> {
   const schema = schemaOf(entry);
   same(entry.gives.encoding, encode(schemaEntries(schema)), "encoding");
-  const found = { length: schemaLength(schema), dimension: dimensionOf(schema), quantities: quantitiesOf(schema).length };
+  const found = {
+    length: schemaLength(schema),
+    dimension: dimensionOf(schema),
+    quantities: quantitiesOf(schema).length,
+  };
   const { encoding: _encoding, ...gives } = entry.gives;
   equals(gives, found);
 }
