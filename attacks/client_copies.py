@@ -13,7 +13,7 @@ from ccesa.errors import CcesaError
 from ccesa.memory import ProcessMemory
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.exclusive import OwnProcess
+from ccesa.protocol.parties import OwnProcess
 from ccesa.words import Vector
 
 FORKED = 4

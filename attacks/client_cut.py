@@ -26,7 +26,7 @@ from ccesa.plan import plan
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Shared
-from ccesa.protocol.drawing import deliver, pruned
+from ccesa.protocol.drawing import deliver, prune
 from ccesa.protocol.server import Server
 from ccesa.wire import Data
 
@@ -56,7 +56,7 @@ class Garbler(Colluder):
 class Piecewise(Weakened, Server):
     """Leaves out who has too few holders, and asks all others for vectors, in how many parts they may be."""
 
-    weaker = weaken(share=in_step(close=without(deliver=relaxed(deliver, held_together=pruned))))
+    weaker = weaken(share=in_step(close=without(deliver=relaxed(deliver, hold_together=prune))))
 
 
 def chosen_complaints(defended: bool, tell: Tell) -> Outcome:

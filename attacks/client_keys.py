@@ -11,7 +11,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.drawing import note_keys
 from ccesa.protocol.server import Server
-from ccesa.protocol.server_states import Opened, Round
+from ccesa.protocol.server_states import Advertising, ServerRound
 
 LIAR, VICTIM = 4, 2
 #: A point of order two: every agreement with it is zero, whoever computes it.
@@ -32,7 +32,7 @@ class UncheckedKeys(Weakened, Server):
     weaker = weaken(advertise=in_step(take=without(note_keys=_note_any_order)))
 
 
-def _note_again(round: Round[Any], state: Opened, reply: m.AnyAdvertiseReply) -> None:
+def _note_again(round: ServerRound[Any], state: Advertising, reply: m.AnyAdvertiseReply) -> None:
     state.public_keys.clear()
     note_keys(round, state, reply)
 

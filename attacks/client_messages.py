@@ -4,7 +4,6 @@ import sys
 import tracemalloc
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -128,8 +127,7 @@ class Stale(Weakened, Client):
 
 
 def _of_any_task(take: Callable[..., Any]) -> Callable[..., Any]:
-    step = take.__globals__["server_2_mask"]
-    return relaxed(take, server_2_mask=SimpleNamespace(take=relaxed(step.take, check_asked_for=skip)))
+    return relaxed(take, check_asked_for=skip)
 
 
 class AnyTaskServer(Weakened, Server):

@@ -29,14 +29,13 @@ from ccesa.graphs import ErdosRenyi, Graph, Harary
 from ccesa.graphs.assignment import AssignmentGraph, draw
 from ccesa.graphs.thresholds import Linear, Majority, Threshold
 from ccesa.plan import Plan, charters, plan
+from ccesa.protocol import active_server, signed_texts
 from ccesa.protocol import messages as m
-from ccesa.protocol import signed_texts
-from ccesa.protocol.active import server_0_advertise
-from ccesa.protocol.active.server_0_advertise import Committed
+from ccesa.protocol.active_server import Committed
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.client_states import Membership, VectorSource
 from ccesa.protocol.server import Server
-from ccesa.protocol.server_states import Opened, Round
+from ccesa.protocol.server_states import Advertising, ServerRound
 from ccesa.protocol.steps import Requests
 from ccesa.simulate.enrolment import chartered, enrol
 
@@ -172,14 +171,16 @@ class RosterServer(Server):
         self.tries = 0
         self.split: Split | None = None
 
-    def _grind(self, round: Round[Charter], state: Opened, heard: Heard) -> tuple[Committed, Requests]:
+    def _grind(
+        self, round: ServerRound[Charter], state: Advertising, heard: Heard
+    ) -> tuple[Committed, Requests]:
         named, random = heard, np.random.default_rng()
         while self.split is None and self.tries < self.most:
             self.tries += 1
             named = self._some(heard, random)
             graph = self._drawn(list(named.values()))
             self.split = Field.of(graph, self.config.threshold, self.colluders).split(random)
-        return server_0_advertise.close(round, state, named)
+        return active_server.close_advertise(round, state, named)
 
     def _some(self, heard: Heard, random: np.random.Generator) -> Heard:
         """Choose as few as clients accept: in a small roster degrees are low, and all colluders are in it."""

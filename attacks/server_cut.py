@@ -25,7 +25,7 @@ from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.graphs.thresholds import Fixed
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import ActiveClient
-from ccesa.protocol.client_states import Membership, Round
+from ccesa.protocol.client_states import ClientRound, Membership
 from ccesa.simulate.enrolment import chartered
 
 
@@ -42,7 +42,7 @@ class ThinCharter(Charter, frozen=True, kw_only=True, dict=True):
     _config = relaxed(Charter._config, RoundConfig=ThinMasks)  # noqa: SLF001
 
 
-def thin_neighbourhood(round: Round[Membership], v1: Flags, root: bytes) -> Neighbourhood:
+def thin_neighbourhood(round: ClientRound[Membership], v1: Flags, root: bytes) -> Neighbourhood:
     """Derive the neighbourhood as the original does, with masks on the edges of the mask subgraph only."""
     ids = np.flatnonzero(v1)
     graph = draw(round.config.graph, signed_texts.seed(round.context, root), ids)
@@ -55,7 +55,7 @@ class MasksThinly(Weakened, ActiveClient):
     """Masks on the subgraph, as the guard ``curious`` does."""
 
     weaker = weaken(
-        share=in_step(answer=without(derived_neighbourhood=thin_neighbourhood)),
+        share=in_step(answer=without(derive_neighbourhood=thin_neighbourhood)),
     )
 
 

@@ -10,11 +10,11 @@ from ccesa.agreement.floor import Floor
 from ccesa.crypto import shamir
 from ccesa.graphs import Harary
 from ccesa.graphs.neighbourhood import Flags, Neighbourhood
+from ccesa.protocol import curious_client
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.client_states import Done, Holding, Round
-from ccesa.protocol.curious import client_2_mask, client_3_unmask
-from ccesa.protocol.masking import held_among
+from ccesa.protocol.client_states import ClientRound, Done, Holding
+from ccesa.protocol.masking import check_left, hold_among, open_shares
 
 VICTIM = 3
 
@@ -22,7 +22,7 @@ VICTIM = 3
 # S3
 
 
-def read_as_a_set(round: Round[Floor], packed: bytes, near: Neighbourhood) -> Flags:
+def read_as_a_set(round: ClientRound[Floor], packed: bytes, near: Neighbourhood) -> Flags:
     return ~np.isin(near.members, np.frombuffer(packed, "<u4"))
 
 
@@ -55,13 +55,13 @@ def impossible_ids(defended: bool, tell: Tell) -> Outcome:
 
 
 def unmask_oneself(
-    round: Round[Floor], state: Holding, request: m.UnmaskRequest
+    round: ClientRound[Floor], state: Holding, request: m.UnmaskRequest
 ) -> tuple[Done, m.UnmaskReply]:
     """Release shares as the original does, of its own key too, if the client is told that it dropped out."""
     dropped = m.unpack_ids("dropped", request.dropped, round.config.clients)
     others = m.pack_ids(dropped[dropped != round.client])
     told = m.UnmaskRequest(context=request.context, client=request.client, dropped=others)
-    done, reply = client_3_unmask.answer(round, state, told)
+    done, reply = curious_client.unmask(round, state, told)
     if round.client not in dropped:
         return done, reply
     shares = m.items("shares", reply.shares, state.near.members.size, shamir.SHARE_BYTES)
@@ -100,9 +100,9 @@ def _behind(stage: Stage, neighbour: int) -> int:
 
 
 def keep_shares(
-    round: Round[Floor], state: Holding, request: m.UnmaskRequest
+    round: ClientRound[Floor], state: Holding, request: m.UnmaskRequest
 ) -> tuple[Holding, m.UnmaskReply]:
-    return state, client_3_unmask.answer(round, state, request)[1]
+    return state, curious_client.unmask(round, state, request)[1]
 
 
 class AnswersTwice(Weakened, Client):
@@ -128,13 +128,15 @@ def second_request(defended: bool, tell: Tell) -> Outcome:
 # S17
 
 
-_mask_among_few = relaxed(client_2_mask.masked, held_among=relaxed(held_among, check_enough=skip))
+_any_left = relaxed(check_left, check_enough=skip)
+_open_few = relaxed(open_shares, check_left=_any_left)
+_mask_among_few = relaxed(curious_client.mask, hold_among=relaxed(hold_among, check_left=_any_left))
 
 
 class MasksWithAnyone(Weakened, Client):
     """Masks with whoever is left, however few."""
 
-    weaker = weaken(mask=in_step(answer=without(check_enough=skip, masked=_mask_among_few)))
+    weaker = weaken(mask=in_step(answer=without(open_shares=_open_few, mask=_mask_among_few)))
 
 
 def cut_v2(defended: bool, tell: Tell) -> Outcome:

@@ -23,9 +23,8 @@ from ccesa.crypto import merkle
 from ccesa.errors import ConfigError
 from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.graphs.assignment import neighbourhood
+from ccesa.protocol import active_client, signed_texts
 from ccesa.protocol import messages as m
-from ccesa.protocol import signed_texts
-from ccesa.protocol.active import client_1_share, client_2_mask, client_3_unmask
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.client_states import VectorSource
 from ccesa.protocol.server import Server
@@ -184,10 +183,10 @@ class RootlessSignatures(Weakened, ActiveClient):
     """Signs V2 and V3 without saying of which roster."""
 
     weaker = weaken(
-        mask=in_step(answer=without(masked=relaxed(client_2_mask.masked, signed_texts=_ROOTLESS))),
+        mask=in_step(answer=without(mask=relaxed(active_client.mask, signed_texts=_ROOTLESS))),
         confirm=in_step(answer=without(signed_texts=_ROOTLESS)),
         unmask=in_step(
-            answer=without(check_confirmed=relaxed(client_3_unmask.check_confirmed, signed_texts=_ROOTLESS))
+            answer=without(check_confirmed=relaxed(active_client.check_confirmed, signed_texts=_ROOTLESS))
         ),
     )
 
@@ -261,7 +260,7 @@ class AnyRoster(Weakened, ActiveClient):
     """Takes a roster of three as well."""
 
     weaker = weaken(
-        share=in_step(answer=without(roster_members=relaxed(client_1_share.roster_members, check_size=skip)))
+        share=in_step(answer=without(read_roster=relaxed(active_client.read_roster, check_size=skip)))
     )
 
 

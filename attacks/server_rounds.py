@@ -19,10 +19,10 @@ from ccesa.crypto import keys, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import ConfigError
 from ccesa.graphs import Complete, Graph, Harary
+from ccesa.protocol import curious_client
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.client_states import Advertised, Joined, Round
-from ccesa.protocol.curious import client_0_advertise
+from ccesa.protocol.client_states import Advertised, ClientRound, Joined
 
 VICTIM = 3
 
@@ -131,9 +131,9 @@ def keeping_keys(kept: dict[int, shamir.Elements]) -> type[Client]:
     """A client that uses the secret of its mask key in every round."""
 
     def advertise(
-        round: Round[Floor], state: Joined, request: m.AdvertiseRequest
+        round: ClientRound[Floor], state: Joined, request: m.AdvertiseRequest
     ) -> tuple[Advertised, m.AdvertiseReply]:
-        fresh, reply = client_0_advertise.answer(round, state, request)
+        fresh, reply = curious_client.advertise(round, state, request)
         secret = kept.setdefault(round.client, fresh.mask_secret)
         private = keys.mask_private_key(shamir.to_bytes(secret), round.context, round.client)
         public = fresh.public_keys[:PUBLIC_KEY_BYTES] + primitives.public_key(private)

@@ -15,11 +15,10 @@ from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.graphs.thresholds import Fixed
-from ccesa.protocol import dealing, drawing, masking
+from ccesa.protocol import curious_client, dealing, drawing, masking
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.client_states import Accepted, Round
-from ccesa.protocol.curious import client_2_mask
+from ccesa.protocol.client_states import Accepted, ClientRound
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Drawn
 from ccesa.wire import Draft
@@ -83,7 +82,7 @@ def disjoint_sets(defended: bool, tell: Tell) -> Outcome:
 
 
 def without_self_mask(
-    round: Round[Floor],
+    round: ClientRound[Floor],
     state: Accepted,
     live: Neighbourhood,
     spent: tuple[bytes, bytes],
@@ -98,14 +97,14 @@ def without_self_mask(
 
 
 _pair_masked = relaxed(
-    client_2_mask.masked, mask_vector=relaxed(masking.mask_vector, masked_vector=without_self_mask)
+    curious_client.mask, mask_vector=relaxed(masking.mask_vector, masked_vector=without_self_mask)
 )
 
 
 class NoSelfMask(Weakened, Client):
     """Masks with its neighbours only, as if nobody were ever late."""
 
-    weaker = weaken(mask=in_step(answer=without(masked=_pair_masked)))
+    weaker = weaken(mask=in_step(answer=without(mask=_pair_masked)))
 
 
 def late_vector(defended: bool, tell: Tell) -> Outcome:
@@ -160,7 +159,7 @@ def _sorted(ends: keys.Ends) -> keys.Ends:
 
 _UNDIRECTED = {"x25519": Undirected()}
 _deal = relaxed(dealing.deal, seal=relaxed(dealing.seal, AGREEMENTS=_UNDIRECTED))
-_opened = relaxed(masking.opened, unseal=relaxed(masking.unseal, AGREEMENTS=_UNDIRECTED))
+_open_shares = relaxed(masking.open_shares, unseal=relaxed(masking.unseal, AGREEMENTS=_UNDIRECTED))
 
 
 class NoDirections(Weakened, Client):
@@ -168,7 +167,7 @@ class NoDirections(Weakened, Client):
 
     weaker = weaken(
         share=in_step(answer=without(deal=_deal)),
-        mask=in_step(answer=without(opened=_opened)),
+        mask=in_step(answer=without(open_shares=_open_shares)),
     )
 
 

@@ -17,11 +17,10 @@ from attacks.stage import Stage, changed, inputs, names, opened
 from ccesa import labels
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.identity import Identity
+from ccesa.protocol import active_client, signed_texts
 from ccesa.protocol import messages as m
-from ccesa.protocol import signed_texts
-from ccesa.protocol.active import client_2_mask, client_3_unmask, server_2_mask
 from ccesa.protocol.client import ActiveClient
-from ccesa.protocol.client_states import Membership, Round
+from ccesa.protocol.client_states import ClientRound, Membership
 from ccesa.protocol.server import Server
 from ccesa.simulate.enrolment import chartered, enrol
 from ccesa.words import Vector
@@ -69,7 +68,7 @@ def _end(stage: Stage) -> Outcome:
 def _as_asked(answer: Callable[..., Any]) -> Callable[..., Any]:
     """The same answer, by a client that takes the server's word for what it was given."""
 
-    def believing(round: Round[Membership], state: Any, request: m.MaskAmongAtOnceRequest) -> Any:
+    def believing(round: ClientRound[Membership], state: Any, request: m.MaskAmongAtOnceRequest) -> Any:
         return answer(replace(round, task=request.task), state, request)
 
     return believing
@@ -110,10 +109,10 @@ class TasklessSignatures(Weakened, ActiveClient):
     """Signs V2 and V3 without saying what the vector is for."""
 
     weaker = weaken(
-        mask=in_step(answer=without(masked=relaxed(client_2_mask.masked, signed_texts=_TASKLESS))),
+        mask=in_step(answer=without(mask=relaxed(active_client.mask, signed_texts=_TASKLESS))),
         confirm=in_step(answer=without(signed_texts=_TASKLESS)),
         unmask=in_step(
-            answer=without(check_confirmed=relaxed(client_3_unmask.check_confirmed, signed_texts=_TASKLESS))
+            answer=without(check_confirmed=relaxed(active_client.check_confirmed, signed_texts=_TASKLESS))
         ),
     )
 
@@ -122,13 +121,7 @@ class TwoFacedServer(Weakened, Server):
     """Takes vectors for every task, and checks no signature."""
 
     weaker = weaken(
-        mask=in_step(
-            take=without(
-                server_2_mask=SimpleNamespace(
-                    take=relaxed(server_2_mask.take, check_asked_for=skip, check_signed=skip)
-                )
-            )
-        ),
+        mask=in_step(take=without(check_asked_for=skip, check_signed=skip)),
         confirm=in_step(take=without(check_signed=skip)),
     )
 

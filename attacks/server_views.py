@@ -19,11 +19,11 @@ from ccesa.crypto.primitives import SIGNATURE_BYTES
 from ccesa.graphs import ErdosRenyi
 from ccesa.graphs.assignment import Flags
 from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.protocol import active_client
 from ccesa.protocol import messages as m
-from ccesa.protocol.active import client_3_unmask
-from ccesa.protocol.active.client_2c_confirm import Confirmed
+from ccesa.protocol.active_client import Confirmed
 from ccesa.protocol.client import ActiveClient
-from ccesa.protocol.client_states import Membership, Round
+from ccesa.protocol.client_states import ClientRound, Membership
 
 # S2
 
@@ -109,7 +109,7 @@ def _end_of_split_view(stage: Stage, victim: int, near: set[int]) -> Outcome:
 
 
 def count_confirmations_only(
-    round: Round[Membership], state: Confirmed, live: Neighbourhood, request: m.SignedUnmaskRequest
+    round: ClientRound[Membership], state: Confirmed, live: Neighbourhood, request: m.SignedUnmaskRequest
 ) -> None:
     """The original, shown only those who confirmed: whoever masked among another V2 is not noticed."""
     kinds = np.frombuffer(request.confirmed, bool)
@@ -120,7 +120,7 @@ def count_confirmations_only(
         signatures=b"".join(signatures[place] for place in np.flatnonzero(kinds)),
     )
     confirmed = live.among(np.insert(kinds, live.place, True))
-    client_3_unmask.check_confirmed(round, state, confirmed, shown)
+    active_client.check_confirmed(round, state, confirmed, shown)
 
 
 class AnyV2(Weakened, ActiveClient):

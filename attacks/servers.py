@@ -4,6 +4,7 @@ from attacks.base import Attack
 from attacks.client_accusations import GANGS
 from attacks.client_cut import CUTS
 from attacks.client_noise import MISSING_NOISE
+from attacks.hub_restored import RESTORED_HUBS
 from attacks.server_attempts import ATTEMPT_LIES
 from attacks.server_choice import CHOICES
 from attacks.server_cut import CHOSEN_DROPOUTS
@@ -32,6 +33,7 @@ SERVER_ATTACKS: tuple[Attack, ...] = tuple(
             *CUTS,
             *MISSING_NOISE,
             *RESTORED,
+            *RESTORED_HUBS,
             *GANGS,
         ),
         key=lambda attack: int(attack.number[1:]),

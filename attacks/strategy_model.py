@@ -108,7 +108,7 @@ def judge(world: World, rules: Rules, v2: Sets, v3: Sets) -> Opened:
 
 
 def _lacking(world: World, rules: Rules, v2: Sets, v3: Sets, u: int) -> Counts:
-    """R3, as ``client_3_unmask.check_confirmed`` has it: how many signatures u misses to release shares."""
+    """R3, as ``active_client.check_confirmed`` has it: how many signatures u misses to release shares."""
     disagree = np.zeros(v2.shape[1], np.int8)
     confirmed = np.full(v2.shape[1], world.colluders[u], np.int8)
     for w in world.neighbours(u):

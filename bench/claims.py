@@ -15,8 +15,7 @@ from attacks.registry import ATTACKS
 from ccesa.guards import guard_named
 from ccesa.plan import plan
 from ccesa.plan.report import bill
-from ccesa.protocol.active import STEPS as ACTIVE
-from ccesa.protocol.curious import STEPS as CURIOUS
+from ccesa.protocol.steps import steps_under
 
 ROOT = Path(__file__).parent.parent
 #: Which page has which claims: all, or those of the front page.
@@ -126,7 +125,7 @@ def _fields(results: Results) -> str:
 
 def _exchanges(results: Results) -> str:
     series = [guard_named(guard).stride for guard in ("curious", "active")]
-    alone = [len(steps[False]) for steps in (CURIOUS, ACTIVE)]
+    alone = [len(steps_under(guard)) for guard in ("curious", "active")]
     return f"{series[0]} and {series[1]}, in place of {alone[0]} and {alone[1]}"
 
 

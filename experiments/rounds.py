@@ -18,12 +18,11 @@ from ccesa.errors import RoundFailed
 from ccesa.graphs import Graph
 from ccesa.graphs.thresholds import Threshold
 from ccesa.protocol.client import Client
-from ccesa.protocol.curious import STEPS
 from ccesa.protocol.round import run_round
 from ccesa.protocol.server import Aggregate, Server
-from ccesa.protocol.steps import Requests, Step
+from ccesa.protocol.steps import Requests, Step, steps_under
 from ccesa.simulate import Independent
-from ccesa.simulate.dropout import Dropouts
+from ccesa.simulate.simulation import Dropouts
 from ccesa.words import Vector
 
 
@@ -56,7 +55,7 @@ def configured(
 
 def dropouts(q_total: float, clients: int, seed: list[int]) -> Dropouts:
     """Draw who drops out in which step."""
-    return Independent(q_total).draw(STEPS[False], clients, np.random.default_rng(seed))
+    return Independent(q_total).draw(steps_under("curious"), clients, np.random.default_rng(seed))
 
 
 def ran(

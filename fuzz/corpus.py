@@ -10,7 +10,7 @@ import numpy as np
 
 from attacks.hostile import HostileRound
 from ccesa.agreement.charter import Learning
-from ccesa.flower.both.terms import Terms
+from ccesa.flower.both.terms import ReplyTerms
 from ccesa.privacy import DifferentialPrivacy, chosen
 from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
@@ -97,7 +97,7 @@ def _sleepers() -> dict[str, bytes]:
 
 
 def _terms() -> dict[str, bytes]:
-    plain = Terms(
+    plain = ReplyTerms(
         message_type="train",
         clients=9,
         clip=2.0,

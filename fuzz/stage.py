@@ -23,7 +23,7 @@ CLIENTS = 6
 GONE = 4
 IDENTITIES = [Identity(bytes([place + 1]) * 32) for place in range(CLIENTS)]
 CHARTER = enrolment.chartered(IDENTITIES, bits=16, graph=Harary(degree=4))
-FEDERATION = enrolment.Federation(identities=IDENTITIES, charter=CHARTER)
+FEDERATION = enrolment.Enrolment(identities=IDENTITIES, charter=CHARTER)
 
 
 class Place(NamedTuple):

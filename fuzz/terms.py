@@ -1,18 +1,17 @@
-"""Terms of a round in Flower: refused, or one encoding, and a length that can be computed."""
+"""ReplyTerms of a round in Flower: refused, or one encoding, and a length that can be computed."""
 
 import numpy as np
 
 from ccesa.errors import ConfigError, MalformedMessage
-from ccesa.flower.both.model import Arrays
-from ccesa.flower.both.noisy import packing_for
-from ccesa.flower.both.terms import Terms
+from ccesa.flower.both.packing import packing_for
+from ccesa.flower.both.terms import Arrays, ReplyTerms
 
 MODEL: Arrays = {"w": np.zeros((2, 3), np.float32), "steps": np.zeros((), np.int64)}
 
 
 def one(data: bytes) -> None:
     try:
-        terms = Terms.decode(data)
+        terms = ReplyTerms.decode(data)
     except (MalformedMessage, ConfigError):
         return
     if terms.encode() != data:

@@ -17,7 +17,7 @@ from ccesa.crypto.keys import AGREEMENTS
 from ccesa.graphs import Harary
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
-from ccesa.simulate import Federation, federate
+from ccesa.simulate import Enrolment, federate
 from ccesa.simulate.enrolment import new_client, new_server
 
 CROWDS = (1_000, 100_000)
@@ -40,7 +40,7 @@ def _steps(size: int) -> dict[str, float]:
 class _Crowd:
     """Everyone has advertised, and stays to the end."""
 
-    def __init__(self, federation: Federation, config: RoundConfig) -> None:
+    def __init__(self, federation: Enrolment, config: RoundConfig) -> None:
         self.federation, self.config = federation, config
         vector = np.zeros(LENGTH, words.dtype(config.bits))
         self.clients = [new_client(config, number, vector, federation) for number in range(config.clients)]

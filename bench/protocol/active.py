@@ -8,7 +8,7 @@ from typing import Any
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import primitives
 from ccesa.plan import plan
-from ccesa.simulate import Report, federate, simulate
+from ccesa.simulate import SimulatedRound, federate, simulate
 
 CLIENTS, LENGTH, DROPOUT, COLLUSION = 1000, 10_000, 0.1, 0.1
 
@@ -41,7 +41,7 @@ def compare() -> dict[str, Any]:
     }
 
 
-def _client_ms(report: Report) -> float:
+def _client_ms(report: SimulatedRound) -> float:
     return sum(report.client_ms.values())
 
 

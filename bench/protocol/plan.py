@@ -21,7 +21,7 @@ from ccesa.plan import plan
 from ccesa.plan.calibration import calibrate
 from ccesa.plan.paper import step_dropout
 from ccesa.plan.price import Rates, Shape, price
-from ccesa.protocol.curious import STEPS
+from ccesa.protocol.steps import steps_under
 from ccesa.simulate import Exactly, simulate
 
 SPARSE = Harary(degree=38, mask_degree=18)
@@ -93,7 +93,7 @@ def compare(case: Case) -> tuple[Compared, Compared]:
 def _expected_dropout(case: Case) -> Exactly:
     """In each step as many as are expected: chance would decide how much the server has to unmask."""
     left, gone, q = float(case.clients), {}, step_dropout(case.dropout)
-    for step in STEPS[False]:
+    for step in steps_under("curious"):
         stay = round(left * (1 - q))
         gone[step.name] = range(stay, round(left))
         left *= 1 - q

@@ -14,8 +14,7 @@ from ccesa.graphs.thresholds import Threshold
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import steps_of
-from ccesa.simulate.dropout import Independent
-from ccesa.simulate.simulation import random_vectors
+from ccesa.simulate.simulation import Independent, random_vectors
 
 Milliseconds = dict[str, float]
 

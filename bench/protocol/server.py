@@ -27,8 +27,8 @@ from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate import federate
-from ccesa.simulate.dropout import Independent
-from ccesa.simulate.enrolment import Federation, new_client, new_server
+from ccesa.simulate.enrolment import Enrolment, new_client, new_server
+from ccesa.simulate.simulation import Independent
 
 T = TypeVar("T")
 CLIENTS, LENGTH, DROPOUT = 1000, 1_000_000, 0.1
@@ -112,7 +112,7 @@ def _clients(degree: int, mask_degree: int) -> dict[str, Any]:
 
 
 def _client_ms(
-    config: RoundConfig, federation: Federation | None, instructions: Callable[[], object] | None
+    config: RoundConfig, federation: Enrolment | None, instructions: Callable[[], object] | None
 ) -> tuple[float, float | None]:
     """Return the median over the clients of a round in which all are neighbours, and that of instructions."""
     vector = np.random.default_rng(0).integers(2**32, size=LENGTH, dtype=np.uint32)

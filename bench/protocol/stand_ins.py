@@ -23,7 +23,7 @@ from ccesa.graphs.holders import Holders
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.steps import steps_of
-from ccesa.simulate.dropout import Independent
+from ccesa.simulate.simulation import Independent
 from ccesa.words import Vector
 
 #: Different vectors that clients have.

@@ -22,9 +22,9 @@ import numpy as np
 
 from bench.service.crowd import Case, Seen, gather, plain_sum, processor_seconds
 from bench.service.strangers import beset
+from ccesa.policy import Policy
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.hub.hub import Hub
-from ccesa.service.policy import Policy
 from ccesa.service.store import open_store
 from ccesa.service.store.rows import Exchange, RoundRow
 
@@ -179,6 +179,7 @@ def _federation(case: Case, folder: Path, store: str | None, ports: Sequence[int
             operate=f"127.0.0.1:{ports[1]}",
             store=store or "sqlite:///bench.db",
             spool=f"spool-{ports[0]}",
+            counter=f"{ports[0]}.counter",
         ),
         folder=folder,
     )

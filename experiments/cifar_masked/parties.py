@@ -14,11 +14,10 @@ from unittest.mock import patch
 from ccesa.agreement.config import RoundConfig
 from ccesa.compiled import VARIABLE
 from ccesa.crypto.masks import Mask
-from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.protocol import curious_client
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.client_states import Accepted, Round
-from ccesa.protocol.curious import client_2_mask
+from ccesa.protocol.client_states import Accepted, ClientRound, Holding
 from ccesa.protocol.masking import all_masks
 from ccesa.protocol.steps import Requests
 from ccesa.words import Vector
@@ -37,17 +36,17 @@ class Answer(NamedTuple):
 
 
 def note_masks(
-    round: Round[Any],
+    round: ClientRound[Any],
     state: Accepted,
-    live: Neighbourhood,
+    held: Holding,
     asked: bytes,
     among: bytes,
     kind: type[m.MaskedVector],
-) -> tuple[bytes, dict[str, Any]]:
+) -> tuple[Holding, dict[str, Any]]:
     """Take the place of ``masking.mask_vector``: note the masks, by the same function, and send no vector."""
-    _NOTED[round.client] = all_masks(round, state, live.mask_neighbours)
+    _NOTED[round.client] = all_masks(round, state, held.near.mask_neighbours)
     known_by = kind.fingerprint.field(b"", round.context, round.client)
-    return b"", {"among": among, "task": asked, "vector": b"", **known_by}
+    return held, {"among": among, "task": asked, "vector": b"", **known_by}
 
 
 def join(config: RoundConfig, ids: list[int], seed: list[int]) -> None:
@@ -60,7 +59,7 @@ def join(config: RoundConfig, ids: list[int], seed: list[int]) -> None:
 def answer(context: bytes, requests: Requests) -> dict[int, Answer]:
     """Let these clients answer. Those of a round are forgotten once it has gone through its last step."""
     clients = _CLIENTS[context]
-    with patch.object(client_2_mask, "mask_vector", note_masks):
+    with patch.object(curious_client, "mask_vector", note_masks):
         replies = {client: clients[client].receive(request) for client, request in requests.items()}
     found = {client: Answer(reply, _NOTED.pop(client, [])) for client, reply in replies.items()}
     if all(clients[client].done for client in requests):

@@ -8,7 +8,7 @@ import msgspec
 
 from ccesa.agreement.config import RoundConfig
 from ccesa.plan import Plan, plan
-from ccesa.simulate.dropout import Dropouts
+from ccesa.simulate.simulation import Dropouts
 from experiments import rounds, sgd
 
 DROPOUT = 0.1

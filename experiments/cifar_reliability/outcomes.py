@@ -26,7 +26,7 @@ from ccesa.graphs.thresholds import Fixed
 from ccesa.plan import paper, plan
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Aggregate
-from ccesa.simulate.dropout import Dropouts
+from ccesa.simulate.simulation import Dropouts
 from ccesa.words import Vector
 from experiments import rounds
 from experiments.cifar_reliability.setup import DROPOUT, Effort

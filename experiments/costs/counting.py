@@ -15,9 +15,9 @@ from ccesa.graphs.evolution import extended
 from ccesa.graphs.thresholds import Fixed, Threshold
 from ccesa.plan import paper, plan
 from ccesa.plan.price import Shape, price
-from ccesa.protocol.curious import STEPS
 from ccesa.protocol.server import Aggregate
-from ccesa.simulate.dropout import Dropouts
+from ccesa.protocol.steps import steps_under
+from ccesa.simulate.simulation import Dropouts
 from experiments import bounds, rounds
 from experiments.costs import bell
 
@@ -160,7 +160,9 @@ def _dropouts(n: int, q_total: float, seeds: list[int]) -> Dropouts:
     order = np.random.default_rng(seeds).permutation(n)
     ends = np.rint(n * -np.expm1(np.log1p(-q_total) * np.arange(5) / 4)).astype(int)
     groups = [order[first:last] for first, last in itertools.pairwise(ends.tolist())]
-    return {step.name: frozenset(gone.tolist()) for step, gone in zip(STEPS[False], groups, strict=True)}
+    return {
+        step.name: frozenset(gone.tolist()) for step, gone in zip(steps_under("curious"), groups, strict=True)
+    }
 
 
 def _sum(found: rounds.Ran) -> Aggregate:

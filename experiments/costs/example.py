@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import binom
 
 from ccesa.guards import CURIOUS
-from ccesa.protocol.curious import STEPS
+from ccesa.protocol.steps import steps_under
 from experiments import bounds
 from experiments.costs import turbo
 from experiments.costs.counting import BITS, KEY_BITS, Q_TOTAL, SCHEMES, SHARE_BITS, chosen, ran
@@ -22,7 +22,7 @@ class Example(NamedTuple):
 
 
 #: Of a round of ours: its steps, or the stride of a series, in which rounds follow one another.
-EXCHANGES, EXCHANGES_IN_A_SERIES = len(STEPS[False]), CURIOUS.stride
+EXCHANGES, EXCHANGES_IN_A_SERIES = len(steps_under("curious")), CURIOUS.stride
 
 
 def at_length(example: Example, length: int, seed: int) -> dict[str, Any]:

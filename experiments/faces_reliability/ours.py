@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ccesa.errors import RoundFailed
-from ccesa.simulate.dropout import Dropouts
+from ccesa.simulate.simulation import Dropouts
 from ccesa.values.fields import WORD_BITS
 from ccesa.values.quantize import Quantizer
 from ccesa.words import Vector

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ccesa.simulate.dropout import Dropouts
+from ccesa.simulate.simulation import Dropouts
 from experiments import drawn, softmax
 from experiments.drawn import Flags
 from experiments.faces_reliability.series import CONNECTIONS, common_threshold, history, named

@@ -13,7 +13,7 @@ import numpy as np
 from ccesa.agreement.config import RoundConfig
 from ccesa.plan import Plan
 from ccesa.protocol.server import Aggregate
-from ccesa.simulate.dropout import Dropouts
+from ccesa.simulate.simulation import Dropouts
 from ccesa.values.fields import WORD_BITS
 from ccesa.words import Vector, dtype
 from experiments import rounds

@@ -22,7 +22,7 @@ from ccesa.graphs import Complete, ErdosRenyi, Graph
 from ccesa.graphs.thresholds import Fixed, Threshold
 from ccesa.plan import plan
 from ccesa.protocol.server import Aggregate
-from ccesa.simulate import Independent, Report, simulate
+from ccesa.simulate import Independent, SimulatedRound, simulate
 from experiments.arguments import parse, run
 from experiments.record import Key, save
 
@@ -91,7 +91,7 @@ def measured(rows: list[Row], seed: int) -> list[dict[str, Any]]:
     return [_medians(row, list(mine)) for row, mine in zip(rows, zip(*reports, strict=True), strict=True)]
 
 
-def _medians(row: Row, reports: list[Report]) -> dict[str, Any]:
+def _medians(row: Row, reports: list[SimulatedRound]) -> dict[str, Any]:
     about = {name: getattr(row, name) for name in ("scheme", "n", "q_total", "t", "p", "paper_ms")}
     return about | {
         "client_ms": [median(report.client_ms[step] for report in reports) for step in STEPS],
@@ -103,7 +103,7 @@ def _medians(row: Row, reports: list[Report]) -> dict[str, Any]:
     }
 
 
-def _a_round(row: Row, seed: int) -> Report:
+def _a_round(row: Row, seed: int) -> SimulatedRound:
     for attempt in range(ATTEMPTS):
         config = RoundConfig(
             clients=row.n, length=LENGTH, bits=BITS, graph=row.graph, threshold=row.threshold

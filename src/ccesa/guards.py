@@ -1,6 +1,6 @@
 """A guard says against which server a round holds. One record per guard says all that differs.
 
-Its steps lie in the folder of ``protocol`` that has its name; ``protocol.steps.steps_of`` finds them there.
+Its steps lie in the two files of ``protocol`` that have its name; ``protocol.steps`` has its table.
 Its clients are ``ActiveClient`` with a charter, and ``Client`` without one.
 """
 

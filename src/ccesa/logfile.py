@@ -23,7 +23,7 @@ _COUNT = struct.Struct(f">Q{MARK_BYTES}s")
 _CHUNK = 1 << 20
 
 
-class Counter:
+class OpeningCounter:
     """Counts openings in a file of 16 bytes: how many there were, and the mark of the last one.
 
     Args:
@@ -127,7 +127,9 @@ def locked(path: Path) -> IO[bytes]:
     try:
         handle = files.lock(path)
     except BlockingIOError:
-        raise ConfigError(f"another process has {path}: one server writes to a log") from None
+        raise ConfigError(f"another process has {path}: give each server its own") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be opened: {error.strerror}") from None
     with ExitStack() as undone:
         file = undone.enter_context(os.fdopen(handle, "r+b", buffering=0))
         files.check_private(path)

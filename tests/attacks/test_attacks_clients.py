@@ -23,7 +23,7 @@ WORDS = {
     "C5": (
         same_key,
         f"client {LIAR}: .*advertised before.*8 others go on",
-        "lost for all: .*same public key",
+        "lost for all: .*a public key occurs twice",
     ),
     "C6": (oversize, f"client {LIAR}: .*at most", f"client {LIAR}: task: expected .* got {OVERSIZE}"),
     "C7": (send_twice, f"client {LIAR}: a second, different", "sum is wrong"),
@@ -31,7 +31,7 @@ WORDS = {
     "C9": (garbage, "7 others go on, the sum is right, .* point to \\[4, 6\\]", "costs everyone the round"),
     "C10": (
         forged_line,
-        f"one line: client {LIAR}: expected .*advertise-reply, got no reply of this guard",
+        f"one line: client {LIAR}: expected .*advertise-reply, got another message",
         f"a line that client {LIAR} wrote",
     ),
     "C14": (stale_task, f"client {LIAR}: a vector for another task .*8 others", "made for another model"),

@@ -18,7 +18,7 @@ from ccesa.errors import (
 )
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.thresholds import Fixed
-from ccesa.protocol import dealing, rebuilding
+from ccesa.protocol import dealing, summing
 from ccesa.protocol.client import Client
 from rounds import Play, changed, configure, read, refuses, revectored, steps_under
 
@@ -195,7 +195,7 @@ def test_c6_oversize_is_refused_before_it_is_parsed(monkeypatch):
 )
 def test_c6_bytes_that_are_no_message(data):
     play = Play(configure(8)).until("mask")
-    refuses(play, 0, data, "not a message|no reply of this guard")
+    refuses(play, 0, data, "not a message|got another message")
 
 
 def test_c6_trailing_bytes():
@@ -252,7 +252,7 @@ def test_c7_an_answer_to_a_step_that_has_not_opened(step):
 
 def test_c7_a_request_in_place_of_a_reply():
     play = Play(configure(8))
-    refuses(play, 0, play.requests[0], "expected advertise-reply, got no reply of this guard")
+    refuses(play, 0, play.requests[0], "expected advertise-reply, got another message")
 
 
 def test_c7_a_reply_of_another_round():
@@ -267,7 +267,7 @@ def test_c7_an_answer_of_a_client_that_was_left_out():
     faked = changed(reply, commitment=bytes(32))
     refuses(play, 0, faked, "has closed", LateMessage)
     vector = changed(play.clients[1].receive(play.requests[1]), client=0)
-    refuses(play, 0, vector, "was out", LateMessage)
+    refuses(play, 0, vector, "left the round", LateMessage)
 
 
 @settings(max_examples=60, deadline=None)
@@ -304,6 +304,6 @@ def test_c1_known_liars_are_passed_over_where_they_are_too_many_to_be_told():
 
 
 def test_own_share_is_used_where_every_share_is_needed(monkeypatch):
-    monkeypatch.setattr(rebuilding.shamir, "wrong_places", None)  # must not be needed
+    monkeypatch.setattr(summing.shamir, "wrong_places", None)  # must not be needed
     play = Play(configure(9, threshold=Fixed(t=9)))
     assert np.array_equal(play.finish().vector, play.expected(range(9)))

@@ -89,7 +89,7 @@ def test_s5_a_second_different_unmask_request():
     client, request = play.clients[0], play.requests[0]
     first = client.receive(request)
     assert client.receive(request) == first
-    aborts(client, changed(request, dropped=ids(2)), "another request")
+    aborts(client, changed(request, dropped=ids(2)), "answers no further request")
 
 
 def test_s6_a_vector_that_arrives_after_its_sender_was_declared_dropped():

@@ -18,9 +18,8 @@ from ccesa.crypto import primitives
 from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import ConfigError, FaultyClient, FaultyServer
 from ccesa.guards import guard_named
-from ccesa.protocol import signed_texts
-from ccesa.protocol.active import server_0_advertise
-from ccesa.simulate import Federation, chartered
+from ccesa.protocol import active_server, signed_texts
+from ccesa.simulate import Enrolment, chartered
 from ccesa.simulate.enrolment import new_client, new_server
 from rounds import changed, read
 
@@ -136,7 +135,7 @@ class Stand(HostileRound):
     def __init__(self, guard: str) -> None:
         agreed = {"clients": CLIENTS, "min_survivors": 2}
         config = CHARTER.config(length=2) if guard == "active" else RoundConfig(length=2, **agreed)
-        members = Federation(identities=IDENTITIES, charter=CHARTER)
+        members = Enrolment(identities=IDENTITIES, charter=CHARTER)
         vectors = {who: np.zeros(2, np.uint32) for who in range(CLIENTS)}
         clients = {who: new_client(config, who, vector, members) for who, vector in vectors.items()}
         super().__init__(new_server(config, members), clients, vectors)
@@ -285,7 +284,7 @@ def test_a_client_refuses_the_signature_and_names_whose_it_is(name, monkeypatch)
     text = signed_texts.bundle_text(stand.server.context, LIAR, said.keys)
     signature = bad_signatures(IDENTITIES[LIAR], text)[name]
     with monkeypatch.context() as blind:
-        blind.setattr(server_0_advertise, "check_signed", lambda *_: None)
+        blind.setattr(active_server, "check_signed", lambda *_: None)
         requests = stand.after(changed(stand.said[LIAR], signature=signature))
     with pytest.raises(FaultyServer, match=f"client {LIAR} did not sign its keys"):
         stand.clients[VICTIM].receive(requests[VICTIM])

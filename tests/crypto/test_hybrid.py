@@ -14,7 +14,7 @@ from ccesa.crypto.keys import AGREEMENTS, POST_QUANTUM, Content, Hybrid
 from ccesa.errors import ConfigError, CorruptSeeds, CorruptShares, FaultyServer, RoundFailed
 from ccesa.graphs import Complete, Harary
 from ccesa.plan.price import Shape, price
-from ccesa.protocol import accepting, dealing, signed_texts
+from ccesa.protocol import dealing, masking, signed_texts
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.steps import steps_of
@@ -191,8 +191,8 @@ def test_c4_c5_bad_keys_are_refused_and_the_others_go_on(guard, name):
 #: What a lying server makes of the bundles that it shows a client, and what the client says.
 BAD_SHOWN = {
     "malformed": (lambda own, one, two: one[:64] + b"\xff" * 1184 + two, "not a valid ML-KEM-768 public key"),
-    "twice": (lambda own, one, two: one + two[:64] + one[64:], "the same public key twice"),
-    "its own": (lambda own, one, two: one + two[:64] + own[64:], "the same public key twice"),
+    "twice": (lambda own, one, two: one + two[:64] + one[64:], "a public key occurs twice"),
+    "its own": (lambda own, one, two: one + two[:64] + own[64:], "a public key occurs twice"),
     "cut": (lambda own, one, two: one + two[:-1], "expected"),
 }
 
@@ -360,12 +360,12 @@ class Only(Hybrid):
 def cheating(play: Play, cheat: type[Hybrid], victims: set[int]) -> Play:
     """Replace one client by one that does all it does by another agreement of the same name."""
     known = {POST_QUANTUM: Only(cheat(), victims)}
-    dealt = {name: relaxed(getattr(dealing, name), AGREEMENTS=known) for name in ("seal", "contents_for")}
+    sealed = relaxed(dealing.seal, AGREEMENTS=known)
     steps = weaken(
-        share=in_step(answer=without(deal=relaxed(dealing.deal, **dealt))),
+        share=in_step(answer=without(deal=relaxed(dealing.deal, AGREEMENTS=known, seal=sealed))),
         accept=in_step(
             answer=without(
-                accept_reply=relaxed(accepting.accept_reply, AGREEMENTS=known),
+                acknowledge=relaxed(masking.acknowledge, AGREEMENTS=known),
             )
         ),
     )

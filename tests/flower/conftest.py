@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from ccesa.flower.both import log
-from ccesa.flower.server import client_ids, exchange, transport, waiting
+from ccesa.flower.server import exchange
 from flower_grid import Clock
 
 
@@ -34,6 +34,5 @@ def clock(said, monkeypatch):
     """Time passes only where somebody waits."""
     log.info_once.cache_clear()
     made = Clock()
-    for module in (transport, exchange, client_ids, waiting):
-        monkeypatch.setattr(module, "time", made)
+    monkeypatch.setattr(exchange, "time", made)
     return made

@@ -19,6 +19,7 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 
 from ccesa.flower import SecureGrid, secure_mod
+from ccesa.policy import Policy
 
 NODES, LENGTH = 20, 1000
 FAILING = {"advertise": 3, "share": 7, "mask": 11, "unmask": 15}
@@ -74,7 +75,7 @@ def main(folder: Path) -> None:
     @server_app.main()
     def run(grid: Grid, context: Context) -> None:
         result = FedAvg(fraction_evaluate=0.0, min_available_nodes=NODES).start(
-            grid=SecureGrid(grid, dropout=0.2, max_weight=64, step_timeout=STEP_TIMEOUT),
+            grid=SecureGrid(grid, dropout=0.2, max_weight=64, policy=Policy.wait_for_all(STEP_TIMEOUT)),
             initial_arrays=ArrayRecord({"w": Array(np.zeros(LENGTH, np.float32))}),
             num_rounds=3,
         )

@@ -7,6 +7,7 @@ from flwr.serverapp import strategy as flower
 
 from ccesa.errors import ConfigError
 from ccesa.flower import SecureGrid, secure_mod
+from ccesa.policy import Policy
 from flower_grid import (
     MemoryGrid,
     all_say,
@@ -147,15 +148,11 @@ def test_too_few_nodes(nodes):
         {"bits": 8, "precision": 1e-4},
         {"precision": 0.0},
         {"precision": float("nan")},
-        {"step_timeout": 0},
-        {"step_timeout": -5.0},
-        {"step_timeout": float("nan")},
-        {"enough": 0.0},
-        {"enough": 1.1},
-        {"enough": 0.8},  # one in ten may vanish
-        {"enough": float("nan")},
-        {"grace": -1.0},
-        {"grace": float("inf")},
+        {"policy": 60.0},
+        {"policy": Policy(enough=0.8)},  # one in ten may vanish
+        {"policy": Policy(gather=1.0)},
+        {"policy": Policy(absent=1.0)},
+        {"policy": Policy(faults=1)},
         {"retries": -1},
         {"retries": 1.0},
         {"retries": True},

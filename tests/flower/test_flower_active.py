@@ -13,7 +13,8 @@ from ccesa.agreement.identity import Identity
 from ccesa.errors import AttemptsSpent, ConfigError
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both import envelope
-from ccesa.flower.both.terms import Terms
+from ccesa.flower.both.terms import ReplyTerms
+from ccesa.policy import Policy
 from ccesa.simulate.enrolment import NOTHING
 from flower_grid import (
     ERROR,
@@ -74,7 +75,7 @@ def test_a_training_with_evaluations(enrolled, said):
     )
     assert set(result.train_metrics_clientapp[2]) == {"loss"}
     assert set(result.evaluate_metrics_clientapp[2]) == {"accuracy", "loss"}
-    assert sum("no node has 'accuracy' as a number in a train round" in line for line in said) == 1
+    assert sum("no node reports 'accuracy' as a number in a train round" in line for line in said) == 1
     assert not any("is left out" in line for line in said)
 
 
@@ -114,13 +115,13 @@ SETTINGS = {
 def test_what_the_charter_says_is_not_said_again(name, enrolled):
     charter, configs = enrolled
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
-    with pytest.raises(ConfigError, match=f"^{name} beside a charter"):
+    with pytest.raises(ConfigError, match=f"^leave out {name} beside a charter"):
         SecureGrid(grid, charter=charter, **{name: SETTINGS[name]})
 
 
 def test_all_settings_that_are_too_many_are_named(enrolled):
     charter, _ = enrolled
-    with pytest.raises(ConfigError, match=f"^{', '.join(SETTINGS)} beside a charter"):
+    with pytest.raises(ConfigError, match=f"^leave out {', '.join(SETTINGS)} beside a charter"):
         SecureGrid(MemoryGrid(make_app(), NODES), charter=charter, **SETTINGS)
 
 
@@ -134,9 +135,9 @@ def test_a_step_leaves_no_more_nodes_behind_than_the_charter_stands(tmp_path):
     certificate = msgspec.structs.replace(NOTHING, dropout=0.2)
     charter, _ = enrol(tmp_path, NODES, certificate=certificate)
     grid = MemoryGrid(make_app(), NODES)
-    SecureGrid(grid, charter=charter, enough=0.8)
+    SecureGrid(grid, charter=charter, policy=Policy(enough=0.8))
     with pytest.raises(ConfigError, match=r"enough = 0.7 .* dropout = 0.2"):
-        SecureGrid(grid, charter=charter, enough=0.7)
+        SecureGrid(grid, charter=charter, policy=Policy(enough=0.7))
 
 
 def test_a_charter_without_learning_is_refused(tmp_path, said):
@@ -155,7 +156,7 @@ def test_a_charter_with_messages_that_are_none_is_refused(tmp_path):
 def test_a_message_that_the_charter_does_not_have_is_an_error(tmp_path):
     charter, configs = enrol(tmp_path, NODES, learning=Learning(message_types=("train",)))
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
-    with pytest.raises(ConfigError, match=r"type 'evaluate', the charter has \['train'\]"):
+    with pytest.raises(ConfigError, match=r"no messages of type 'evaluate', only of \['train'\]"):
         one_round(grid, kind="evaluate", charter=charter)
     assert grid.passed == []
 
@@ -231,7 +232,7 @@ def test_arrays_of_whole_numbers_that_are_no_counters_of_the_charter(tmp_path, s
         assert abs(found["batches"] - mean(model, number(NODES))["batches"]) <= secure.error_bound
         assert found["batches-too"] == pytest.approx(3 + 2.0, abs=1e-4)
     (line,) = [line for line in said if "not a counter of the charter" in line]
-    assert "array 'batches-too' is of whole numbers" in line
+    assert "array 'batches-too' has whole numbers" in line
     assert "beyond clip = 2 is cut off" in line
 
 
@@ -289,7 +290,7 @@ def test_a_node_with_a_charter_refuses_curious_rounds(enrolled, said):
     app = make_app()
     grid = MemoryGrid(app, NODES, node_configs={1002: configs[1002]})
     assert_mean(one_round(grid), [node for node in number(NODES) if node != 1002])
-    assert any("this node has a charter, and takes part only under it" in line for line in said)
+    assert any("this node has a charter, and takes no other terms" in line for line in said)
     assert ("train", 1002) not in app.calls
 
 
@@ -362,7 +363,9 @@ def test_a_site_says_nothing_that_the_charter_says(own, named, enrolled, said):
     grid = MemoryGrid(app, NODES, node_configs=configs)
     reply = one_round(grid, charter=charter)
     assert_mean(reply, [node for node in number(NODES) if node != 1002])
-    assert any(f"{named} beside ccesa-charter" in line and "nothing in the clear" in line for line in said)
+    assert any(
+        f"leave out {named} beside ccesa-charter" in line and "nothing in the clear" in line for line in said
+    )
     assert ("train", 1002) not in app.calls
 
 
@@ -400,7 +403,7 @@ def test_nodes_without_a_proper_identity_take_no_part(enrolled, tmp_path, said):
     assert_mean(reply, [1001, 1004, 1006, 1007])  # 1004 answers in the place of 1005, the same site
     for node, why in ((1002, "refuses"), (1003, "not among the members"), (1005, "same identity")):
         assert any(f"node {node}" in line and why in line for line in said)
-    assert any("need a file in this node's configuration" in line for line in said)  # on node 1002
+    assert any("in this node's configuration must name a file" in line for line in said)  # on node 1002
 
 
 def test_nobody_takes_the_place_of_another(enrolled, said):
@@ -417,7 +420,7 @@ def test_nobody_takes_the_place_of_another(enrolled, said):
     grid = MemoryGrid(make_app(outer=[pretend, secure_mod]), NODES, node_configs=configs)
     reply = one_round(grid, charter=charter)
     assert_mean(reply, [node for node in number(NODES) if node != 1003])
-    assert any("no part is taken by node 1003: it does not have the key" in line for line in said)
+    assert any("refused node 1003: its signature is wrong" in line for line in said)
 
 
 OTHERS = {
@@ -467,8 +470,8 @@ def test_a_node_that_was_started_anew_keeps_its_place(enrolled):
 def test_terms_of_a_charter(enrolled):
     """A metric that replies are weighted by is the weight, and no metric."""
     charter, _ = enrolled
-    assert Terms.under(charter, "train").metrics == ["=accuracy", "=loss"]
+    assert ReplyTerms.under(charter, "train").metrics == ["=accuracy", "=loss"]
     learning = msgspec.structs.replace(LEARNING, metrics=("z", "num-examples", "a"), max_weight=100.0)
-    terms = Terms.under(msgspec.structs.replace(charter, learning=learning), "evaluate")
+    terms = ReplyTerms.under(msgspec.structs.replace(charter, learning=learning), "evaluate")
     assert (terms.metrics, terms.metric_slots, terms.max_weight) == (["=a", "=z"], 2, 128.0)
     assert (terms.clients, terms.bits, terms.field_bits) == (NODES + 1, charter.bits, learning.field_bits)

@@ -11,8 +11,9 @@ from hypothesis.extra import numpy as arrays
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import AttemptsSpent
 from ccesa.flower import SecureGrid
-from ccesa.flower.both.terms import Terms
-from ccesa.flower.server.attempts import Attempts
+from ccesa.flower.both.terms import ReplyTerms
+from ccesa.flower.server.series import Attempts
+from ccesa.policy import Policy
 from ccesa.values.fields import ASIDE, stepped_aside
 from flower_grid import (
     ERROR,
@@ -187,7 +188,7 @@ def test_where_attempts_are_used_up_training_goes_on_aside(said):
     """Vectors have left twice, as often as nodes allow; the third round hears so."""
     grid = MemoryGrid(make_app(), NODES)
     grid.faults = lambda step, node, count: SILENT if step == "mask" and count < 2 and node > 1002 else None
-    result = start(grid, rounds=5, step_timeout=1.0)
+    result = start(grid, rounds=5, policy=Policy.wait_for_all(1.0))
     assert set(result.train_metrics_clientapp) == {4, 5}
     assert sum("aside" in line for line in said) == 1
     assert distance(as_model(result.arrays), plain(2)) <= 4e-3
@@ -198,7 +199,7 @@ def test_a_model_of_whole_numbers_cannot_step_aside():
     whole = {"batches": np.arange(6, dtype=np.int64)}
     secure = SecureGrid(grid)
     assert not secure.send_and_receive(messages(grid, whole))
-    with pytest.raises(AttemptsSpent, match="no real number in it that could move a little: start anew from"):
+    with pytest.raises(AttemptsSpent, match="no real number that could move a little: start again from"):
         secure.send_and_receive(messages(grid, whole))
 
 
@@ -237,7 +238,7 @@ def test_a_step_aside_is_small_and_the_same_each_time(value, aside):
 def test_each_step_aside_is_another_model():
     """Settings that change from round to round do not change it; a counter that became a float stays."""
     model = {**new_model(), "batches": np.float32([100.5])}
-    terms = Terms(message_type="train", clients=3, counters=["batches"])
+    terms = ReplyTerms(message_type="train", clients=3, counters=["batches"])
     attempts, seen = Attempts(1), set()
     for place in range(4):
         given_ = RecordDict({"arrays": as_record(model), "config": ConfigRecord({"server-round": place})})
@@ -280,7 +281,8 @@ def test_an_evaluation_of_the_same_model_is_answered_by_the_last_one(said):
     assert dict(found[1]) == dict(found[2]) != dict(found[3])
     assert app.calls.count(("evaluate", 1001)) == 3
     assert (
-        sum("have evaluated this model before: their mean is given once more" in line for line in said) == 1
+        sum("have evaluated this model before: the strategy gets their mean again" in line for line in said)
+        == 1
     )
     assert not any("no longer contributes to this model" in line for line in said)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError
 from ccesa.flower import SecureGrid, secure_mod
-from ccesa.flower.both.introduction import client_of, introduce
+from ccesa.flower.both.envelope import client_of, introduce
 from ccesa.simulate.enrolment import chartered
 from flower_grid import DROP, MemoryGrid, make_app, new_model, number, step_of
 from flower_rounds import NODES, assert_mean, enrol, messages, one_round, with_charter

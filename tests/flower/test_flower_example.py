@@ -32,7 +32,7 @@ CONFIG = {
     "min-nodes": NODES,
     "compare": False,
     "charter": "",
-    "step-timeout": 60.0,
+    "deadline": 60.0,
 }
 
 

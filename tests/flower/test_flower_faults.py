@@ -8,6 +8,7 @@ from flwr.serverapp import strategy as flower
 from ccesa.errors import ConfigError, OrderError, VectorError
 from ccesa.flower import SecureGrid
 from ccesa.flower.both.packing import Packing
+from ccesa.policy import Policy
 from ccesa.protocol.server import Server
 from flower_grid import (
     DROP,
@@ -35,7 +36,7 @@ from flower_rounds import NODES, STEPS, assert_mean, envelope_of, messages, one_
 def test_the_mean_is_exact_over_the_survivors(step, fault):
     lost = 1003
     grid = MemoryGrid(make_app(), NODES, faults=lose(fault, step, lost))
-    reply = one_round(grid, step_timeout=0.3)
+    reply = one_round(grid, policy=Policy.wait_for_all(0.3))
     survivors = [node for node in number(NODES) if node != lost or step == "unmask"]
     assert_mean(reply, survivors)
 
@@ -45,7 +46,7 @@ def test_one_lost_in_every_step():
     grid = MemoryGrid(
         make_app(), 14, faults=lambda step, node, count: DROP if lost.get(step) == node else None
     )
-    reply = one_round(grid, step_timeout=0.3, dropout=0.3)
+    reply = one_round(grid, policy=Policy.wait_for_all(0.3), dropout=0.3)
     assert_mean(reply, [node for node in number(14) if node not in (1002, 1005, 1009)])
 
 
@@ -81,7 +82,7 @@ def test_replies_are_fetched_a_few_at_a_time():
 @pytest.mark.parametrize("step", STEPS)
 def test_a_step_takes_as_long_as_it_may_and_no_longer(step, clock):
     grid = MemoryGrid(make_app(), NODES, faults=lose(SLOW, step, 1004), delay=70.0)
-    reply = one_round(grid, timeout=3600, step_timeout=60.0)
+    reply = one_round(grid, timeout=3600, policy=Policy.wait_for_all(60.0))
     assert clock.now == pytest.approx(60.0, abs=0.1)
     assert_mean(reply, [node for node in number(NODES) if node != 1004 or step == "unmask"])
 
@@ -89,12 +90,12 @@ def test_a_step_takes_as_long_as_it_may_and_no_longer(step, clock):
 @pytest.mark.parametrize("step", STEPS)
 def test_a_reply_within_the_step_is_waited_for(step, clock):
     grid = MemoryGrid(make_app(), NODES, faults=lose(SLOW, step, 1004), delay=50.0)
-    assert_mean(one_round(grid, timeout=3600, step_timeout=60.0), number(NODES))
+    assert_mean(one_round(grid, timeout=3600, policy=Policy.wait_for_all(60.0)), number(NODES))
     assert clock.now == pytest.approx(50.0, abs=1.1)
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_without_a_step_timeout_a_silent_node_costs_its_step_and_not_the_round(step, clock):
+def test_without_a_policy_a_silent_node_costs_its_step_and_not_the_round(step, clock):
     grid = MemoryGrid(make_app(), NODES, faults=lose(DROP, step, 1004))
     reply = one_round(grid, timeout=3600)
     assert_mean(reply, [node for node in number(NODES) if node != 1004 or step == "unmask"])
@@ -116,7 +117,7 @@ def test_without_any_timeout_everybody_is_waited_for(clock):
 def test_late_replies_do_not_disturb_what_comes_after(step, strays):
     """Even if the grid hands them out with the replies of later steps, and of the next round."""
     grid = MemoryGrid(make_app(), NODES, faults=lose(LATE, step, 1004), strays=strays)
-    secure, model = SecureGrid(grid, step_timeout=60.0), new_model(seed=6)
+    secure, model = SecureGrid(grid, policy=Policy.wait_for_all(60.0)), new_model(seed=6)
     (first,) = secure.send_and_receive(messages(grid, new_model()))
     assert_mean(first, [node for node in number(NODES) if node != 1004 or step == "unmask"])
     (second,) = secure.send_and_receive(messages(grid, model))
@@ -130,7 +131,7 @@ def test_a_late_request_of_an_earlier_round_does_not_end_the_current_one(step):
     """A node gets it between two steps of the next round, and goes on with that."""
     app = make_app()
     grid = MemoryGrid(app, NODES, faults=lose(DROP, step, 1004))
-    secure, model = SecureGrid(grid, step_timeout=0.2), new_model(seed=6)
+    secure, model = SecureGrid(grid, policy=Policy.wait_for_all(0.2)), new_model(seed=6)
     list(secure.send_and_receive(messages(grid, new_model())))
     held = next(one.message for one in grid.passed if one.to_node and one.node == 1004 and one.step == step)
 
@@ -194,9 +195,9 @@ def test_the_first_request_twice_does_not_end_the_round(said):
     assert any("has had a round of this number" in line for line in said)
 
 
-def test_a_step_timeout_leaves_room_for_clocks_that_differ():
+def test_a_deadline_leaves_room_for_clocks_that_differ():
     grid = MemoryGrid(make_app(), NODES)
-    one_round(grid, step_timeout=2.0)
+    one_round(grid, policy=Policy.wait_for_all(2.0))
     assert all(one.message.metadata.ttl > 60 for one in grid.passed if one.to_node)
 
 

@@ -4,6 +4,7 @@ import pytest
 from flwr.serverapp import strategy as flower
 
 from ccesa.flower import SecureGrid
+from ccesa.policy import Policy
 from flower_grid import (
     DROP,
     ERROR,
@@ -35,7 +36,7 @@ def test_no_keys_stay_on_nodes_after_a_lost_round(step, fault):
     """Everyone but two fails in this step. All that may hold keys are told that nothing will come of them."""
     grid = MemoryGrid(make_app(), NODES)
     grid.faults = lambda at, node, count: fault if at == step and node > 1002 else None
-    assert one_round(grid, step_timeout=60.0) is None
+    assert one_round(grid, policy=Policy.wait_for_all(60.0)) is None
     assert holding(grid) == []
 
 
@@ -44,7 +45,7 @@ def test_no_keys_stay_on_nodes_after_a_step_in_which_nobody_answered(step, clock
     """The nodes have worked; all their replies are lost. They are given a few seconds, not a whole step."""
     grid = MemoryGrid(make_app(), NODES)
     grid.faults = lambda at, node, count: SILENT if at in (step, "forget") else None
-    assert one_round(grid, step_timeout=60.0) is None
+    assert one_round(grid, policy=Policy.wait_for_all(60.0)) is None
     assert holding(grid) == []
     assert told(grid) == list(number(NODES))
     assert clock.now == pytest.approx(65.0, abs=0.1)
@@ -82,7 +83,7 @@ def test_an_exception_of_the_strategy_between_rounds_leaves_what_was_prepared_un
             raise ZeroDivisionError
 
     grid = MemoryGrid(make_app(), NODES, faults=lose(SILENT, "mask", 1003))
-    secure = SecureGrid(grid, step_timeout=5.0)
+    secure = SecureGrid(grid, policy=Policy.wait_for_all(5.0))
     with pytest.raises(ZeroDivisionError):
         Broken().start(grid=secure, initial_arrays=as_record(new_model()), num_rounds=rounds)
     assert holding(grid) == (list(number(NODES)) if rounds > 1 else [])
@@ -95,7 +96,7 @@ def test_an_exception_of_the_strategy_between_rounds_leaves_what_was_prepared_un
 def test_a_node_that_was_left_behind_is_told_and_not_waited_for(step, fault, clock):
     grid = MemoryGrid(make_app(), NODES, delay=100.0)
     grid.faults = lambda at, node, count: {step: fault, "forget": SILENT}.get(at) if node == 1003 else None
-    reply = one_round(grid, step_timeout=60.0)
+    reply = one_round(grid, policy=Policy.wait_for_all(60.0))
     assert_mean(reply, [node for node in number(NODES) if node != 1003])
     assert told(grid) == [1003]
     assert holding(grid) == []

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccesa.errors import VectorError
-from ccesa.flower.both.hidden_names import HiddenNames
+from ccesa.flower.both.packing import HiddenNames
 from ccesa.values.fields import Fields, Row
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=6), max_size=4)
@@ -34,7 +34,7 @@ def of_many(some: list[str], times: int, clients: int, bits: int) -> Row:
 def test_names_come_back(some, field_of, data):
     clients, bits = field_of
     times = data.draw(st.integers(1, clients))
-    assert form(clients, bits).fit(some)
+    assert form(clients, bits).has_room(some)
     assert form(clients, bits).decode(of_many(some, times, clients, bits), times) == some
 
 
@@ -66,8 +66,8 @@ def test_a_sum_of_anything_is_no_failure(data, times):
 
 
 def test_names_that_are_too_long():
-    assert not form(5, 32).fit(["x" * ROOM])
-    with pytest.raises(VectorError, match="where there is room for 120"):
+    assert not form(5, 32).has_room(["x" * ROOM])
+    with pytest.raises(VectorError, match="do not fit in 120"):
         form(5, 32).encode(["x" * ROOM])
 
 

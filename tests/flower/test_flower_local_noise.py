@@ -8,7 +8,7 @@ import pytest
 from flwr.clientapp.mod import LocalDpMod
 
 from ccesa.flower import SecureGrid
-from ccesa.flower.server.noisy_rounds import NoisyRounds
+from ccesa.flower.server.rounds import NoisyRounds
 from ccesa.privacy import DifferentialPrivacy
 from flower_grid import MemoryGrid, make_app, model_in, number
 from flower_noise import changed, large_model, plain_mean, residue

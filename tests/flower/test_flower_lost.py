@@ -53,7 +53,7 @@ def start(strategy, grid, rounds: int = 3, **options):
 def test_all_rounds_lost_is_an_error_in_the_last_one_that_says_why(rounds, said):
     strategy = Train()
     with pytest.raises(
-        RoundsLost, match=rf"every train round .*{rounds} x step share: 0 answered.*unavailable"
+        RoundsLost, match=rf"all train rounds .*{rounds} x step share: 0 answered.*unavailable"
     ):
         start(strategy, losing(1, 2, 3), rounds)
     assert strategy.rounds == list(range(1, rounds))
@@ -74,12 +74,12 @@ def test_lost_evaluations_are_no_reason_to_throw_a_model_away():
 
 def test_evaluations_that_went_well_are_no_training():
     """Of a model that nobody has trained."""
-    with pytest.raises(RoundsLost, match="every train round"):
+    with pytest.raises(RoundsLost, match="all train rounds"):
         start(Train(fraction_evaluate=1.0), losing(1, 2, 3))
 
 
 def test_where_nothing_is_trained_evaluations_count():
-    with pytest.raises(RoundsLost, match="every evaluate round"):
+    with pytest.raises(RoundsLost, match="all evaluate rounds"):
         start(Train(fraction_train=0.0, fraction_evaluate=1.0), losing(1, 2, 3, kind="evaluate"))
     result = start(Train(fraction_train=0.0, fraction_evaluate=1.0), losing(1, 2, kind="evaluate"))
     assert set(result.evaluate_metrics_clientapp) == {3}
@@ -122,7 +122,7 @@ class Pausing(Train):
 
 
 def test_a_last_round_without_training_is_the_last_round():
-    with pytest.raises(RoundsLost, match="every train round"):
+    with pytest.raises(RoundsLost, match="all train rounds"):
         start(Pausing(), losing(1))
 
 
@@ -137,7 +137,7 @@ def test_too_many_lost_rounds_in_a_row_end_the_training_if_asked_for():
 def test_a_loop_of_ones_own_sees_no_reply_and_can_be_ended():
     grid = losing(1, 2)
     secure = SecureGrid(grid, give_up_after=2)
-    assert calling.running() is None
+    assert calling.find_start() is None
     assert list(secure.send_and_receive(messages(grid, new_model()))) == []
     with pytest.raises(RoundsLost, match="the last 2"):
         secure.send_and_receive(messages(grid, new_model()))
@@ -149,14 +149,14 @@ def test_where_a_strategy_stands_is_read_from_flower_itself():
 
     class Look(Train):
         def configure_train(self, server_round, arrays, config, grid):
-            seen.append(calling.running())
+            seen.append(calling.find_start())
             return super().configure_train(server_round, arrays, config, grid)
 
     result = Look().start(
         grid=SecureGrid(losing()),
         initial_arrays=as_record(new_model()),
         num_rounds=2,
-        evaluate_fn=lambda server_round, arrays: seen.append(calling.running()),
+        evaluate_fn=lambda server_round, arrays: seen.append(calling.find_start()),
     )
     assert [(one.current, one.last) for one in seen] == [(0, 2), (1, 2), (1, 2), (2, 2), (2, 2)]
     assert all(one.result is result for one in seen)

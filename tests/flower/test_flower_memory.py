@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from ccesa.errors import AttemptsSpent, ConfigError, UsageError
 from ccesa.flower import SecureGrid
 from ccesa.flower.both import envelope
-from ccesa.flower.node import memory
 from ccesa.flower.node import mod as node_side
-from ccesa.flower.node.memory import StateMemory
-from ccesa.flower.node.suspended import SuspendedClient, SuspendedClients
-from ccesa.flower.server import running
+from ccesa.flower.node import state as memory
+from ccesa.flower.node.state import StateMemory, SuspendedClient, SuspendedClients
+from ccesa.flower.server import series as running
 from ccesa.memory import MASK, RELEASE, ROUND, STATE, TASK, VECTOR, Entry, FolderMemory, UsedOnce
+from ccesa.policy import Policy
 from flower_grid import (
     ERROR,
     SILENT,
@@ -134,7 +134,7 @@ def test_a_folder_forgets_rounds_after_a_month_and_tasks_never(tmp_path):
 
 
 def test_a_state_keeps_a_bounded_number_of_entries(monkeypatch):
-    monkeypatch.setitem(memory._MOST, ROUND, 3)
+    monkeypatch.setitem(memory._MAXIMUM_ENTRIES, ROUND, 3)
     kept = StateMemory(new_context(1, {}))
     kept.add(Entry(VECTOR, KEY))
     for place in range(5):
@@ -162,7 +162,7 @@ def test_a_damaged_state_does_not_keep_a_node_out(name, record, said):
     grid.contexts[1003].state[name] = record
     assert_mean(one_round(grid), number(NODES))
     assert "ccesa" not in grid.state(1003)
-    assert sum("the state of this node is damaged and dropped" in line for line in said) == 1
+    assert sum("the state of this node is damaged and was dropped" in line for line in said) == 1
 
 
 def test_a_folder_that_everybody_can_write_to(tmp_path, said):
@@ -368,7 +368,7 @@ def test_a_round_that_is_lost_before_the_vectors_leave_costs_nothing(said):
 def test_a_vector_that_has_left_is_counted_whatever_becomes_of_it(said):
     """The server may have it, even if the node never hears so."""
     grid = MemoryGrid(make_app(), NODES, faults=lose(SILENT, "mask", *number(NODES), times=(0,)))
-    assert one_round(grid, step_timeout=0.3) is None
+    assert one_round(grid, policy=Policy.wait_for_all(0.3)) is None
     assert says_spent(grid)
     assert any("in another series: repeat a lost round in that one" in line for line in said)
 
@@ -448,7 +448,7 @@ def test_keys_leave_after_a_time(now, without_forget, said):
         now.now += seconds
         forget_nothing(grid)
         assert holders(grid) == kept
-    assert sum("the keys of a round that did not go on are dropped" in line for line in said) == NODES
+    assert sum("dropped the keys of a round that did not go on" in line for line in said) == NODES
 
 
 def forget_nothing(grid) -> None:

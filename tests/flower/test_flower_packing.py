@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from ccesa import words
 from ccesa.errors import ConfigError, MalformedMessage, VectorError
-from ccesa.flower.both import metrics as metric_slots
+from ccesa.flower.both import terms as metric_slots
 from ccesa.flower.both.packing import Packing, Reply
-from ccesa.flower.both.terms import COUNTER_CLIP, Terms
+from ccesa.flower.both.terms import COUNTER_CLIP, ReplyTerms
 from ccesa.values.fields import WORD_BITS, Fields
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 
 
-def make_terms(**others) -> Terms:
+def make_terms(**others) -> ReplyTerms:
     given = {
         "message_type": "train",
         "clients": 5,
@@ -27,12 +27,12 @@ def make_terms(**others) -> Terms:
         "weighted_by": "num-examples",
         "metric_slots": 8,
     }
-    return Terms(**{**given, **others})
+    return ReplyTerms(**{**given, **others})
 
 
 @st.composite
 def cases(draw):
-    """Terms, a model, and the replies of some of the clients."""
+    """ReplyTerms, a model, and the replies of some of the clients."""
     clients = draw(st.integers(3, 60))
     clip = draw(st.sampled_from([0.01, 1.0, 2.0, 50.0]))
     metric_clip = draw(st.sampled_from([1.0, 100.0, 1e6]))
@@ -72,7 +72,7 @@ def cases(draw):
     return terms, model, replies, silent
 
 
-def reply(terms: Terms, model, rng):
+def reply(terms: ReplyTerms, model, rng):
     return {
         name: value + rng.integers(-(2**14), 2**14 + 1, value.shape)
         if value.dtype.kind == "i"
@@ -88,7 +88,7 @@ def measured(metrics, clip, rng):
     }
 
 
-def total(terms: Terms, model, replies, silent: int = 0):
+def total(terms: ReplyTerms, model, replies, silent: int = 0):
     """The sum over all who replied, and so many who had nothing to send."""
     packed = [Packing(terms, model).pack(reply) for reply in replies]
     assert all(clipped == 0 for _, clipped in packed)
@@ -135,20 +135,22 @@ def test_rounding_is_small_where_fields_are_wide(case):
     st.sampled_from([16, 18, 32, 64]),
 )
 def test_metrics_of_one_client_come_back(values, units, clients, bits):
-    form = metric_slots.digits(Fields(bits, clients))
-    vector = metric_slots.encode(values, units, 1e6, form)
+    form = metric_slots.metric_digits(Fields(bits, clients))
+    vector = metric_slots.encode_metrics(values, units, 1e6, form)
     assert vector.size == len(values) * len(form.places)
     if units:
-        found = metric_slots.decode(vector, units, 1e6, form)
+        found = metric_slots.decode_metrics(vector, units, 1e6, form)
         np.testing.assert_allclose(found, values, rtol=0, atol=1e6 / metric_slots.SCALE / units + 2e-9)
 
 
 @given(st.integers(1, 10_000), st.sampled_from([16, 18, 32, 64]))
 def test_digits_of_all_clients_together_stay_in_their_fields(clients, bits):
-    form = metric_slots.digits(Fields(bits, clients))
-    largest = metric_slots.encode([1e6] * 2, 2**24, 1e6, form)
+    form = metric_slots.metric_digits(Fields(bits, clients))
+    largest = metric_slots.encode_metrics([1e6] * 2, 2**24, 1e6, form)
     assert int(largest.max()) * clients < 2 ** (bits - 1)
-    assert metric_slots.decode(largest * clients, 2**24 * clients, 1e6, form) == pytest.approx([1e6] * 2)
+    assert metric_slots.decode_metrics(largest * clients, 2**24 * clients, 1e6, form) == pytest.approx(
+        [1e6] * 2
+    )
 
 
 @given(
@@ -157,7 +159,9 @@ def test_digits_of_all_clients_together_stay_in_their_fields(clients, bits):
 def test_names_come_back_whatever_they_are(metrics):
     signed = metric_slots.slots_of(metrics)
     assert metric_slots.are_slots(signed)
-    assert metric_slots.restore(signed, np.array(metric_slots.pick(signed, metrics))) == metrics
+    assert (
+        metric_slots.restore_metrics(signed, np.array(metric_slots.pick_metrics(signed, metrics))) == metrics
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,7 +170,7 @@ def test_names_come_back_whatever_they_are(metrics):
 )
 def test_what_is_no_schema(signed):
     assert not metric_slots.are_slots(signed)
-    with pytest.raises(ConfigError, match="not names of"):
+    with pytest.raises(ConfigError, match="cannot name"):
         make_terms(metrics=signed, metric_slots=len(signed))
 
 
@@ -213,7 +217,7 @@ def test_the_sum_says_how_many_values_were_clipped_on_how_many_nodes(rows, bits,
 @pytest.mark.parametrize("weight", [-1, -1e-300, float("nan"), float("inf"), -float("inf")])
 def test_there_is_no_reply_with_such_a_weight(weight):
     model = {"w": np.zeros(4)}
-    with pytest.raises(VectorError, match="weighted by a number from 0 on"):
+    with pytest.raises(VectorError, match="must be 0 or greater"):
         Packing(make_terms(), model).pack(Reply(arrays=model, metrics={}, weight=weight))
 
 
@@ -271,14 +275,14 @@ def test_sums_that_no_nodes_can_have_are_refused(field_bits):
 def test_terms_that_are_too_long_or_none():
     for data in (b"", b"\x80", make_terms().encode()[:-1], bytes(2**20 + 1)):
         with pytest.raises(MalformedMessage):
-            Terms.decode(data)
+            ReplyTerms.decode(data)
     many = make_terms(counters=[f"layer{i}.num_batches_tracked" for i in range(5000)])
-    assert Terms.decode(many.encode()) == many
+    assert ReplyTerms.decode(many.encode()) == many
 
 
 def test_terms_have_one_encoding():
     terms = make_terms()
-    assert Terms.decode(terms.encode()) == terms
+    assert ReplyTerms.decode(terms.encode()) == terms
 
 
 def content(number: float = 0.0, name: str = "arrays", **settings) -> RecordDict:

@@ -67,5 +67,5 @@ def test_a_training_runs_in_a_series(guard, tmp_path, said):
 
 def test_a_charter_says_it_and_nothing_else_does(tmp_path):
     grid, options = federation("active", tmp_path)
-    with pytest.raises(ConfigError, match="post_quantum beside a charter"):
+    with pytest.raises(ConfigError, match="leave out post_quantum beside a charter"):
         SecureGrid(grid, post_quantum=True, **options)

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from ccesa.errors import BudgetSpent, ConfigError
 from ccesa.flower import SecureGrid
-from ccesa.flower.both.noisy import NoisyPacking, packing_for
-from ccesa.flower.both.packing import Reply
-from ccesa.flower.both.terms import Terms
-from ccesa.flower.server.noisy_rounds import NoisyRounds
-from ccesa.flower.server.releases import Releases
+from ccesa.flower.both.packing import NoisyPacking, Reply, packing_for
+from ccesa.flower.both.terms import ReplyTerms
+from ccesa.flower.server.rounds import NoisyRounds, Releases
 from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer, chosen
 from ccesa.privacy.mechanism import total
 from flower_grid import (
@@ -105,7 +103,7 @@ def test_the_mean_moves_by_what_nodes_add_and_no_further_than_the_norm(times, ro
     noise = secure.noise * math.sqrt(rounds)
     assert noise < 0.1
     assert shift == pytest.approx(rounds * min(times, 1.0), abs=6 * noise + 0.01)
-    assert sum("cut down to the norm 1" in line for line in said) == (NODES * rounds if times > 1 else 0)
+    assert sum("is clipped to the norm 1" in line for line in said) == (NODES * rounds if times > 1 else 0)
 
 
 def test_whole_numbers_stay_as_they_were_sent():
@@ -161,7 +159,7 @@ def test_nodes_with_nothing_to_send_add_noise_like_all_others(said):
     sizes = {(one.step, len(one.message.content["ccesa"]["reply"])) for one in grid.passed if not one.to_node}
     assert len(sizes) == 4
     assert sum("contributes nothing" in line for line in said) == 2  # on the nodes
-    assert not any("had nothing to contribute" in line for line in said)
+    assert not any("contributed nothing" in line for line in said)
 
 
 FIXED = bytes(range(16))
@@ -179,7 +177,7 @@ def fixed_noise(monkeypatch):
 
 def packing(kind: str = "train", **others) -> NoisyPacking:
     noise = mechanism(36 if kind == "train" else 2)
-    terms = Terms(message_type=kind, clients=NODES, privacy=noise, **others)
+    terms = ReplyTerms(message_type=kind, clients=NODES, privacy=noise, **others)
     return packing_for(terms, new_model()).for_round(bytes(32))
 
 
@@ -229,7 +227,7 @@ def test_several_metrics_come_back():
 
 @pytest.mark.parametrize("counters", [[], ["steps"]])
 def test_an_array_of_whole_numbers_is_left_out_whether_it_is_named_or_not(counters):
-    terms = Terms(message_type="train", clients=NODES, privacy=mechanism(36), counters=counters)
+    terms = ReplyTerms(message_type="train", clients=NODES, privacy=mechanism(36), counters=counters)
     assert packing_for(terms, {**new_model(), "steps": np.array([7])}).length == mechanism(36).length
 
 
@@ -251,7 +249,7 @@ def test_an_evaluation_with_metrics_that_are_not_named_is_refused_by_the_packing
         {"metric_slots": 1, "metrics": ["+a"]},
         {"metric_slots": 1},
     ):
-        with pytest.raises(ConfigError, match="an evaluation with noise releases 1 to 2 metrics"):
+        with pytest.raises(ConfigError, match="an evaluation with noise releases 1 to 2 named numbers"):
             _ = packing("evaluate", **slots).length
 
 
@@ -266,7 +264,7 @@ def test_no_node_is_asked_for_more_vectors_than_the_noise_is_made_for():
         (reply,) = secure.send_and_receive(messages(grid, model, kind))
         model = model_in(reply) if kind == "train" else model
     asked = len(grid.passed)
-    with pytest.raises(BudgetSpent, match=r"6 nodes \(1001, .*no further vector.*made for 4 of them"):
+    with pytest.raises(BudgetSpent, match=r"6 nodes \(1001, .*another vector.*made for 4 of them"):
         secure.send_and_receive(messages(grid, model))
     assert grid.app.calls.count(("train", 1001)) == 2
     assert {one.step for one in grid.passed[asked:]} <= {"forget"}
@@ -292,7 +290,7 @@ def test_a_node_that_was_asked_less_often_can_still_be_asked():
     secure, every = SecureGrid(grid, privacy=demand), messages(grid, large_model())
     for some in (every[:NODES], every[NODES : 2 * NODES]):
         assert len(list(secure.send_and_receive(some))) == 1
-    with pytest.raises(BudgetSpent, match=r"^5 nodes \(1008, 1009, 1010, 1011, 1012\) can be asked"):
+    with pytest.raises(BudgetSpent, match=r"^5 nodes \(1008, 1009, 1010, 1011, 1012\) cannot be asked"):
         secure.send_and_receive(every[-NODES:])
 
 
@@ -308,7 +306,9 @@ def test_too_few_nodes_are_an_error_at_first_and_later_a_lost_round():
 
 def test_a_training_that_is_too_long_is_refused_before_anything_leaves():
     grid = MemoryGrid(make_app(changed), NODES)
-    with pytest.raises(ConfigError, match="a training of 5 rounds, and noise that is made for 4 vectors"):
+    with pytest.raises(
+        ConfigError, match="a training of 5 rounds needs more than the noise is made for, 4 vectors"
+    ):
         flower.FedAvg().start(
             grid=SecureGrid(grid, privacy=DEMAND), initial_arrays=as_record(large_model()), num_rounds=5
         )
@@ -320,7 +320,7 @@ def test_a_training_that_may_be_too_long_is_said(said):
     secure = SecureGrid(grid, privacy=DEMAND, metrics=["accuracy"], metric_clip=1.0)
     with pytest.raises(BudgetSpent):
         flower.FedAvg().start(grid=secure, initial_arrays=as_record(large_model()), num_rounds=3)
-    assert sum("a training of 3 rounds, with evaluations, and noise" in line for line in said) == 1
+    assert sum("a training of 3 rounds with evaluations needs more" in line for line in said) == 1
 
 
 @settings(deadline=None)
@@ -340,7 +340,7 @@ def test_rounds_of_different_sizes_keep_the_demand_together(rounds, fails, delta
         releases.add([1], noise)
         every.append(noise.release)
     assert total(every).epsilon(demand.delta) <= demand.epsilon
-    with pytest.raises(BudgetSpent, match="node 1 can be asked"):
+    with pytest.raises(BudgetSpent, match="node 1 cannot be asked"):
         releases.check([1, 2], noise)
 
 
@@ -350,7 +350,7 @@ def test_noise_that_was_made_for_fewer_rounds_is_spent_sooner():
     releases = Releases(DEMAND)
     releases.check([1], noise)
     releases.add([1], noise)
-    with pytest.raises(BudgetSpent, match="node 1 can be asked"):
+    with pytest.raises(BudgetSpent, match="node 1 cannot be asked"):
         releases.check([1], noise)
 
 
@@ -370,11 +370,11 @@ def test_rounds_are_counted_also_where_rounding_leaves_room_for_one_more():
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"weighted_by": "num-examples"}, "^weighted_by beside privacy: every node counts one"),
-        ({"clip": 2.0, "bits": 8}, "^clip, bits beside privacy"),
+        ({"weighted_by": "num-examples"}, "^leave out weighted_by beside privacy: every node counts one"),
+        ({"clip": 2.0, "bits": 8}, "^leave out clip, bits beside privacy"),
         (
             {"max_weight": 64, "precision": 0.1, "metric_slots": 2},
-            "^precision, max_weight, metric_slots beside",
+            "^leave out precision, max_weight, metric_slots beside",
         ),
         ({"metrics": ["accuracy"]}, "metrics and metric_clip go together"),
         ({"metric_clip": 1.0}, "metrics and metric_clip go together"),
@@ -399,7 +399,7 @@ def test_a_server_that_lies_needs_a_charter():
 
 @pytest.mark.parametrize("given", [{"metrics": ["loss"]}, {"reliability_bits": 7}])
 def test_settings_that_go_with_privacy_only(given):
-    with pytest.raises(ConfigError, match=f"^{next(iter(given))} without privacy"):
+    with pytest.raises(ConfigError, match=f"^{next(iter(given))} need privacy"):
         SecureGrid(MemoryGrid(make_app(), NODES), **given)
 
 
@@ -407,7 +407,9 @@ def test_the_weight_is_no_metric():
     secure = SecureGrid(
         MemoryGrid(make_app(), NODES), privacy=DEMAND, metrics=["num-examples"], metric_clip=1.0
     )
-    with pytest.raises(ConfigError, match="metric 'num-examples' is what the strategy weights by"):
+    with pytest.raises(
+        ConfigError, match="metric 'num-examples' cannot be released, because the strategy weights by it"
+    ):
         secure.send_and_receive(messages(MemoryGrid(make_app(), NODES), new_model(), "evaluate"))
 
 
@@ -448,7 +450,7 @@ def test_a_training_under_a_charter(tmp_path):
 @pytest.mark.parametrize("given", [{"privacy": DEMAND}, {"metrics": ["loss"]}, {"reliability_bits": 3}])
 def test_a_charter_says_all_about_noise(given, tmp_path):
     charter, _ = enrol_with_noise(tmp_path, mechanism())
-    with pytest.raises(ConfigError, match=f"^{next(iter(given))} beside a charter"):
+    with pytest.raises(ConfigError, match=f"^leave out {next(iter(given))} beside a charter"):
         SecureGrid(MemoryGrid(make_app(), NODES), charter=charter, **given)
 
 

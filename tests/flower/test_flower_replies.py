@@ -9,7 +9,7 @@ from flwr.app import Context, Error, Message
 from flwr.serverapp import strategy as flower
 
 from ccesa.flower import SecureGrid, secure_mod
-from ccesa.flower.both.terms import Terms
+from ccesa.flower.both.terms import ReplyTerms
 from ccesa.values.fields import Fields
 from flower_grid import (
     MemoryGrid,
@@ -53,7 +53,7 @@ def test_more_metrics_than_slots(said):
         return one_round(grid, **options).content["metrics"]
 
     assert "many" not in metrics()
-    assert sum("no slot for metric 'many'" in line for line in said) == 1
+    assert sum("metric 'many' has no slot" in line for line in said) == 1
     assert metrics(metric_slots=32)["many"] == pytest.approx([1.0] * 20, abs=1e-6)
     assert set(metrics(metric_slots=0)) == {"num-examples"}
 
@@ -181,7 +181,7 @@ def assert_contributes_nothing(app, reason: str, said, kind: str = "train") -> N
     if kind == "train":
         assert metrics["loss"] == pytest.approx(np.average([n / 7.0 for n in others], weights=weights), 1e-8)
     assert_all_look_alike(grid)
-    assert sum(f"1 of {NODES} nodes had nothing to contribute" in line for line in said) == 1
+    assert sum(f"1 of {NODES} nodes contributed nothing" in line for line in said) == 1
     assert sum("this node contributes nothing" in line and reason in line for line in said) == 1
 
 
@@ -239,7 +239,12 @@ def test_an_evaluation_without_a_count(said):
     def evaluate(node, model):
         return {"num-examples": -1 if node == 1003 else weight_of(node), "accuracy": 0.5}
 
-    assert_contributes_nothing(make_app(evaluate=evaluate), "'num-examples' is -1", said, kind="evaluate")
+    assert_contributes_nothing(
+        make_app(evaluate=evaluate),
+        "must be 0 or greater, not -1",
+        said,
+        kind="evaluate",
+    )
 
 
 def test_nobody_has_anything(said):
@@ -254,7 +259,7 @@ def test_the_mean_of_fewer_than_three_nodes_is_a_lost_round(contributing, said):
     few = with_metrics(**{"num-examples": lambda node: 10 if node <= 1000 + contributing else -1})
     reply = one_round(MemoryGrid(make_app(few), NODES))
     assert (reply is None) == (contributing < 3)
-    assert any("the mean of fewer than 3 tells too much" in line for line in said) == (contributing < 3)
+    assert any("the mean of fewer than 3 reveals too much" in line for line in said) == (contributing < 3)
 
 
 def test_a_reply_without_a_weight(said):
@@ -262,7 +267,7 @@ def test_a_reply_without_a_weight(said):
         arrays, metrics = trained(node, model)
         return arrays, {} if node == 1003 else metrics
 
-    assert_contributes_nothing(make_app(train), "no number 'num-examples'", said)
+    assert_contributes_nothing(make_app(train), "no metric 'num-examples' that is a number", said)
 
 
 BAD_ARRAYS = {
@@ -376,7 +381,7 @@ def rounds_of(grid, count: int) -> list[set[str]]:
     told = [
         envelope_of(one.message)["terms"] for one in grid.passed if one.to_node and one.step == "advertise"
     ]
-    found = [set(Terms.decode(terms).counters) for terms in dict.fromkeys(told)]
+    found = [set(ReplyTerms.decode(terms).counters) for terms in dict.fromkeys(told)]
     assert len(told) == count * NODES
     return found
 

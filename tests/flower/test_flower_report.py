@@ -17,7 +17,8 @@ from ccesa.errors import (
 )
 from ccesa.evidence import Accusation, Evidence, WrongShare
 from ccesa.flower import secure_mod
-from ccesa.flower.server.report import Tally, as_nodes, in_nodes, nodes_text, suspected
+from ccesa.flower.server.report import Reasons, as_nodes, in_nodes, nodes_text, suspect
+from ccesa.policy import Policy
 from ccesa.protocol import messages as m
 from ccesa.simulate.enrolment import NOTHING
 from flower_grid import ERROR, MemoryGrid, make_app, number, step_of, trained
@@ -62,7 +63,7 @@ def test_errors_of_the_protocol_are_told_in_terms_of_nodes(error, expected):
 
 
 def test_equal_reasons_are_one_line_and_different_ones_do_not_fill_the_log():
-    tally = Tally()
+    tally = Reasons()
     for node in range(1, 41):
         tally.add("no memory", node)
         tally.add(f"reason {node}", node)
@@ -96,7 +97,7 @@ def test_evidence_is_told_in_terms_of_nodes():
     ],
 )
 def test_suspects_are_named_where_a_number_of_liars_was_agreed_on(around, expected):
-    assert suspected(EVIDENCE, IDS, around) == expected
+    assert suspect(EVIDENCE, IDS, around) == expected
 
 
 @pytest.mark.parametrize(
@@ -176,7 +177,7 @@ def test_complaints_are_told_after_a_round_that_went_well(said):
         return msgspec.structs.replace(message, sealed=bytes(sealed)).encode()
 
     assert_mean(one_round(changing("share", 1003, one_text)), [n for n in number(8) if n != 1001])
-    (line,) = [line for line in said if "one lied" in line]
+    (line,) = [line for line in said if "one node lied" in line]
     assert "node 1001 could not open what node 1003 sealed for it" in line
 
 
@@ -200,7 +201,7 @@ def test_equal_refusals_are_one_line(said):
 
 def test_silent_nodes_are_one_line(said):
     grid = MemoryGrid(make_app(), NODES, faults=lambda at, node, count: "drop" if node > 1003 else None)
-    one_round(grid, step_timeout=5.0)
+    one_round(grid, policy=Policy.wait_for_all(5.0))
     (line,) = [line for line in said if "no answer in time" in line and "step advertise" in line]
     assert "3 nodes (1004, 1005, 1006)" in line
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ccesa.flower import SecureGrid
+from ccesa.policy import Policy
 from ccesa.protocol import messages as m
 from flower_grid import SILENT, MemoryGrid, all_say, lose, make_app, model_in, new_model, number, trained
 from flower_rounds import NODES, STEPS, messages, one_round
@@ -79,7 +80,7 @@ def test_nothing_of_a_node_passes_in_clear(lost):
     model = new_model()
     faults = lose(SILENT, lost, 1003) if lost else lambda *what: None
     grid = MemoryGrid(make_app(secret_train), NODES, faults=faults)
-    reply = one_round(grid, model, max_weight=2.0**40, step_timeout=0.3)
+    reply = one_round(grid, model, max_weight=2.0**40, policy=Policy.wait_for_all(0.3))
     assert reply.content["metrics"]["num-examples"] > 1e12
     wanted = traces(number(NODES), model)
     assert len(wanted) > 1000

@@ -13,13 +13,14 @@ from ccesa.agreement.charter import Learning
 from ccesa.errors import AttemptsSpent
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both import envelope
-from ccesa.flower.both.terms import Terms
-from ccesa.flower.node import reply as node_reply
+from ccesa.flower.both.terms import ReplyTerms
+from ccesa.flower.node import mod as node_reply
 from ccesa.flower.node.mod import _Node
-from ccesa.flower.node.suspended import SuspendedClient, SuspendedClients
-from ccesa.flower.server import running
-from ccesa.flower.server.attempts import Attempts
+from ccesa.flower.node.state import SuspendedClient, SuspendedClients
+from ccesa.flower.server import series as running
 from ccesa.flower.server.rounds import CharteredRounds
+from ccesa.flower.server.series import Attempts
+from ccesa.policy import Policy
 from ccesa.protocol.spending import Spending
 from flower_grid import (
     DROP,
@@ -74,7 +75,7 @@ def believing(monkeypatch, lie) -> None:
 
     def believe(self, envelope):
         charter = self._settings.charter
-        terms = Terms.under(charter, str(self._message.metadata.message_type))
+        terms = ReplyTerms.under(charter, str(self._message.metadata.message_type))
         return charter.decode(envelope.config), msgspec.structs.replace(terms, **lie)
 
     monkeypatch.setattr(_Node, "_agreed", believe)
@@ -125,7 +126,7 @@ def test_s30_a_server_that_chooses_terms_is_refused(name, tmp_path, said):
     assert lied_to(grid, charter, LIES[name][0]) is None
     assert app.calls == []
     refused = "for another task than the one this client works on"
-    assert sum(refused in line or "elements in a round of" in line for line in said) == NODES
+    assert sum(refused in line or "elements do not fit a round of" in line for line in said) == NODES
 
 
 @pytest.mark.parametrize("name", LIES)
@@ -163,7 +164,7 @@ def test_s30_without_the_type_in_the_terms_the_sum_is_the_victims_change(tmp_pat
     monkeypatch.setattr(
         _Node,
         "_agreed",
-        lambda self, envelope: (charter.decode(envelope.config), Terms.under(charter, "train")),
+        lambda self, envelope: (charter.decode(envelope.config), ReplyTerms.under(charter, "train")),
     )
     reply = one_round(grid, charter=charter)
     total, model = reply.content["metrics"]["num-examples"], new_model()
@@ -227,7 +228,7 @@ def test_s32_a_node_whose_training_fails_does_not_stand_out(tmp_path):
 
 def test_s32_a_node_that_refuses_in_clear_does(tmp_path, monkeypatch):
     def contribution(self, packing):
-        return node_reply.packed(self._call_next(self._message, self._context), packing)
+        return node_reply.pack_reply(self._call_next(self._message, self._context), packing)
 
     monkeypatch.setattr(_Node, "_contribution", contribution)
     charter, configs = enrol(tmp_path, NODES)
@@ -293,7 +294,7 @@ def test_s33_a_round_that_was_kept_back_is_over_when_another_follows(defended, m
     monkeypatch.setattr(running, "forget", lambda *arguments, wait: None)
     monkeypatch.setattr(Attempts, "_close", lambda self: None)  # the liar does not step aside
     grid = MemoryGrid(make_app(), NODES, faults=lose(DROP, "unmask", *number(NODES)))
-    secure, every = SecureGrid(grid, step_timeout=1.0), messages(grid, new_model())
+    secure, every = SecureGrid(grid, policy=Policy.wait_for_all(1.0)), messages(grid, new_model())
     assert not secure.send_and_receive(every)
     held = [one.message for one in grid.passed if one.to_node and one.step == "unmask"]
     total_of(secure, [one for one in every if one.metadata.dst_node_id != VICTIM], 2)
@@ -304,7 +305,7 @@ def test_s33_a_round_that_was_kept_back_is_over_when_another_follows(defended, m
 
 def taken_alone(self, config: bytes) -> SuspendedClient | None:
     """Older rounds stay."""
-    ours, others = self._every()
+    ours, others = self._split()
     found = next((one for one in ours if one.config == config), None)
-    self._store([one for one in ours if one is not found], others)
+    self._kept.store([*others, *(one for one in ours if one is not found)])
     return found

@@ -21,7 +21,8 @@ from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import AttemptsSpent, ConfigError, RoundsLost
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both import envelope
-from ccesa.flower.both.envelope import REFUSED, SPENT, Answer
+from ccesa.flower.both.envelope import REFUSED, SPENT, NodeAnswer
+from ccesa.policy import Policy
 from ccesa.protocol import envelope as of_series
 from ccesa.protocol import messages as m
 from flower_grid import (
@@ -278,7 +279,7 @@ def test_a_node_that_misses_an_exchange_is_out_of_the_rounds_in_flight_and_back_
     grid = MemoryGrid(make_app(), NODES, faults=lose(fault, step, 1004, times=(1,)))
     found = in_rounds | ({4} if fault == RESTART else set())
     expected = [number(NODES) if place in found else but(1004) for place in range(1, 6)]
-    assert_trained(start(grid, 5, step_timeout=60.0), *expected)
+    assert_trained(start(grid, 5, policy=Policy.wait_for_all(60.0)), *expected)
     assert holding(grid) == []
 
 
@@ -292,7 +293,7 @@ def test_keys_of_a_node_that_was_left_behind_leave_at_once():
             held.append(holding(grid))
             return super().aggregate_train(server_round, replies)
 
-    start(grid, 4, Look(), step_timeout=60.0)
+    start(grid, 4, Look(), policy=Policy.wait_for_all(60.0))
     assert [1004 in one for one in held] == [False, True, True, False]
     assert [node for node in number(NODES) if "forget" in grid.steps(node)] == [1004]
 
@@ -300,7 +301,7 @@ def test_keys_of_a_node_that_was_left_behind_leave_at_once():
 def test_keys_of_a_node_that_was_left_behind_leave_at_the_end():
     """It misses the last exchange, has still shares of others, and is told to drop them."""
     grid = MemoryGrid(make_app(), NODES, faults=lose(DROP, "unmask", 1004, times=(2,)))
-    start(grid, 3, step_timeout=60.0)
+    start(grid, 3, policy=Policy.wait_for_all(60.0))
     assert [node for node in number(NODES) if "forget" in grid.steps(node)] == [1004]
     assert holding(grid) == []
 
@@ -315,7 +316,7 @@ def test_a_lost_round_costs_one_round_and_not_the_series(said):
     assert set(result.train_metrics_clientapp) == {1, 3, 4, 5}
     assert_trained(result, *[number(NODES)] * 4)
     assert len(logged(said, "the train round with 6 nodes is lost")) == 1
-    assert len(logged(said, "round 3 of a series is lost while it is set up")) == 1
+    assert len(logged(said, "round 3 of a series was lost during its set-up")) == 1
     assert holding(grid) == []
 
 
@@ -365,7 +366,7 @@ def test_a_retry_where_most_have_missed_the_set_up_of_the_next_round(said):
     """No round of the series is left then, and the retry is a single one."""
     grid = MemoryGrid(make_app(), NODES, faults=lose(ERROR, "unmask", *but(1001, 1002), times=(1,)))
     assert_trained(start(grid, 4, retries=1), *[number(NODES)] * 4, aside=1)
-    assert len(logged(said, "is lost while it is set up")) == 2
+    assert len(logged(said, "was lost during its set-up")) == 2
     assert holding(grid) == []
 
 
@@ -478,7 +479,7 @@ def test_a_state_that_comes_back_is_not_gone_on_from(place, tmp_path, said):
         return DROP
 
     grid.faults = crash
-    start(grid, 3, step_timeout=60.0)
+    start(grid, 3, policy=Policy.wait_for_all(60.0))
     assert not replies[0].has_error()
     assert replies[1].has_error()  # every number has been used, and every state
     trainings = app.calls.count(("train", 1004))
@@ -587,7 +588,7 @@ def test_a_node_that_is_killed_while_it_trains_does_not_train_again(tmp_path):
 
     grid.faults = kill
     expected = [number(NODES), but(1004), but(1004), number(NODES)]
-    assert_trained(start(grid, 4, step_timeout=60.0), *expected)
+    assert_trained(start(grid, 4, policy=Policy.wait_for_all(60.0)), *expected)
     assert calls.read_text() == "trained\n"
     assert exits == [-signal.SIGKILL, 0]
 
@@ -628,11 +629,11 @@ def test_a_code_that_no_node_has_is_no_answer():
     asked = Message(RecordDict(), 1, "train")
     asked.metadata.__dict__["_message_id"] = "1"
     for code in (0, REFUSED, SPENT):
-        reply = envelope.answer(asked, Answer(b"reply", code))
-        assert envelope.answer_in(reply) == Answer(b"reply", code)
+        reply = envelope.answer(asked, NodeAnswer(b"reply", code))
+        assert envelope.answer_in(reply) == NodeAnswer(b"reply", code)
     for code in (1, -1, "2001", [2001]):
         reply.content["ccesa"]["code"] = code
-        with pytest.raises(envelope.MalformedMessage, match="its code is none of a node's"):
+        with pytest.raises(envelope.MalformedMessage, match="its code is unknown"):
             envelope.answer_in(reply)
 
 
@@ -664,7 +665,7 @@ def test_keys_of_a_series_that_does_not_go_on_leave_after_a_time(monkeypatch):
 def test_a_suspended_series_is_of_one_type_of_message():
     """Bytes of a training are not gone on from in an evaluation."""
     context = new_context(1, {})
-    from ccesa.flower.node.suspended import SuspendedClients
+    from ccesa.flower.node.state import SuspendedClients
 
     SuspendedClients(context, "train", 1.0).put(b"config", b"keys")
     assert SuspendedClients(context, "evaluate", 1.0).take(b"config") is None

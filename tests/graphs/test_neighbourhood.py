@@ -12,7 +12,7 @@ from ccesa.graphs.assignment import draw
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol.masking import still_there
-from ccesa.protocol.packing import ids_around, ids_near
+from ccesa.protocol.server_states import ids_around, ids_near
 
 NEAR = Neighbourhood.around(5, np.array([1, 4, 7, 9]), np.array([True, False, True, True]))
 

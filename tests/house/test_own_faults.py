@@ -187,7 +187,7 @@ def test_randomness_is_an_argument_where_shares_are_dealt_and_checked():
     """Only what a user makes, a client or a server, asks the operating system for it."""
     package = Path(ccesa.__file__).parent
     below = [*package.glob("crypto/*.py"), *package.glob("graphs/*.py")]
-    below += [package / "protocol" / f"{name}.py" for name in ("unmasking", "rebuilding", "released_shares")]
+    below += [package / "protocol" / f"{name}.py" for name in ("summing", "server_states")]
     assert not [path.name for path in below if "urandom" in path.read_text()]
 
 

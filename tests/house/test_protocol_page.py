@@ -23,7 +23,7 @@ from ccesa.privacy.quantizer import rotate
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import Client
-from ccesa.protocol.sizes import Size
+from ccesa.protocol.messages import Size
 from ccesa.protocol.steps import steps_of
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -97,34 +97,34 @@ assert simulate(federation.charter.config(length=50), federation=federation, see
 """
 
 #: A guard without a charter under which a client wants a neighbour more than its threshold in step 2.
-GUARD = '''
-"""The guard ``careful``: the steps of ``curious``, and a mask step that wants one more live neighbour."""
-
-from ccesa.protocol import curious
-from ccesa.protocol.careful import client_2_mask
-
-STEPS = {
-    accept: tuple(
-        step._replace(answer=client_2_mask.stricter(step.answer)) if step.name == "mask" else step
-        for step in steps
-    )
-    for accept, steps in curious.STEPS.items()
-}
-'''
-
-GUARD_STEP = '''
-"""Step 2, client side: mask only where one neighbour more than necessary is left."""
+GUARD_CLIENT = '''
+"""The steps of a client under the guard ``careful``: it masks only where one neighbour more is left."""
 
 import dataclasses
 
+from ccesa.protocol import curious_client
 
-def stricter(answer):
-    def answer_if_enough(round, state, request):
-        held, reply = answer(round, dataclasses.replace(state, threshold=state.threshold + 1), request)
-        return dataclasses.replace(held, threshold=state.threshold), reply
 
-    return answer_if_enough
+def mask(round, state, request):
+    return with_one_more(curious_client.mask, round, state, request)
+
+
+def mask_at_once(round, state, request):
+    return with_one_more(curious_client.mask_at_once, round, state, request)
+
+
+def with_one_more(answer, round, state, request):
+    held, reply = answer(round, dataclasses.replace(state, threshold=state.threshold + 1), request)
+    return dataclasses.replace(held, threshold=state.threshold), reply
 '''
+
+GUARD_TABLE = """
+_CAREFUL = tuple(
+    row._replace(answer=getattr(careful_client, row.answer.__name__)) if row.name == "mask" else row
+    for row in _CURIOUS
+)
+TABLES: dict[str, tuple[Step, ...]] = {"curious": _CURIOUS, "active": _ACTIVE, "careful": _CAREFUL}
+"""
 
 GUARD_RECORD = """
 CAREFUL = dataclasses.replace(CURIOUS, name="careful", privacy_bits=50.0)
@@ -221,11 +221,13 @@ def test_a_generator_is_its_stream_and_its_name_in_the_list(package):
     assert "equal to the plain sum" in run(package, "-m", "ccesa", "simulate", *options)
 
 
-def test_a_guard_is_its_record_and_its_folder(package):
-    folder = package / "protocol" / "careful"
-    folder.mkdir()
-    (folder / "__init__.py").write_text(GUARD.lstrip())
-    (folder / "client_2_mask.py").write_text(GUARD_STEP.lstrip())
+def test_a_guard_is_its_record_its_steps_and_its_table(package):
+    (package / "protocol" / "careful_client.py").write_text(GUARD_CLIENT.lstrip())
+    steps = package / "protocol" / "steps.py"
+    table = 'TABLES: dict[str, tuple[Step, ...]] = {"curious": _CURIOUS, "active": _ACTIVE}\n'
+    replace(steps, table, GUARD_TABLE.lstrip())
+    imported = "from ccesa.protocol import active_client, active_server, curious_client, curious_server\n"
+    replace(steps, imported, imported.replace("active_server,", "active_server, careful_client,"))
     record = package / "guards.py"
     replace(record, "GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE)}\n", GUARD_RECORD.lstrip())
     replace(
@@ -240,8 +242,8 @@ def test_a_guard_is_its_record_and_its_folder(package):
     )
     assert touched(package) == {
         "guards.py",
-        "protocol/careful/__init__.py",
-        "protocol/careful/client_2_mask.py",
+        "protocol/careful_client.py",
+        "protocol/steps.py",
     }
     run(package, "-c", ROUNDS_WITH_THE_GUARD)
     shown = run(package, "-m", "ccesa", "plan", "--clients", "300", "--guard", "careful")

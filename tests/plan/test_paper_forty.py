@@ -20,7 +20,7 @@ from ccesa.graphs.assumptions import Assumptions
 from ccesa.graphs.evolution import Evolution
 from ccesa.graphs.thresholds import Fixed
 from ccesa.plan.paper import step_dropout
-from ccesa.protocol.drawing import fit, pruned
+from ccesa.protocol.drawing import fit, prune
 from ccesa.protocol.server_states import Drawn
 from ccesa.simulate import Independent, simulate
 from experiments import drawn
@@ -72,7 +72,7 @@ def lost_by_the_server(q_total: float, rounds: int, rng: np.random.Generator) ->
         thresholds = np.full(graph.size, T)
         drawn = Drawn(graph=graph, thresholds=thresholds, mask_keys=[])
         able = fit(config, drawn)
-        v2 = pruned(config, drawn, able & (rng.random(graph.size) >= step))
+        v2 = prune(config, drawn, able & (rng.random(graph.size) >= step))
         v3 = v2 & (rng.random(graph.size) >= step)
         v4 = v3 & (rng.random(graph.size) >= step)
         ends["left out"] += not able.all()

@@ -29,9 +29,8 @@ from ccesa.plan.certificate import certify, left_out
 from ccesa.plan.figures import figures
 from ccesa.plan.promises import ratio
 from ccesa.privacy import DifferentialPrivacy, chosen
-from ccesa.protocol.accepting import accused_edges
-from ccesa.protocol.curious.server_1a_accept import spare_holders
-from ccesa.protocol.drawing import pruned
+from ccesa.protocol.curious_server import spare_holders
+from ccesa.protocol.drawing import accused_edges, prune
 from ccesa.protocol.server_states import Drawn
 from commands import run
 from rounds import identity
@@ -277,7 +276,7 @@ def all_accuse(graph, t, colludes, alive):
     )
     left = Drawn(graph=graph.without(cut), thresholds=t, mask_keys=[])
     config = plan(graph.size, 0.1).config()
-    return pruned(config, left, alive, spare_holders(graph, cut, 0.1))
+    return prune(config, left, alive, spare_holders(graph, cut, 0.1))
 
 
 @pytest.mark.parametrize("seed", range(40))

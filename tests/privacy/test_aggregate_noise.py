@@ -23,7 +23,7 @@ from ccesa.simulate import (
     simulate,
     usual_plan,
 )
-from ccesa.simulate.enrolment import Federation, fresh_account
+from ccesa.simulate.enrolment import Enrolment, fresh_account
 from strategies import seeds
 
 ASKED = DifferentialPrivacy(epsilon=8.0, delta=1e-5, rounds=4, norm=2.0)
@@ -167,7 +167,7 @@ def test_a_simulated_round_has_the_noise_of_its_plan():
     report = simulate(config, vectors, dropout=Exactly({"share": [1], "mask": [3, 4]}), seed=5)
     assert report.exact
     assert report.survivors == 27
-    assert vectors.measured(report.result) == pytest.approx(planned.mechanism.noise(27), rel=0.07)
+    assert vectors.measure(report.result) == pytest.approx(planned.mechanism.noise(27), rel=0.07)
 
 
 @pytest.mark.parametrize("collusion", [0.0, 0.1])
@@ -203,10 +203,10 @@ def test_under_a_charter_with_noise_every_simulated_client_has_a_ledger(against)
     vectors = NoisyVectors(planned.mechanism, config, seed=5)
     report = simulate(config, vectors, seed=5, federation=federation)
     assert report.exact
-    assert vectors.measured(report.result) == pytest.approx(planned.mechanism.noise(30), rel=0.07)
+    assert vectors.measure(report.result) == pytest.approx(planned.mechanism.noise(30), rel=0.07)
 
 
-def _federation(planned) -> Federation:
+def _federation(planned) -> Enrolment:
     return federate(
         planned.clients,
         graph=planned.graph,

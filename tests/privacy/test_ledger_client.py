@@ -155,7 +155,7 @@ def test_a_request_that_is_repeated_is_not_charged_twice(guard):
     play = site.round().until("mask")
     play.clients[0].receive(play.requests[0])
     for _ in range(2):
-        with pytest.raises(OrderError, match="handed over already"):
+        with pytest.raises(OrderError, match="was already returned"):
             play.clients[0].receive(play.requests[0])
     with pytest.raises(FaultyServer):
         play.clients[0].receive(changed(play.requests[0], task=OTHER))

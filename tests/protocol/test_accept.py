@@ -18,7 +18,7 @@ from ccesa.evidence import Accusation
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.thresholds import Fixed
 from ccesa.protocol import messages as m
-from ccesa.protocol.active.server_1a_accept import left_out
+from ccesa.protocol.active_server import leave_out
 from ccesa.protocol.server import Server
 from ccesa.simulate.enrolment import NOTHING
 from rounds import CONFIGURE, Play, accused_in, changed, configure, read, refuses
@@ -262,16 +262,16 @@ def tales(draw: st.DrawFn) -> tuple[set[tuple[int, int]], set[int], int]:
 @given(tales())
 def test_s35_each_honest_client_that_is_left_out_costs_a_liar(tale):
     edges, liars, around = tale
-    out = left_out(edges, around)
+    out = leave_out(edges, around)
     assert len(out - liars) <= len(out & liars)
     assert all(out & set(pair) for pair in edges)
     assert out <= {i for pair in edges for i in pair}
 
 
 def test_s35_one_that_accuses_more_than_can_lie_goes_alone():
-    assert left_out({(0, i) for i in range(1, 8)}, liars=3) == {0}
-    assert left_out({(0, 5), (1, 5), (2, 5)}, liars=3) == {0, 5}
-    assert left_out(set(), liars=3) == set()
+    assert leave_out({(0, i) for i in range(1, 8)}, liars=3) == {0}
+    assert leave_out({(0, 5), (1, 5), (2, 5)}, liars=3) == {0, 5}
+    assert leave_out(set(), liars=3) == set()
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -489,14 +489,14 @@ def test_c9_liars_that_cut_themselves_off_together_cost_no_round():
     assert set(play.finish().survivors) == set(range(20)) - {one, other}
 
 
-def test_who_loses_all_its_masks_is_left_out():
+def test_who_loses_all_its_masks_is_leave_out():
     play = Play(configure(12, graph=Complete(mask_degree=2), accept=True)).until("accept")
     order = ring(play)
     accusing(play, {order[0]: {order[1]}, order[2]: {order[1]}})
     assert set(play.requests) == set(range(12)) - {order[1]}
 
 
-def test_what_the_server_expects_to_drop_out_decides_who_is_left_out():
+def test_what_the_server_expects_to_drop_out_decides_who_is_leave_out():
     """An accusation costs both a holder; with one more than t they stay only if nobody is to leave."""
     for dropout, left in ((0.0, range(20)), (0.1, range(2, 20))):
         play = Play(

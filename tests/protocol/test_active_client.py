@@ -425,7 +425,7 @@ def test_s5_a_second_different_request_for_shares():
     client, request = play.clients[0], play.requests[0]
     first = client.receive(request)
     assert client.receive(request) == first
-    aborts(client, changed(request, confirmed=b"\0" * 6), "another request")
+    aborts(client, changed(request, confirmed=b"\0" * 6), "answers no further request")
 
 
 @pytest.mark.parametrize("step", STEP_NAMES)

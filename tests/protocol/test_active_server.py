@@ -115,7 +115,7 @@ def test_nothing_unsigned_is_taken_whatever_the_table_of_steps_says():
     everyone = m.pack_set(np.ones(6, bool))
     among = signed_texts.among(play.config.context, 0, everyone)
     vector = m.MaskReply(**head, vector=bytes(10), tag=bytes(16), among=among, task=m.NO_TASK)
-    refuses(play, 0, unsigned.encode(), "expected signed-advertise-reply, got no reply of this guard")
+    refuses(play, 0, unsigned.encode(), "expected signed-advertise-reply, got another message")
     for step, message in (("advertise", unsigned), ("mask", vector)):
         play.until(step)
         with pytest.raises(AttributeError, match="signature"):

@@ -163,7 +163,7 @@ def complaint(play: Play, client: int, accused: bytes) -> bytes:
 
 #: Of a near client that is left, one that is gone, and a far one, what client 0 complains of.
 FALSE = {
-    "nobody": (lambda near, gone, far: b"", "a complaint about nobody"),
+    "nobody": (lambda near, gone, far: b"", "the complaint names no client"),
     "itself": (lambda near, gone, far: ids(0), "whose shares it was not sent"),
     "somebody far away": (lambda near, gone, far: ids(far), "whose shares it was not sent"),
     "somebody who dropped out": (lambda near, gone, far: ids(gone), "whose shares it was not sent"),
@@ -234,7 +234,7 @@ def test_a_complaint_belongs_to_the_step_in_which_texts_are_opened(guard):
 @guards
 def test_a_complaint_of_somebody_who_is_out_comes_late(guard):
     play = fresh(guard).until("mask", {"share": {0}})
-    refuses(play, 0, complaint(play, 0, ids(1)), "it was out before step mask", LateMessage)
+    refuses(play, 0, complaint(play, 0, ids(1)), "it left the round before step mask", LateMessage)
 
 
 @guards

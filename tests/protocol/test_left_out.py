@@ -21,13 +21,12 @@ from ccesa.graphs.tails import LN2
 from ccesa.graphs.thresholds import Fixed, Linear, Majority
 from ccesa.plan import plan
 from ccesa.plan.certificate import certify
-from ccesa.protocol.active import server_1_share as active_share
+from ccesa.protocol import active_server, curious_server
 from ccesa.protocol.client import Client
-from ccesa.protocol.curious import server_1_share as curious_share
-from ccesa.protocol.drawing import held_together
+from ccesa.protocol.drawing import hold_together
 from ccesa.protocol.messages import NO_TASK
 from ccesa.protocol.server import Server
-from ccesa.protocol.server_states import Drawn, Round, Sharing
+from ccesa.protocol.server_states import Drawn, ServerRound, Sharing
 from ccesa.protocol.summing import check_connected
 
 
@@ -45,7 +44,7 @@ def sharing(config, graph):
 
 def closing(config):
     """Return what closes *share* as the server does, and says who is in V2."""
-    round = Round(
+    round = ServerRound(
         config=config,
         context=config.context,
         own=None,
@@ -58,7 +57,7 @@ def closing(config):
 
     def close(state, stays):
         kept = dict.fromkeys(state.graph.ids[stays].tolist())
-        return curious_share.close(round, state, kept)[0].v2
+        return curious_server.close_share(round, state, kept)[0].v2
 
     return close
 
@@ -245,7 +244,7 @@ def test_s42_whoever_withholds_what_opens_has_the_honest_members_that_are_promis
     state = Drawn(graph=graph, thresholds=t, mask_keys=[])
     config = RoundConfig(clients=clients, length=1, graph=kind, threshold=Majority())
     for _ in range(40):
-        v2 = held_together(config, state, ~colludes | (rng.random(clients) < 0.5))
+        v2 = hold_together(config, state, ~colludes | (rng.random(clients) < 0.5))
         assert len(graph.mask_components(v2)) < 2
         v3 = v2 & (colludes | (rng.random(clients) < rng.random()))
         known = informative(graph, t, v3 | colludes)
@@ -264,6 +263,6 @@ def test_under_the_active_guard_v2_is_one_part_too():
         state, stays = sharing(config, graph), rng.random(60) >= 0.3
         named = SimpleNamespace(**{**vars(state), "root": bytes(32)})
         parted += len(graph.mask_components(stays)) > 1
-        among, _ = active_share.close(active, named, dict.fromkeys(graph.ids[stays].tolist()))
+        among, _ = active_server.close_share(active, named, dict.fromkeys(graph.ids[stays].tolist()))
         check_connected(graph, among.v2)
     assert parted > 10

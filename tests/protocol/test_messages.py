@@ -10,7 +10,7 @@ from ccesa.errors import MalformedMessage, UsageError
 from ccesa.graphs import Harary
 from ccesa.guards import GUARDS
 from ccesa.protocol import messages as m
-from rounds import steps_under
+from ccesa.protocol.steps import steps_under
 from strategies import client_ids, configs, fuzzed, plain_values
 
 PLENTY = 10**6
@@ -407,7 +407,7 @@ def test_words_are_measured_in_bytes():
 
 @pytest.mark.parametrize("data", [None, "text", 5, [1], np.zeros(3, np.uint8)], ids=repr)
 def test_what_is_no_bytes_is_the_callers_mistake(data):
-    with pytest.raises(UsageError, match=f"a reply is bytes, not {type(data).__name__}"):
+    with pytest.raises(UsageError, match=f"a reply must be bytes, not {type(data).__name__}"):
         m.measured(data, "reply")
 
 

@@ -11,8 +11,8 @@ from ccesa.evidence import WrongShare
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.evolution import Evolution
-from ccesa.protocol.rebuilding import Rebuilding
-from ccesa.protocol.released_shares import ReleasedShares
+from ccesa.protocol.server_states import ReleasedShares
+from ccesa.protocol.summing import Rebuilding
 from strategies import randomness, seeds
 
 GRAPHS = st.sampled_from([Complete(), ErdosRenyi(p=0.7), Harary(degree=8)])

@@ -11,7 +11,7 @@ from ccesa.errors import TooFewClients
 from ccesa.graphs import Harary
 from ccesa.protocol.series import Series
 from ccesa.protocol.server import Server
-from ccesa.protocol.steps import MadeOnDemand
+from ccesa.protocol.server_states import MadeOnDemand
 from rounds import Play, configure, configure_active
 
 KINDS = [

@@ -351,7 +351,7 @@ def test_an_exchange_that_cannot_be_opened_changes_nothing(guard):
     """A bad task, an unknown member, no server for the next round: correct it, and go on."""
     play = SeriesPlay(guard, rounds=4)
     play.exchanges(3)
-    with pytest.raises(ConfigError, match="a task is a digest"):
+    with pytest.raises(ConfigError, match="a task must be a digest"):
         play.series.open(b"short")
     if guard == "active":  # here the same exchange starts a round
         play.series.members.add(99)
@@ -438,7 +438,7 @@ def test_replies_come_late_twice_and_from_strangers():
         play.series.receive(77, replies[0])
     with pytest.raises(ConfigError, match="whole number"):
         play.series.receive("0", replies[0])
-    with pytest.raises(UsageError, match="a reply is bytes"):
+    with pytest.raises(UsageError, match="a reply must be bytes"):
         play.series.receive(0, "text")
     play.series.close()
     play.open()

@@ -269,7 +269,7 @@ def test_other_bytes_than_an_envelope_are_refused_and_change_nothing(request_, t
     with pytest.raises(FaultyServer, match=text):
         play.clients[0].receive(request_)
     assert play.clients[0].receive(play.open()[0])
-    with pytest.raises(UsageError, match="a request is bytes"):
+    with pytest.raises(UsageError, match="a request must be bytes"):
         play.clients[0].receive("text")
 
 

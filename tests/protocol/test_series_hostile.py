@@ -166,9 +166,9 @@ def test_a_series_without_mischief_gives_every_sum():
 class Forgetful(SeriesClient):
     """Joins a number as often as it is asked to."""
 
-    def _joined(self, number):
+    def _join(self, number):
         self._last_number, self._used = number - 1, None
-        return super()._joined(number)
+        return super()._join(number)
 
 
 class Patient(SeriesClient):

@@ -327,7 +327,7 @@ def test_what_cannot_be_written_down_does_not_leave(guard):
 def test_a_memory_of_tasks_needs_a_task(guard):
     drawn = []
     site = Site(guard)
-    with pytest.raises(ConfigError, match="and works on none"):
+    with pytest.raises(ConfigError, match="give this client a task"):
         site.client(site.config(), task=m.NO_TASK, random=drawn.append)
     assert not drawn
     assert not site.used
@@ -339,7 +339,7 @@ def test_a_task_that_turns_out_to_be_none_is_refused_before_the_vector_is_made(g
     site, made = Site(guard), []
     play = site.round(m.NO_TASK, vector=lambda: made.append(1), unknown=True).until("mask")
     for _ in range(2):  # and nothing has changed
-        with pytest.raises(ConfigError, match="and works on none"):
+        with pytest.raises(ConfigError, match="give this client a task"):
             play.clients[0].receive(play.requests[0])
     assert not made
     assert site.numbers(VECTOR) == []

@@ -1,5 +1,9 @@
 """Every state against every input: one message is legal, all others are refused in the right way."""
 
+import itertools
+from types import UnionType
+from typing import get_args, get_type_hints
+
 import numpy as np
 import pytest
 
@@ -54,6 +58,20 @@ def test_the_table_has_a_message_type_for_each_step():
     assert set(kinds) == set(m.MESSAGES)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_each_step_gets_the_state_that_the_one_before_returns(way):
+    """Types hold each row of a table together; this holds one row to the next."""
+
+    def next_state(function):
+        returned = get_type_hints(function)["return"]
+        first = next(iter(get_args(returned) if isinstance(returned, UnionType) else [returned]))
+        return get_args(first)[0]
+
+    for row, following in itertools.pairwise(TABLES[way]):
+        assert issubclass(next_state(row.answer), following.state)
+        assert issubclass(next_state(row.close), get_type_hints(following.close)["state"])
+
+
 @pytest.mark.parametrize(("way", "state", "wrong"), WRONG)
 def test_client_takes_only_the_request_of_its_step(way, state, wrong):
     play = fresh(way).until(state)
@@ -63,7 +81,7 @@ def test_client_takes_only_the_request_of_its_step(way, state, wrong):
         return
     # And so is this one, after which the vector is not kept.
     if "accept" in NAMES[way] and wrong == "mask" and NAMES[way].index(state) == NAMES[way].index("mask") + 1:
-        with pytest.raises(OrderError, match="handed over already"):
+        with pytest.raises(OrderError, match="was already returned"):
             play.clients[0].receive(REQUESTS[way][wrong])
         return
     with pytest.raises(FaultyServer):
@@ -107,7 +125,7 @@ def test_client_after_each_step_repeats_itself_and_only_itself(way, state):
     play = fresh(way).until(state)
     first = play.clients[0].receive(play.requests[0])
     if state == "mask":  # as large as the model: the transport keeps it
-        with pytest.raises(OrderError, match="handed over already"):
+        with pytest.raises(OrderError, match="was already returned"):
             play.clients[0].receive(play.requests[0])
     else:
         assert play.clients[0].receive(play.requests[0]) == first

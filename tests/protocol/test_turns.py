@@ -167,18 +167,18 @@ def test_a_vector_that_was_half_added_is_in_no_sum(interruption, monkeypatch):
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, MemoryError])
 def test_a_server_that_was_interrupted_gives_no_sum_at_all(interruption, monkeypatch):
     """A half unmasked total must not be unmasked again."""
-    from ccesa.protocol import unmasking
+    from ccesa.protocol import summing
 
     play = Play(configure(6)).until("unmask")
     for i, reply in play.replies().items():
         play.server.receive(i, reply)
-    add_masks_by = unmasking.add_masks_by
+    add_masks_by = summing.add_masks_by
 
     def cut_off(*arguments):
         add_masks_by(*arguments)
         raise interruption
 
-    monkeypatch.setattr(unmasking, "add_masks_by", cut_off)
+    monkeypatch.setattr(summing, "add_masks_by", cut_off)
     with pytest.raises(interruption):
         play.server.close()
     monkeypatch.undo()
@@ -221,7 +221,7 @@ def test_a_mistake_of_the_transport_costs_nothing(client, reply):
     with pytest.raises(UsageError):
         play.server.receive(client, reply)
     if not isinstance(reply, bytes):
-        with pytest.raises(UsageError, match="a request is bytes, not"):
+        with pytest.raises(UsageError, match="a request must be bytes, not"):
             play.clients[0].receive(reply)
     aggregate = play.finish()
     assert np.array_equal(aggregate.vector, play.expected(aggregate.survivors))

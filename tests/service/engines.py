@@ -6,13 +6,16 @@ A hub can be killed there, its store can be away, or all other hubs can go on fo
 import random
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from ccesa.errors import CcesaError
+from ccesa.logfile import OpeningCounter
 from ccesa.memory import ProcessMemory
+from ccesa.policy import Policy
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.series_client import SeriesClient
@@ -26,7 +29,6 @@ from ccesa.service.hub.engine import Engine, Handed
 from ccesa.service.hub.leader import Leader, Records
 from ccesa.service.hub.showing import Showing
 from ccesa.service.meters import Meters
-from ccesa.service.policy import Policy
 from ccesa.service.store import Store, audit, open_store
 from ccesa.service.tasks import task_digest
 from ccesa.simulate.enrolment import new_client
@@ -99,7 +101,7 @@ class Recorded(Questions):
 class Hub:
     """One hub; ``turn`` is what its thread does again and again."""
 
-    def __init__(self, world: "World", name: str) -> None:
+    def __init__(self, world: "World", name: str, counter: OpeningCounter | None) -> None:
         self.world, self.view = world, None
         made = world.federation
         self.store = store = Fragile(open_store(world.url))
@@ -119,6 +121,7 @@ class Hub:
             publish=self._publish,
             meters=meters,
             name=name,
+            counter=counter,
         )
 
     def _publish(self, view: View, status: object) -> None:
@@ -132,9 +135,12 @@ class Hub:
 
 
 class World:
-    """Hubs on one database, and clients that ask and answer any of them."""
+    """Hubs on one database, and clients that ask and answer any of them; ``counters`` is a folder."""
 
-    def __init__(self, url: str, made: Federation, seed: int, hubs: int = 2) -> None:
+    def __init__(
+        self, url: str, made: Federation, seed: int, hubs: int = 2, counters: Path | None = None
+    ) -> None:
+        self.counters, self._counting = counters, dict[int, OpeningCounter]()
         self.url, self.federation, self.random, self.now = url, made, random.Random(seed), 1000.0
         self.lives = Counter()
         #: Clients that are there: heard from, and answering.
@@ -156,7 +162,14 @@ class World:
 
     def hub(self, place: int) -> Hub:
         self.lives[place] += 1
-        return Hub(self, f"hub{place}.{self.lives[place]}")
+        if self.counters is not None:
+            self._let_go(place)
+            self._counting[place] = OpeningCounter(self.counters / f"{place}.counter")
+        return Hub(self, f"hub{place}.{self.lives[place]}", self._counting.get(place))
+
+    def _let_go(self, place: int) -> None:
+        if place in self._counting:
+            self._counting.pop(place).close()
 
     def saw(self, view: View) -> None:
         """All hubs ask the same of everyone, down to the byte."""
@@ -274,8 +287,9 @@ class World:
         raise AssertionError(f"not over: {[hub.status for hub in self.hubs]}")
 
     def close(self) -> None:
-        for hub in self.hubs:
+        for place, hub in enumerate(self.hubs):
             hub.store.store.close()
+            self._let_go(place)
 
 
 def check(world: World) -> list[Any]:

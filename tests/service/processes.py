@@ -126,6 +126,7 @@ listen = "127.0.0.1:{listen}"
 operate = "127.0.0.1:{operate}"
 origins = [{", ".join(f'"{url}"' for url in self.urls)}]
 spool = "spool-{place}"
+counter = "federation-{place}.counter"
 """
 
     # Processes

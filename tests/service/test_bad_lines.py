@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from bad_lines import BadLine, bad_line
+from ccesa.policy import Policy
 from ccesa.service.coordinator import Coordinator
 from ccesa.service.hub.hub import Hub
 from ccesa.service.participant import driver
-from ccesa.service.policy import Policy
 from test_participant_http import CLIENTS, check, federation, participant, run, vector
 
 #: Bytes of a task and of a vector, and how many times as many may travel, by default and in long runs. What

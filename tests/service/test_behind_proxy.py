@@ -104,6 +104,7 @@ class Place:
             operate = "127.0.0.1:{operate}"
             origins = ["{self.url}"]
             spool = "spool-{number}"
+            counter = "{number}.counter"
             part_bytes = {WORDS}
         """
         (self.folder / f"hub-{number}.toml").write_text(text, encoding="utf-8")

@@ -116,7 +116,8 @@ def test_what_runs_in_the_container_is_nobody_and_has_no_build_tools():
     assert re.search(rf"^EXPOSE {LISTEN} {OPERATE}$", final, re.MULTILINE)
     owner = re.search(r"^USER (\d+)", final, re.MULTILINE)[1]
     assert f"-o {owner} -g {owner} /var/lib/ccesa" in final
-    assert FEDERATION["hub"]["spool"].startswith("/var/lib/ccesa/")
+    for own in ("spool", "counter"):
+        assert FEDERATION["hub"][own].startswith("/var/lib/ccesa/")
 
 
 def test_compose_opens_the_proxy_and_nothing_else_to_the_outside():

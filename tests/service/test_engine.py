@@ -10,6 +10,7 @@ import pytest
 
 from ccesa import ConfigError, Harary, RoundConfig
 from ccesa.memory import ProcessMemory
+from ccesa.policy import Policy
 from ccesa.protocol.client import Client
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.service.coordinator import Questions
@@ -23,7 +24,6 @@ from ccesa.service.hub.leader import Leader, Records
 from ccesa.service.hub.replica import Replica
 from ccesa.service.hub.showing import Showing
 from ccesa.service.meters import Meters
-from ccesa.service.policy import Policy
 from ccesa.service.store import open_store
 from ccesa.service.tasks import pack_arrays, task_digest
 from ccesa.statistics import Number, Schema

@@ -60,6 +60,7 @@ def test_a_file_without_a_charter(tmp_path):
     assert found.decode(config.encode()) == config
     assert found.store == f"sqlite:///{tmp_path}/federation.db"
     assert found.spool == tmp_path / "spool"
+    assert found.counter == tmp_path / "federation.counter"
     assert found.origins[0] == "http://127.0.0.1:8470"
     assert found.agreement.names[3] == "client 3"
     assert found.tls is None

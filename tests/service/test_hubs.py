@@ -30,7 +30,7 @@ def impatient(monkeypatch):
 @given(seed=st.integers(0, 1 << 32), hubs=st.integers(1, 3))
 def test_hubs_that_are_stopped_anywhere_are_one_server(guard, seed, hubs):
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        world = World(f"sqlite:///{folder}/a.db", federation(guard), seed, hubs)
+        world = World(f"sqlite:///{folder}/a.db", federation(guard), seed, hubs, counters=Path(folder))
         world.run(troubles=12)
         check(world)
         assert not [one for one in world.refused if isinstance(one, TaskSpent)]

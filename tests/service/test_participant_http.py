@@ -28,12 +28,12 @@ from ccesa.cli.importing import imported
 from ccesa.errors import ConfigError, FaultyServer
 from ccesa.files import write_new
 from ccesa.memory import ProcessMemory
+from ccesa.policy import Policy
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.hub.hub import Hub
 from ccesa.service.participant import driver
 from ccesa.service.participant.calls import Answer, Call
 from ccesa.service.participant.driver import Participant, origin_of
-from ccesa.service.policy import Policy
 from ccesa.service.store import open_store
 from processes import free_ports
 from rounds import charter, configure, identity
@@ -49,6 +49,7 @@ def federation(folder, guard: str, **options) -> Federation:
         "listen": f"127.0.0.1:{free_ports(1)[0]}",
         "operate": "127.0.0.1:0",
         "spool": str(folder / "spool"),
+        "counter": str(folder / "federation.counter"),
         **options.pop("hub", {}),
     }
     rounds = (

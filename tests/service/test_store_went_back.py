@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 import processes
-from ccesa.service.errors import StaleStore, Unavailable
+from ccesa.errors import StaleLog
+from ccesa.service.errors import Unavailable
 from ccesa.service.hub import engine
 from ccesa.service.store import audit, open_store
 from ccesa.service.store.mark import Mark
@@ -54,7 +55,9 @@ def begin_anew(world) -> None:
     """What ``ccesa serve --new-series`` does."""
     world.hubs[0].store.store.close()
     world.hubs[0] = world.hub(0)
-    world.hubs[0].engine._records.abandon(world.now)
+    counter = world.hubs[0].engine._counter
+    counted = Mark() if counter is None else Mark.counted(counter.value)
+    world.hubs[0].engine._records.abandon(world.now, counted.place[0])
     world.requests.clear()
     world.settled.clear()
     world.acknowledged.clear()
@@ -168,7 +171,7 @@ def test_the_newest_database_that_is_put_back_goes_on_by_itself(kept):
     go_on(world, 2)
     kept.copy()
     held, world.receipts["saved"] = dict(vars(world.hubs[0].engine._mark)), 0
-    world.hubs[0].engine._mark = Mark(**held | {"exchange": held["exchange"] + 1})
+    world.hubs[0].engine._mark = Mark(**held | {"place": (1, held["place"][1] + 1)})
     silent(world, "it lacks exchange 3 of series 1")
     world.hubs[0].engine._mark = Mark(**held)
     kept.put_back()  # without the note that it had gone back
@@ -228,7 +231,7 @@ def test_every_copy_of_the_past_is_known_by_its_mark(tmp_path):
         for earlier in marks[: place + 1]:
             store.follow(earlier)
         for later in marks[place + 1 :]:
-            with pytest.raises(StaleStore):
+            with pytest.raises(StaleLog):
                 store.follow(later)
         store.close()
 
@@ -242,9 +245,93 @@ def told(world, clients, place) -> None:
     world.go_on(0)
 
 
+def restarted(world) -> None:
+    """The hub dies and starts again, with whatever lies there now."""
+    world.hubs[0].store.store.close()
+    world.hubs[0] = world.hub(0)
+    world.requests.clear()
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("empty", [False, True])
+def test_s27_a_hub_that_starts_with_an_old_copy_knows_it_by_its_counter(tmp_path, guard, empty):
+    """Before any member has said a word. A new series goes on."""
+    kept = File(tmp_path)
+    world = World(kept.url, federation(guard, rounds=3), seed=6, hubs=1, counters=tmp_path)
+    if not empty:
+        go_on(world, 3)
+    kept.copy()
+    go_on(world, 1)
+    place = world.hubs[0].engine._mark.place
+    kept.put_back()
+    restarted(world)
+    silent(world, f"it lacks exchange {place[1]} of series 1, which this hub has seen")
+    assert world.hubs[0].view.state == "stuck"
+    assert not world.hubs[0].view.requests
+    begin_anew(world)
+    world.run(troubles=0)
+    assert world.hubs[0].store.series().series > 1000
+    check(world)
+    restarted(world)
+    world.go_on(0)
+    assert world.hubs[0].engine.trouble == ""
+    kept.put_back()  # a second time, to before the first
+    restarted(world)
+    silent(world, "of series 1")
+    begin_anew(world)
+    for _ in range(50):
+        world.now += 1
+        world.go_on(0)
+    assert world.hubs[0].engine.trouble == ""
+    assert world.hubs[0].store.series().series > 2000
+    world.close()
+
+
+def test_s27_a_copy_that_another_hub_went_on_with_is_known_by_how_an_exchange_was_opened(tmp_path):
+    """It has the same numbers again by then."""
+    kept = File(tmp_path)
+    world = World(kept.url, federation(rounds=3), seed=6, hubs=1, counters=tmp_path)
+    go_on(world, 3)
+    kept.copy()
+    go_on(world, 1)
+    place = world.hubs[0].engine._mark.place
+    counted = (tmp_path / "0.counter").read_bytes()
+    kept.put_back()
+    (tmp_path / "0.counter").write_bytes(b"")
+    restarted(world)
+    world.settled.clear()
+    while world.hubs[0].engine._mark.place < place:
+        world.now += 1
+        world.go_on(0)
+    (tmp_path / "0.counter").write_bytes(counted)
+    restarted(world)
+    silent(world, f"it lacks exchange {place[1]} of series 1 as it was opened")
+    world.close()
+
+
+def test_a_hub_that_cannot_count_shows_nothing(tmp_path):
+    world = World(f"sqlite:///{tmp_path}/a.db", federation(rounds=3), seed=6, hubs=1, counters=tmp_path)
+    go_on(world, 2)
+    counter, shown = world.hubs[0].engine._counter, set(world.requests)
+
+    def full(number, mark):
+        raise OSError(28, "No space left on device")
+
+    counter.set = full
+    for _ in range(20):
+        world.go_on(0, chance=1.0)
+        world.now += 1
+    assert "the counter of this hub cannot be written: No space" in world.hubs[0].engine.trouble
+    assert set(world.requests) == shown
+    del counter.set
+    world.run(troubles=0)
+    check(world)
+    world.close()
+
+
 @pytest.mark.parametrize("guard", GUARDS)
 def test_a_hub_that_starts_with_an_old_copy_hears_of_it_from_its_members(tmp_path, guard):
-    """It has no mark of its own. More members than may lie say which exchange they know."""
+    """It has no counter. More members than may lie say which exchange they know."""
     agreed = charter(CLIENTS, bits=32, min_survivors=3) if guard == "active" else None
     made, kept = federation(guard, rounds=3), File(tmp_path)
     liars = 0 if agreed is None else agreed.certificate.colluders
@@ -358,8 +445,9 @@ def readiness(place: Place) -> str:
     return "no answer"
 
 
-def test_sites_tell_a_hub_that_its_database_is_old_and_join_the_new_series(tmp_path):
-    """They run all the time: none is started again, and none ends."""
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_hub_is_told_that_its_database_is_old_and_sites_join_the_new_series(tmp_path, counted):
+    """By its counter, or else by sites. They run all the time: none is started again, and none ends."""
     with Place(folder=tmp_path, store="sqlite:///federation.db", clients=6, rounds=400) as place:
         kept = File(tmp_path, "federation.db")
         serve(place)
@@ -371,9 +459,11 @@ def test_sites_tell_a_hub_that_its_database_is_old_and_join_the_new_series(tmp_p
         wait_for(lambda: place.sums() >= copied + 2)
         place.kill("hub0")
         kept.put_back()
+        if not counted:
+            (tmp_path / "federation-0.counter").unlink()
         serve(place)
         wait_for(lambda: "the database has gone back" in readiness(place))
-        assert "know exchange" in readiness(place)
+        assert ("it lacks exchange" if counted else "know exchange") in readiness(place)
         place.kill("hub0")
         serve(place, "--new-series")
         before = place.sums()

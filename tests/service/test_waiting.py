@@ -6,10 +6,10 @@ from itertools import pairwise
 import pytest
 
 from ccesa.plan import charters, plan
+from ccesa.policy import Policy
 from ccesa.service.federation import Federation
 from ccesa.service.forms import Words
 from ccesa.service.hub import agenda
-from ccesa.service.policy import Policy
 from engines import CLIENTS, WORDS, World, check, federation
 from rounds import charter
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from browser import LOW_CONTRAST
-from ccesa.demo import costs, learning, markup, pictures, promise, report, training
+from ccesa.demo import learning, pictures, report
 
 COMMAND = "ccesa demo --clients 12 --rounds 3 --dropout 0.1 --seed 2"
 STYLE = resources.files("ccesa.demo").joinpath("page.html").read_text(encoding="utf-8")
@@ -24,9 +24,9 @@ OUTSIDE = ("http://", "https://", "src=", "href=", "url(", "@import", "<script",
 
 def told(clients, rounds, dropout, seed, **options):
     data = learning.digits(clients, seed)
-    plan = training.planned(data, dropout, **options)
-    history = training.train(data, plan, rounds=rounds, dropout=dropout, seed=seed, threads=1)
-    return report.Story(history, training.conventional(plan, seed), COMMAND)
+    plan = learning.plan_rounds(data, dropout, **options)
+    history = learning.train_rounds(data, plan, rounds=rounds, dropout=dropout, seed=seed, threads=1)
+    return report.Story(history, learning.run_conventional(plan, seed), COMMAND)
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def test_the_numbers_are_those_of_the_run(which, request):
     assert sums in Page(text).texts("p")[0]
     assert sums in Page(text).texts("dd")
     assert tuple(map(tuple, rows(text, "Measured in this demo")[1:])) == tuple(
-        costs.bill(history, found.conventional)
+        report.compare_costs(history, found.conventional)
     )
 
 
@@ -215,7 +215,7 @@ def test_the_promise_is_the_certificate_of_the_rounds_that_ran(story):
     assert plan.config().graph == plan.graph
     certificate = {name: one for name, one, *_ in rows(text, "Certificate of the plan")[1:]}
     for name, shown in certificate.items():
-        assert shown == re.sub("<[^>]*>", "", promise.chance(getattr(plan.certificate, name)))
+        assert shown == re.sub("<[^>]*>", "", report.write_chance(getattr(plan.certificate, name)))
     assert list(certificate) == ["unreliable", "disconnected", "exposed"]
     assert COMMAND in Page(text).texts("code")
     versions = dict(rows(text, "Versions")[1:])
@@ -224,18 +224,18 @@ def test_the_promise_is_the_certificate_of_the_rounds_that_ran(story):
 
 
 def test_the_curve_reaches_a_hundred_thousand_clients(story):
-    bills = costs.curve(story.history.plan)
+    bills = report.price_plans(story.history.plan)
     assert (min(bills), max(bills)) == (10, 100_000)
     most = bills[100_000]
     assert 10 * most.plan.sent_bytes < most.paper.sent_bytes < most.conventional.sent_bytes / 10
     shown = rows(report.to_html(story), "By plan")
     assert [line[0] for line in shown[1:]] == ["100", "1,000", "10,000", "100,000"]
-    assert shown[-1][3] == costs.size(most.plan.sent_bytes + most.plan.received_bytes)
+    assert shown[-1][3] == report.write_bytes(most.plan.sent_bytes + most.plan.received_bytes)
 
 
 @given(st.text(max_size=20) | st.text("<>&;/'\"= amplt", max_size=20))
 def test_text_stays_text(text):
-    made = markup.tag("p", text, aria_label=text)
+    made = pictures.tag("p", text, aria_label=text)
     page = Page(made)
     name, attributes, _, texts = page.elements[0]
     assert (len(page.elements), name) == (1, "p")
@@ -264,7 +264,7 @@ def test_few_rounds_have_their_number_written(rounds):
 
 @given(st.floats(-2000, 0))
 def test_a_chance_is_never_said_to_be_less_than_it_is(log2):
-    said = re.sub("<[^>]*>", "", promise.chance(log2).replace("10<sup>", "1e"))
+    said = re.sub("<[^>]*>", "", report.write_chance(log2).replace("10<sup>", "1e"))
     said = said.replace("\N{MINUS SIGN}", "-")
     exponent = float(said[2:]) if said.startswith("1e") else math.log10(float(said))
     assert log2 * math.log10(2) - 1e-9 <= exponent <= log2 * math.log10(2) + 1

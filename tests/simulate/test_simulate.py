@@ -135,7 +135,7 @@ def test_mean_mistakes():
     for bad in (-1, float("nan"), "heavy"):
         with pytest.raises(VectorError, match="client 2: a weight must be 0 or greater"):
             ccesa.aggregate(models, weights=[1, 1, bad, 1])
-    with pytest.raises(ConfigError, match="dropout is a number or a dropout model, not 'x'"):
+    with pytest.raises(ConfigError, match="dropout must be a number or a dropout model, not 'x'"):
         ccesa.aggregate(models, dropout="x")
     with pytest.raises(VectorError, match="zero"):
         ccesa.aggregate(models, weights=[0, 0, 0, 0])

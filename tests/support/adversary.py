@@ -37,11 +37,11 @@ from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.graphs.thresholds import Fixed, Linear, Majority, Threshold
 from ccesa.guards import GUARDS, guard_named
 from ccesa.protocol import messages as m
-from ccesa.protocol.active.client_2c_confirm import Confirmed
+from ccesa.protocol.active_client import Confirmed
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Holding
-from ccesa.protocol.released_shares import ReleasedShares
 from ccesa.protocol.round import in_memory, run_round
+from ccesa.protocol.server_states import ReleasedShares
 from ccesa.protocol.steps import steps_of
 from ccesa.simulate.enrolment import new_client, new_server
 from rounds import accused_in, charter, federation_of, inputs, read

@@ -143,33 +143,14 @@ def noticed(name, code):
 # The package, each mutant in a process of its own
 
 
-CURIOUS = ("0_advertise", "1_share", "1a_accept", "2_mask", "2_mask_at_once", "3_unmask")
 #: What a client reads and checks. A test that takes minutes and files that others move: so this is no test.
 PACKAGE = (
-    *(
-        "identity",
-        "config",
-        "fields",
-        "digits",
-        "quantize",
-        "words",
-        "wire",
-        "charter/charter",
-        "charter/toml",
-    ),
-    *(
-        "crypto/primitives",
-        "crypto/agreements",
-        "crypto/shamir",
-        "crypto/merkle",
-        "protocol/messages",
-        "protocol/spending",
-    ),
-    *("protocol/client", "protocol/dealing", "protocol/masking", "protocol/tasks", "protocol/parties"),
-    *("floor", "parts", "thresholds", "protocol/envelope", "protocol/series_client"),
-    *(f"protocol/curious/client_{step}" for step in CURIOUS),
-    *(f"protocol/active/client_{step}" for step in (*CURIOUS, "2c_confirm")),
-    "protocol/active/checks",
+    *("words", "wire", "parts", "graphs/thresholds"),
+    *(f"agreement/{name}" for name in ("identity", "config", "charter", "floor", "toml")),
+    *(f"values/{name}" for name in ("fields", "digits", "quantize")),
+    *(f"crypto/{name}" for name in ("primitives", "key_agreement", "shamir", "merkle")),
+    *(f"protocol/{name}" for name in ("messages", "spending", "client", "dealing", "masking", "parties")),
+    *(f"protocol/{name}" for name in ("envelope", "series_client", "curious_client", "active_client")),
 )
 TESTS = (
     *("test_vectors_refused", "test_vectors", "test_vectors_active", "test_vector_rounds"),

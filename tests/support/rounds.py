@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from functools import lru_cache
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,8 +19,9 @@ from ccesa.parts import MAX_CLIENTS
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
-from ccesa.protocol.steps import Step, steps_of
-from ccesa.simulate import Federation, chartered
+from ccesa.protocol.steps import steps_of
+from ccesa.protocol.steps import steps_under as steps_under
+from ccesa.simulate import Enrolment, chartered
 from ccesa.simulate.enrolment import new_client, new_server
 
 LOOSE = Floor(clients=1, degree=0, mask_degree=0, threshold=1, survivors=1)
@@ -72,16 +72,11 @@ def configure_active(clients: int = 8, **options) -> RoundConfig:
 CONFIGURE = {"curious": configure, "active": configure_active}
 
 
-def steps_under(guard: str, accept: bool = False) -> tuple[Step, ...]:
-    """The table of a guard, with *accept* or without."""
-    return steps_of(SimpleNamespace(guard=guard, accept=accept))
-
-
-def federation_of(config: RoundConfig) -> Federation | None:
+def federation_of(config: RoundConfig) -> Enrolment | None:
     """Everyone who is in the charter of a round, if it has one: client i has identity i."""
     if config.charter not in _CHARTERS:
         return None
-    return Federation(identities=[identity(i) for i in range(config.clients)], charter=charter_of(config))
+    return Enrolment(identities=[identity(i) for i in range(config.clients)], charter=charter_of(config))
 
 
 class Play(HostileRound):

@@ -6,7 +6,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, Result
 
 import ccesa
-from ccesa.flower import SecureGrid
+from ccesa.flower import Policy, SecureGrid
 from digits.plain import PlainGrid
 from digits.task import Net, load_test_set, test
 
@@ -43,11 +43,12 @@ def run(grid: Grid | PlainGrid, config: dict, arrays: ArrayRecord | None = None)
 
 def secured(grid: Grid, config: dict) -> SecureGrid:
     """The grid through which the strategy sees means only."""
-    step_timeout = float(config["step-timeout"]) or None
+    deadline = float(config["deadline"])
+    policy = Policy.wait_for_all(deadline) if deadline else None
     if not config["charter"]:
-        return SecureGrid(grid, step_timeout=step_timeout)  # before: grid
+        return SecureGrid(grid, policy=policy)  # before: grid
     charter = ccesa.Charter.load(str(config["charter"]))
-    return SecureGrid(grid, charter=charter, step_timeout=step_timeout)
+    return SecureGrid(grid, charter=charter, policy=policy)
 
 
 def count(grid: Grid) -> int:

@@ -14,9 +14,8 @@ from rich.text import Text
 from ccesa.cli import options
 from ccesa.cli.output import check_output, lines, table
 from ccesa.demo import learning, pictures, report
-from ccesa.demo.costs import bill
-from ccesa.demo.report import Story
-from ccesa.demo.training import History, Wiretap, conventional, planned, train
+from ccesa.demo.learning import History, Wiretap, plan_rounds, run_conventional, train_rounds
+from ccesa.demo.report import Story, compare_costs
 from ccesa.simulate import Independent
 
 
@@ -40,16 +39,18 @@ def demo(
     Independent(dropout)  # refuses what is not a probability
     check_output(output)
     data = learning.digits(clients, seed)
-    plan = planned(data, dropout, degree, options.agreement(post_quantum))
+    plan = plan_rounds(data, dropout, degree, options.agreement(post_quantum))
     console.print(
         f"[bold]{clients} clients[/bold] with {min(data.sizes)} to {max(data.sizes)} images, "
         f"{plan.degree:.0f} neighbours, {dropout:.0%} drop out of every round"
     )
     with _progress(console, rounds) as show:
-        history = train(data, plan, rounds=rounds, dropout=dropout, seed=seed, threads=threads, progress=show)
+        history = train_rounds(
+            data, plan, rounds=rounds, dropout=dropout, seed=seed, threads=threads, progress=show
+        )
     command = f"ccesa demo --clients {clients} --rounds {rounds} --dropout {dropout:g} --seed {seed}"
     command += f" --degree {degree}" * (degree is not None) + " --post-quantum" * post_quantum
-    _show(console, Story(history, conventional(plan, seed), command), output)
+    _show(console, Story(history, run_conventional(plan, seed), command), output)
 
 
 @contextmanager
@@ -78,7 +79,7 @@ def _show(console: Console, story: Story, output: Path) -> None:
         console.print(_picture(history.wiretap))
     console.print(lines(report.summary(history)))
     columns = ("", "ccesa", "conventional", "ratio")
-    console.print(table("cost of a round", columns, bill(history, story.conventional)))
+    console.print(table("cost of a round", columns, compare_costs(history, story.conventional)))
     output.write_text(report.to_html(story), encoding="utf-8")
     console.print(f"[bold]report[/bold]  {output.resolve()}", soft_wrap=True)
     console.print("        one file for any browser; it loads nothing, and can be sent around")

@@ -112,7 +112,7 @@ def simulate(
 
 def _configured(
     guard: Guard, clients: int, agreed: dict[str, Any], **left: Any
-) -> tuple[RoundConfig, simulation.Federation | None]:
+) -> tuple[RoundConfig, simulation.Enrolment | None]:
     if not guard.chartered:
         return RoundConfig(clients=clients, **agreed, **left), None
     federation = simulation.federate(clients, **agreed)
@@ -134,7 +134,7 @@ class _Noise:
     measured: float | None
 
     @classmethod
-    def of(cls, noise: simulation.NoisyVectors, report: simulation.Report) -> "_Noise":
+    def of(cls, noise: simulation.NoisyVectors, report: simulation.SimulatedRound) -> "_Noise":
         made, found = noise.mechanism, report.result
         lost = isinstance(found, RoundFailed)
         return cls(
@@ -146,7 +146,7 @@ class _Noise:
             field_bits=made.field_bits,
             curator=made.curator,
             expected=None if lost else made.noise(report.survivors),
-            measured=None if isinstance(found, RoundFailed) else noise.measured(found),
+            measured=None if isinstance(found, RoundFailed) else noise.measure(found),
         )
 
     @property
@@ -166,7 +166,7 @@ class _Noise:
             )
 
 
-def _print(report: simulation.Report, noise: _Noise | None, as_json: bool) -> None:
+def _print(report: simulation.SimulatedRound, noise: _Noise | None, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({**report.as_json(), "noise": noise and asdict(noise)}))
     else:
@@ -251,7 +251,7 @@ def _progress() -> Iterator[simulation.simulation.Progress]:
         yield advance
 
 
-def _show(report: simulation.Report, noise: _Noise | None) -> None:
+def _show(report: simulation.SimulatedRound, noise: _Noise | None) -> None:
     exact = "equal to the plain sum" if report.exact else "[red bold]NOT the plain sum[/red bold]"
     outcome = f"[green]aggregate[/green]  {exact}"
     if isinstance(report.result, RoundFailed):

@@ -1,12 +1,31 @@
-"""What the demo learns: scikit-learn's bundled digits, by softmax regression in plain numpy."""
+"""What the demo learns: scikit-learn's digits, by softmax regression and federated averaging.
 
-from dataclasses import dataclass
+Each round is trained three ways: through secure aggregation, in the clear with the same dropouts, and with
+none.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.errors import ConfigError
+from ccesa import words
+from ccesa.agreement.config import RoundConfig
+from ccesa.crypto.keys import DEFAULT, needs_accept
+from ccesa.errors import ConfigError, RoundFailed
 from ccesa.extras import missing
+from ccesa.graphs import Complete, Harary
+from ccesa.graphs.thresholds import Majority
+from ccesa.plan import Plan, check
+from ccesa.protocol import messages as m
+from ccesa.protocol.server import Aggregate
+from ccesa.protocol.steps import steps_of
+from ccesa.simulate import Exactly, Independent, SimulatedRound, simulate, usual_plan
+from ccesa.simulate.simulation import Dropouts
+from ccesa.values.fields import WORD_BITS, Fields, Row
+from ccesa.values.quantize import Quantized, Quantizer
+from ccesa.words import Vector
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -19,7 +38,7 @@ _TESTED = 5  # one digit in five is kept for testing
 
 @dataclass(frozen=True)
 class Dataset:
-    """Every client's own images and labels, and a test set that nobody trains on."""
+    """Every client's own images and labels, and a test set."""
 
     images: list[Floats]
     labels: list[Labels]
@@ -31,7 +50,7 @@ class Dataset:
         return [len(labels) for labels in self.labels]
 
     def update(self, model: Model, client: int) -> Model:
-        """Return what a client's own data would add to the model."""
+        """Return the change that a client's own data makes to the model."""
         return train(model, self.images[client], self.labels[client])
 
 
@@ -46,9 +65,9 @@ def digits(clients: int, seed: int) -> Dataset:
     order = rng.permutation(len(labels))
     images, labels = images[order] / 16.0, labels[order]
     held_out = len(labels) // _TESTED
-    most = (len(labels) - held_out) // 5
-    if not 3 <= clients <= most:
-        raise ConfigError(f"the digits can be dealt to 3..{most} clients, not {clients}")
+    maximum = (len(labels) - held_out) // 5
+    if not 3 <= clients <= maximum:
+        raise ConfigError(f"the digits are enough for 3 to {maximum} clients, not {clients}")
     portions = rng.dirichlet(np.full(clients, 8.0)) * (len(labels) - held_out - 4 * clients)
     ends = [held_out, *(held_out + np.cumsum(portions.astype(int) + 4))]
     return Dataset(
@@ -64,7 +83,7 @@ def new_model() -> Model:
 
 
 def train(model: Model, images: Floats, labels: Labels, epochs: int = 5, rate: float = 0.5) -> Model:
-    """Return what these images would add to the model."""
+    """Return the change that these images make to the model."""
     weights, biases = model[0].copy(), model[1].copy()
     wanted = np.eye(CLASSES)[labels]
     for _ in range(epochs):
@@ -86,3 +105,197 @@ def accuracy(model: Model, data: Dataset) -> float:
 def _softmax(scores: Floats) -> Floats:
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+#: Largest entry of an update; the softmax updates here stay well below.
+CLIP = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wiretap:
+    """The vectors that reached the server in one round, beside those that only its clients knew.
+
+    Attributes:
+        number: Of the round, from 1.
+        client: One that sent a vector.
+        senders: How many sent a vector.
+        vectors: By name: the client's ``own``, which never leaves it; the one ``received`` in its place; the
+            sum of all as received, ``masked``; the server's result, ``opened``, which a lost round lacks; and
+            the ``plain`` sum of the senders' own vectors.
+        fields: How numbers lie in words.
+    """
+
+    number: int
+    client: int
+    senders: int
+    vectors: Mapping[str, Vector]
+    fields: Fields
+
+    @property
+    def equal_words(self) -> int:
+        """In how many words the server's sum is the plain sum."""
+        return int(np.count_nonzero(self.vectors["opened"] == self.vectors["plain"]))
+
+    def numbers(self, vector: Vector) -> Row:
+        """Return the numbers in the fields of a vector."""
+        return self.fields.split(vector)[0]
+
+
+@dataclass(kw_only=True)
+class History:
+    """What happened, round by round."""
+
+    plan: Plan
+    seed: int
+    #: Accuracy after each round: of secure aggregation, in the clear with the same dropouts, and with none.
+    secure: list[float] = field(default_factory=list)
+    plain: list[float] = field(default_factory=list)
+    everyone: list[float] = field(default_factory=list)
+    reports: list[SimulatedRound] = field(default_factory=list)
+    #: For each round, how many left in each step.
+    gone: list[Mapping[str, int]] = field(default_factory=list)
+    clipped: int = 0
+    #: How values lie in words, for people.
+    values: str = ""
+    wiretap: Wiretap | None = None
+
+    @property
+    def lost(self) -> dict[int, RoundFailed]:
+        """Return the rounds without a sum, counted from 1, and why."""
+        results = enumerate((report.result for report in self.reports), 1)
+        return {number: result for number, result in results if isinstance(result, RoundFailed)}
+
+    @property
+    def sums(self) -> list[SimulatedRound]:
+        return [report for number, report in enumerate(self.reports, 1) if number not in self.lost]
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Return how many left in each step, over all rounds."""
+        return {step: sum(one[step] for one in self.gone) for step in self.gone[0]}
+
+    def count(self, dropouts: Dropouts) -> None:
+        """Count who leaves in which step; after a step that leaves too few for a sum there is no other."""
+        gone, left = frozenset[int](), {}
+        for step, members in dropouts.items():
+            goes_on = self.plan.clients - len(gone) >= self.plan.least_survivors
+            left[step] = len(members - gone) if goes_on else 0
+            gone |= members
+        self.gone.append(left)
+
+
+def plan_rounds(data: Dataset, dropout: float, degree: int | None = None, agreement: str = DEFAULT) -> Plan:
+    """Return the plan of every round: with the usual graph, or with this many neighbours."""
+    made = usual_plan(len(data.sizes), dropout, agreement=agreement, accept=needs_accept(agreement))
+    made = replace(made, length=_quantizer(data).length, bits=WORD_BITS)
+    if degree is None:
+        return made
+    return check(made.config(graph=Harary(degree=degree), threshold=Majority()), made.assumptions.dropout)
+
+
+def train_rounds(
+    data: Dataset,
+    plan: Plan,
+    *,
+    rounds: int,
+    dropout: float,
+    seed: int,
+    threads: int = 0,
+    progress: Callable[[int, History], None] = lambda done, history: None,
+) -> History:
+    """Train for some rounds, each way; a lost round keeps the old model, as it would in production."""
+    quantizer = _quantizer(data)
+    history = History(plan=plan, seed=seed, values=quantizer.fields.in_words)
+    secure = plain = everyone = new_model()
+    rng = np.random.default_rng([seed, 2])
+    for number in range(1, rounds + 1):
+        config = plan.config()
+        dropouts = Independent(dropout).draw(steps_of(config), config.clients, rng)
+        history.count(dropouts)
+        secure = _secure_round(secure, data, quantizer, config, dropouts, threads, history)
+        plain = _plain_round(plain, data, dropouts)
+        everyone = _plain_round(everyone, data, {})
+        history.secure.append(accuracy(secure, data))
+        history.plain.append(accuracy(plain, data))
+        history.everyone.append(accuracy(everyone, data))
+        progress(number, history)
+    return history
+
+
+def run_conventional(plan: Plan, seed: int) -> SimulatedRound:
+    """Run a round of conventional secure aggregation (the complete graph), on vectors of the same length."""
+    return simulate(plan.config(graph=Complete(), threshold=Majority()), seed=seed)
+
+
+def _quantizer(data: Dataset) -> Quantizer[Model]:
+    sizes = data.sizes
+    return Quantizer.for_model(new_model(), clients=len(sizes), clip=CLIP, max_weight=max(sizes))
+
+
+def _secure_round(
+    model: Model,
+    data: Dataset,
+    quantizer: Quantizer[Model],
+    config: RoundConfig,
+    dropouts: Dropouts,
+    threads: int,
+    history: History,
+) -> Model:
+    everyone = range(config.clients)
+    updates = [data.update(model, client) for client in everyone]
+    encoded = [quantizer.encode(updates[client], data.sizes[client]) for client in everyone]
+    history.clipped += sum(one.clipped for one in encoded)
+    received: dict[int, Vector] = {}
+    wanted = history.wiretap is None or "opened" not in history.wiretap.vectors
+
+    def overhear(client: int, message: bytes) -> None:
+        if wanted and isinstance(reply := m.decode(message, len(message)), m.MaskReply):
+            received[client] = words.from_bytes(reply.vector, WORD_BITS).copy()
+
+    report = simulate(
+        config,
+        lambda client: encoded[client].vector,
+        dropout=Exactly(dropouts),
+        threads=threads,
+        overhear=overhear,
+    )
+    history.reports.append(report)
+    found = report.result if isinstance(report.result, Aggregate) else None
+    if received and (found or history.wiretap is None):
+        history.wiretap = _wiretap(len(history.reports), received, encoded, found, quantizer.fields)
+    return model if found is None else add(model, quantizer.decode(found.vector).arrays)
+
+
+def _wiretap(
+    number: int,
+    received: Mapping[int, Vector],
+    encoded: Sequence[Quantized],
+    found: Aggregate | None,
+    fields: Fields,
+) -> Wiretap:
+    senders = tuple(sorted(received)) if found is None else found.survivors
+    vectors = {
+        "own": encoded[senders[0]].vector,
+        "received": received[senders[0]],
+        "masked": _add_up([received[one] for one in senders]),
+        **({} if found is None else {"opened": found.vector}),
+        "plain": _add_up([encoded[one].vector for one in senders]),
+    }
+    return Wiretap(number=number, client=senders[0], senders=len(senders), vectors=vectors, fields=fields)
+
+
+def _add_up(vectors: Sequence[Vector]) -> Vector:
+    """Return the sum modulo 2^64."""
+    return np.add.reduce(vectors, dtype=words.dtype(WORD_BITS))
+
+
+def _plain_round(model: Model, data: Dataset, dropouts: Dropouts) -> Model:
+    """Average the updates of all clients that have not dropped out by the mask step."""
+    gone = frozenset().union(*(dropouts.get(step, ()) for step in ("advertise", "share", "accept", "mask")))
+    members = [client for client in range(len(data.sizes)) if client not in gone]
+    if not members:
+        return model
+    updates = [data.update(model, client) for client in members]
+    weights = [data.sizes[client] for client in members]
+    means = [np.average(part, axis=0, weights=weights) for part in zip(*updates, strict=True)]
+    return add(model, means)

@@ -1,11 +1,12 @@
-"""Pictures without a plotting library: SVG for the report, shaded blocks for the terminal.
+"""HTML and pictures without a plotting library: SVG for the report, shaded blocks for the terminal.
 
-Colours are classes of page.html, which has two of each: for light paper and for dark. What a colour tells is
-also told by a stroke, a number or a word.
+Text that is not markup already is escaped. Colours are classes of page.html, which has two of each: for light
+paper and for dark. What a colour shows is also shown by a stroke, a number or a word.
 """
 
+import html
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,16 +14,62 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from ccesa.demo.learning import CLASSES, PIXELS
-from ccesa.demo.markup import Markup, svg, tag
+
+
+class Markup(str):
+    """Text that is HTML, and goes into a page as it is."""
+
+    __slots__ = ()
+
+
+#: Parts of the page, by their names there.
+Slots = dict[str, str]
+
+
+def tag(name: str, *inside: str, **attributes: str | float) -> Markup:
+    """Return an element; ``class_`` stands for class, ``aria_label`` for aria-label."""
+    pairs = "".join(f' {_name(key)}="{_value(value)}"' for key, value in attributes.items())
+    return Markup(f"<{name}{pairs}>{join(inside)}</{name}>")
+
+
+def join(parts: Iterable[str]) -> Markup:
+    """Return all parts in a row; plain text is escaped."""
+    return Markup("".join(part if isinstance(part, Markup) else html.escape(part) for part in parts))
+
+
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
+    """Return a table in a box of its own, which scrolls on a narrow page."""
+    head = tag("tr", *(tag("th", name, scope="col") for name in heads))
+    body = [
+        tag("tr", tag("th", first, scope="row"), *(tag("td", cell) for cell in cells))
+        for first, *cells in rows
+    ]
+    made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
+    return tag("div", made, class_="box", role="region", aria_label=caption, tabindex=0)
+
+
+def svg(width: float, height: float, alternative: str, *inside: str) -> Markup:
+    """Return a picture, with a description in words."""
+    label = {"role": "img", "aria_label": alternative}
+    return tag("svg", *inside, viewBox=f"0 0 {_value(width)} {_value(height)}", **label)
+
+
+def _name(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")
+
+
+def _value(value: str | float) -> str:
+    return html.escape(value) if isinstance(value, str) else f"{round(value, 2):g}"
+
 
 _SIDE = int(PIXELS**0.5)
 _SHADES = " ·░▒▓█"
 _LEVELS = 12  # shades of a tile in the report
 _ABREAST = 5  # tiles in a row
 _WIDTH, _LEFT, _RIGHT, _TOP, _LINE = 420, 58, 392, 12, 20
-_PLOT = 190  # height of what lies between the axes
-_LEGIBLE = 24  # so many columns have room for a number each
-_MARKED = 40  # so many points have room for a dot each
+_PLOT = 190  # height between the axes
+_LEGIBLE = 24  # the maximum of columns that have room for a number each
+_MARKED = 40  # the maximum of points that have room for a dot each
 
 Numbers = NDArray[np.float64] | NDArray[np.int64]
 
@@ -71,7 +118,7 @@ def every_fifth(rounds: int) -> list[int]:
 
 
 class Axis(NamedTuple):
-    """What an axis says, and the values that it has lines for; it reaches from the first to the last."""
+    """An axis with its name and ticks; it reaches from the first tick to the last."""
 
     name: str
     ticks: Mapping[float, str]
@@ -84,7 +131,7 @@ class Axis(NamedTuple):
         return (scale(value) - first) / ((last - first) or 1.0)
 
 
-class Curve(NamedTuple):
+class ChartLine(NamedTuple):
     """A line with its name; its style is a class of page.html: solid, band, dash or dot."""
 
     name: str
@@ -93,7 +140,7 @@ class Curve(NamedTuple):
 
 
 def percentages(values: Sequence[float], name: str) -> Axis:
-    """Return an axis around these fractions, and not from nought to one where nothing is seen."""
+    """Return an axis that is no longer than these fractions need."""
     low, high = min(values), max(values)
     step = next(step for step in (0.01, 0.02, 0.05, 0.1, 0.2) if high - low <= 5 * step)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
@@ -106,7 +153,9 @@ def powers(values: Sequence[float], name: str, write: Callable[[float], str]) ->
     return Axis(name, {10.0**power: write(10.0**power) for power in range(first, last + 1)}, log=True)
 
 
-def chart(curves: Sequence[Curve], x: Axis, y: Axis, alternative: str, lost: Sequence[int] = ()) -> Markup:
+def chart(
+    curves: Sequence[ChartLine], x: Axis, y: Axis, alternative: str, lost: Sequence[int] = ()
+) -> Markup:
     """Draw curves over a grid with a legend below; upright lines are rounds without a sum."""
     bottom = _TOP + _LINE + _PLOT
 

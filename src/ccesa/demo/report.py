@@ -1,21 +1,30 @@
 """The demo's result as rows of words, and as one HTML file that needs nothing beside it."""
 
+import math
+import platform
+from collections.abc import Callable
 from importlib import resources
+from importlib.metadata import version
 from statistics import mean
 from string import Template
 from typing import NamedTuple
 
 import numpy as np
 
-from ccesa.demo import costs, pictures, promise
-from ccesa.demo.markup import Markup, Slots, joined, table, tag
-from ccesa.demo.pictures import Axis, Curve
-from ccesa.demo.training import History, Wiretap
-from ccesa.errors import RoundFailed
-from ccesa.simulate import Report
+import ccesa
+from ccesa.agreement.config import VERSION
+from ccesa.crypto.kernels import kernel
+from ccesa.demo import pictures
+from ccesa.demo.learning import History, Wiretap
+from ccesa.demo.pictures import Axis, ChartLine, Markup, Slots, join, table, tag
+from ccesa.errors import ImpossiblePlan, RoundFailed
+from ccesa.plan import Cost, Plan, plan
+from ccesa.plan.report import Bill, certificate_in_words
+from ccesa.plan.report import bill as priced
+from ccesa.simulate import SimulatedRound
 
 _SHOWN = 4  # words of a vector in the report
-#: What is shown of a round: the names of vectors as a head of a table, and below a picture.
+#: The names of a round's vectors as a head of a table, and below a picture.
 _VECTORS = {
     "own": ("own vector", "What client {} learnt from its own images. This stays with it."),
     "received": ("received", "What the server received in its place: the same numbers, masked."),
@@ -26,15 +35,15 @@ _VECTORS = {
 
 
 class Story(NamedTuple):
-    """All that the report tells: the demo, a round of the conventional kind, and the command to repeat it."""
+    """The content of the report: the demo, a conventional round, and the command to repeat it."""
 
     history: History
-    conventional: Report
+    conventional: SimulatedRound
     command: str
 
 
 def summary(history: History) -> list[tuple[str, str]]:
-    """Say what happened, line by line."""
+    """Return what happened, line by line."""
     sums, lost = history.sums, history.lost
     reasons = "; ".join(f"round {number}: {_reason(failure)}" for number, failure in lost.items())
     kept = f"{len(lost)} of {len(history.reports)}, the old model was kept ({reasons})"
@@ -60,11 +69,11 @@ def to_html(story: Story) -> str:
         **_seen(history.wiretap),
         **_dropouts(history),
         **_accuracy(history),
-        **costs.slots(history, story.conventional),
-        **promise.slots(history, story.command),
+        **_costs(history, story.conventional),
+        **_promise(history, story.command),
     }
     page = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-    return Template(page).substitute({name: joined([value]) for name, value in slots.items()})
+    return Template(page).substitute({name: join([value]) for name, value in slots.items()})
 
 
 def _headline(history: History) -> Slots:
@@ -96,7 +105,7 @@ def _seen(tap: Wiretap | None) -> Slots:
         said = _VECTORS[name][1].format(tap.client if name == "own" else tap.senders)
         picture = pictures.tiles_svg(tap.numbers(vector), f"Ten images of 8 by 8 pixels. {said}")
         drawn.append(tag("figure", picture, tag("figcaption", said)))
-    return {"one": joined(drawn[:2]), "all": joined(drawn[2:]), "checked": _checked(tap)}
+    return {"one": join(drawn[:2]), "all": join(drawn[2:]), "checked": _checked(tap)}
 
 
 def _checked(tap: Wiretap) -> Markup:
@@ -114,7 +123,7 @@ def _checked(tap: Wiretap) -> Markup:
     )
     equal = tag("strong", f"{tap.equal_words} of {tap.vectors['plain'].size} words are equal")
     words = table(f"{len(rows)} words of each vector, in hexadecimal", heads, rows)
-    return joined([tag("p", equal, *how), tag("div", words, class_="words")])
+    return join([tag("p", equal, *how), tag("div", words, class_="words")])
 
 
 def _dropouts(history: History) -> Slots:
@@ -142,7 +151,7 @@ def _accuracy(history: History) -> Slots:
         "plain, nobody drops out": ("dash", history.everyone),
         "secure aggregation": ("solid", history.secure),
     }
-    curves = [Curve(name, style, list(enumerate(values, 1))) for name, (style, values) in lines.items()]
+    curves = [ChartLine(name, style, list(enumerate(values, 1))) for name, (style, values) in lines.items()]
     by_round = list(zip(*(values for _, values in lines.values()), strict=True))
     apart = max(abs(secure - plain) for plain, _, secure in by_round)
     told = "; ".join(f"{name} from {line[0]:.1%} to {line[-1]:.1%}" for name, (_, line) in lines.items())
@@ -171,3 +180,140 @@ def _survivors(history: History) -> str:
 
 def _reason(failure: RoundFailed) -> str:
     return f"{type(failure).__name__}, {str(failure).split(';')[0]}"
+
+
+#: From 10 clients to 100,000, four for each power of ten.
+CLIENTS = tuple(round(10 ** (power / 4)) for power in range(4, 21))
+#: The costs of a client for a round: a name, a figure of the round, and how it is written.
+_COSTS: list[tuple[str, Callable[[SimulatedRound], float], str]] = [
+    ("neighbours of a client", lambda report: report.degree_mean, "{:.0f}"),
+    ("client, milliseconds of work", lambda report: sum(report.client_ms.values()), "{:.2f}"),
+    ("client, bytes sent", lambda report: report.client_bytes["sent"], "{:,.0f}"),
+    ("client, bytes received", lambda report: report.client_bytes["received"], "{:,.0f}"),
+]
+#: The lines of the curve: the style, and where the price is.
+_LINES: dict[str, tuple[str, Callable[[Bill], Cost | None]]] = {
+    "conventional (everyone with everyone)": ("dot", lambda one: one.conventional),
+    "the paper's rule": ("dash", lambda one: one.paper),
+    "ccesa, as planned": ("solid", lambda one: one.plan),
+}
+
+
+def compare_costs(history: History, conventional: SimulatedRound) -> list[tuple[str, str, str, str]]:
+    """Return the costs of a client for a round, beside conventional secure aggregation."""
+    rows = []
+    for name, cost, form in _COSTS:
+        ours, theirs = mean(map(cost, history.sums or history.reports)), cost(conventional)
+        rows.append((name, form.format(ours), form.format(theirs), f"{ours / theirs:.0%}"))
+    return rows
+
+
+def write_bytes(count: float) -> str:
+    """Write a number of bytes for people."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} GB"
+
+
+def price_plans(made: Plan) -> dict[int, Bill]:
+    """Price the demo's round for other numbers of clients, as few as there is a reliable plan for."""
+    said = {name: getattr(made, name) for name in ("length", "bits", "agreement", "accept")}
+    found: dict[int, Bill] = {}
+    for clients in reversed(CLIENTS):
+        try:
+            found[clients] = priced(plan(clients, made.assumptions.dropout, **said))
+        except ImpossiblePlan:
+            break  # fewer clients cannot do better
+    return dict(sorted(found.items()))
+
+
+def _costs(history: History, conventional: SimulatedRound) -> Slots:
+    """Show the bill of the demo, and how it grows with the number of clients."""
+    bills, heads = price_plans(history.plan), ("per client and round", "ccesa", "conventional", "ratio")
+    sent = mean(report.client_bytes["sent"] for report in history.sums or history.reports)
+    return {
+        "sent": write_bytes(sent),
+        "words": f"{history.plan.length:,}",
+        "dropout": f"{history.plan.assumptions.dropout:.0%}",
+        "bill": table(
+            "Measured in this demo (mean over rounds)", heads, compare_costs(history, conventional)
+        ),
+        **(
+            _draw_costs(bills)
+            if bills
+            else {"cost": "No plan is reliable if so many drop out.", "planned": ""}
+        ),
+    }
+
+
+def _draw_costs(bills: dict[int, Bill]) -> Slots:
+    lines = {
+        name: {clients: _traffic(cost) for clients, one in bills.items() if (cost := of(one)) is not None}
+        for name, (_, of) in _LINES.items()
+    }
+    curves = [
+        ChartLine(name, _LINES[name][0], list(points.items())) for name, points in lines.items() if points
+    ]
+    everything = [value for points in lines.values() for value in points.values()]
+    x = pictures.powers(list(bills), "clients", "{:,.0f}".format)
+    y = pictures.powers(everything, "sent and received by a client in a round", write_bytes)
+    rows = [
+        [
+            f"{clients:,}",
+            *(write_bytes(one[clients]) if clients in one else "no rule" for one in lines.values()),
+        ]
+        for clients in bills
+        if clients in (100, 1000, 10_000, 100_000)
+    ]
+    told = "; ".join(f"{name} {price}" for name, price in zip(lines, rows[-1][1:], strict=True))
+    return {
+        "cost": pictures.chart(curves, x, y, f"Bytes per client; with {rows[-1][0]} clients: {told}."),
+        "planned": table("By plan, bytes per client and round", ("clients", *lines), rows),
+    }
+
+
+def _traffic(cost: Cost) -> float:
+    return cost.sent_bytes + cost.received_bytes
+
+
+def write_chance(log2: float) -> Markup:
+    """Write a bound on a probability, rounded up."""
+    if log2 < -10 and log2 != -math.inf:
+        return join(["10", tag("sup", f"\N{MINUS SIGN}{-math.ceil(log2 * math.log10(2))}")])
+    return join([f"{math.ceil(1000 * 2**log2) / 1000:.3g}"])
+
+
+def _promise(history: History, command: str) -> Slots:
+    """Show with which probability the promise fails, and the versions of everything."""
+    plan, rounds = history.plan, len(history.reports)
+
+    def ever(log2: float) -> Markup:
+        return write_chance(min(0.0, log2 + math.log2(rounds)))
+
+    private = plan.certificate.privacy(plan.guard)
+    events = [
+        [name, write_chance(log2), ever(log2), meaning] for name, log2, meaning in certificate_in_words(plan)
+    ]
+    heads = ("event", "in a round", "in all rounds", "what it means")
+    versions = [
+        ["command", tag("code", command)],
+        ["seed", f"{history.seed}: fixes data and dropouts, never keys"],
+        ["ccesa", f"{ccesa.__version__}, wire format {VERSION}"],
+        ["kernel", kernel().name],
+        ["agreement", plan.agreement],
+        ["values", history.values],
+        ["Python", f"{platform.python_version()} on {platform.system()}, {platform.machine()}"],
+        *([name, version(name)] for name in ("numpy", "cryptography", "scikit-learn")),
+    ]
+    short = [tag("p", f"Note: {line}.", class_="warn") for line in (*plan.shortfalls, *plan.notes)]
+    return {
+        "guard": plan.guard,
+        "graph": plan.graph.in_words(plan.clients),
+        "fails": write_chance(private),
+        "fails_ever": ever(private),
+        "short": join(short),
+        "certificate": table("Certificate of the plan: probability at most", heads, events),
+        "versions": table("Versions", ("what", "here"), versions),
+    }

@@ -14,11 +14,12 @@ except ImportError as error:
     raise missing("ccesa.flower", "Flower", "flower") from error
 
 from ccesa.flower.node.mod import secure_mod
+from ccesa.policy import Policy
 
 if TYPE_CHECKING:
     from ccesa.flower.server.grid import SecureGrid
 
-__all__ = ["SecureGrid", "secure_mod"]
+__all__ = ["Policy", "SecureGrid", "secure_mod"]
 
 
 def __getattr__(name: str) -> Any:

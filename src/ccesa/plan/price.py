@@ -239,7 +239,7 @@ def _pairs_to_open(shape: Shape) -> float:
 
 
 def _verifications(shape: Shape) -> float:
-    return shape.degree * sum("signatures" in m.sizes(step.request) for step in shape.steps)
+    return shape.degree * sum("signatures" in step.request.__struct_fields__ for step in shape.steps)
 
 
 def _client_seconds(shape: Shape, rates: Rates) -> float:

@@ -22,38 +22,46 @@ from ccesa.parts import check_type, whole_number
 from ccesa.privacy.ledger import Account
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
-from ccesa.protocol.client_states import Accepted, Done, Joined, Membership, Round, TaskSource, VectorSource
+from ccesa.protocol.client_states import (
+    Accepted,
+    ClientRound,
+    Done,
+    Joined,
+    Membership,
+    TaskSource,
+    VectorSource,
+)
 from ccesa.protocol.contributing import checked_source
-from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.masking import masks_ahead
-from ccesa.protocol.parties import check_round, check_unused, checked_threads
+from ccesa.protocol.parties import OneCallAtATime, check_round, check_unused, checked_task, checked_threads
 from ccesa.protocol.spending import spending_of
 from ccesa.protocol.steps import steps_of
-from ccesa.protocol.tasks import checked_task
 from ccesa.wire import Data
 
 
 class Client:
-    """One client in one round. Calls must not overlap; one that does is refused, and all after an interrupt.
+    """One client in one round.
+
+    Calls must not overlap: one that does gets an ``OrderError``. So do all calls after an interrupted one.
 
     Args:
         config: The round, as it was announced.
         client: This client's id, from 0 to ``config.clients`` - 1.
         vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2.
-            With an account only a function will do, and whatever it raises or returns, a vector leaves: see
+            With an account it must be a function. Whatever that raises or returns, a vector leaves: see
             ``failure``.
-        task: 32 bytes: a digest of what this client works on, by its own account, or a function that makes it
-            in step 2. A request for a vector for another task is refused.
-        floor: What this client insists on; without one, no round of two and no vector without a mask.
+        task: 32 bytes: a digest of what this client works on, or a function that makes it in step 2. The
+            client refuses a request for a vector for another task.
+        floor: What this client insists on. The default refuses rounds of two and vectors without a mask.
         used_rounds: Remembers rounds across processes; a second use of one is refused.
         tasks: Remembers for which tasks vectors have left and shares were released, and outlives rounds: a
             ``FolderMemory``, or a ``ProcessMemory``. None remembers nothing.
         attempts: The most vectors that leave for one task.
         releases: The most rounds in which shares are released for one task.
-        counted: Tells the name by which ``tasks`` knows a task, where that is not the task itself.
-        account: Of the ledger of this client's data, to which every vector is charged before it leaves.
+        counted: Returns the name by which ``tasks`` knows a task, where that is not the task itself.
+        account: Of the ledger of this client's data. Every vector is charged to it before it leaves.
         threads: The most threads that make masks; 0 stands for as many as help.
-        random: Gives so many random bytes; anything but the system's is for tests.
+        random: Returns n random bytes. Give another source than the system's only in tests.
         now: Seconds since 1970, by default the system's.
         member: Takes the place of ``floor`` under a guard with a charter; ``ActiveClient`` gives it.
 
@@ -97,7 +105,7 @@ class Client:
         check_unused(config, used_rounds)
         if used_rounds is not None:
             used_rounds.add(config.round_id)
-        self._round: Round[Any] = Round(
+        self._round: ClientRound[Any] = ClientRound(
             config=config,
             context=config.context,
             client=client,
@@ -141,8 +149,7 @@ class Client:
     def failure(self) -> VectorError | None:
         """Why this client has sent noise around zeros: what its function raised, or returned.
 
-        Only where vectors are charged to an account. The server sees a vector like all others: do not let it
-        hear of this.
+        Only where vectors are charged to an account. The server sees a vector like any other. Do not tell it.
         """
         return self._round.failures[0] if self._round.failures else None
 
@@ -158,15 +165,14 @@ class Client:
         Raises:
             FaultyServer: An honest server would not send this; all secrets are dropped.
             FaultyNeighbour: This client has complained of neighbours, and answers nothing else.
-            TaskSpent: It has contributed to the task as often as it may, in another series, in a later round,
-                or released its shares for it; nothing has changed.
+            TaskSpent: It may not contribute to the task again; nothing has changed.
             BudgetSpent: Its ledger has no room for one more vector; nothing has changed.
             ConfigError: It counts contributions, and works on no task, or its ledger cannot be used.
             VectorError: The function made a vector of another length or type, and there is no account;
                 nothing has changed.
-            OrderError: The client is out of the round, calls overlap, or a masked vector is asked for again,
-                which is not kept: the transport repeats it. In a fork, or where another process has sent the
-                vector of this round, all secrets are dropped.
+            OrderError: The client is out of the round, calls overlap, or a masked vector is asked for again:
+                the transport repeats it. In a fork, or where another process has sent the vector of this
+                round, all secrets are dropped.
             UsageError: The request is not bytes.
         """
         view = m.measured(request, "request")
@@ -178,25 +184,21 @@ class Client:
                 raise self.fault
             if self.done and self._last_reply is None:
                 raise OrderError(f"client {self.client} has aborted or was suspended; it answers nothing")
-            fault: FaultyServer | OrderError | None = None
             try:
                 state, reply = self._answer(view)
-            except (FaultyServer, MalformedMessage) as error:
-                fault = FaultyServer(str(error))
-            except OrderError as error:  # another process has these keys
-                fault = OrderError(str(error))
-            if fault is not None:  # raised anew: the old traceback holds on to secrets
-                self._abort()
-                raise fault
-            return self._advance(state, fingerprint, reply)
+            except (FaultyServer, MalformedMessage, OrderError) as error:
+                # With an OrderError another process has these keys.
+                kind = OrderError if isinstance(error, OrderError) else FaultyServer
+                fault = kind(str(error))
+            else:
+                return self._advance(state, fingerprint, reply)
+            self._abort()
+            raise fault  # anew: the old traceback holds on to secrets
 
     def prepare(self) -> None:
         """Sum the masks while the vector is still being made; step 2 is one addition then.
 
         It does nothing before *accept* was answered, nor after step 2.
-
-        Raises:
-            OrderError: Another call is at work, or one was interrupted.
         """
         with self._exclusive:
             self._check_process()
@@ -205,11 +207,7 @@ class Client:
                 self._round = replace(self._round, ahead=masks_ahead(self._round, self._state, kind))
 
     def leave(self) -> None:
-        """Drop all secrets and take no further part; also after a call that was interrupted.
-
-        Raises:
-            OrderError: Another call is at work.
-        """
+        """Drop all secrets and take no further part; also after a call that was interrupted."""
         with self._exclusive.to_end():
             self._abort()
 
@@ -217,11 +215,10 @@ class Client:
         """Return what is needed to go on in another process of this node, secrets included.
 
         The bytes belong into the memory of the node, never into a message, a log or a backup. This object is
-        done then, without having aborted anything.
+        done then.
 
         Raises:
-            OrderError: Another call is at work, or one was interrupted; or this is a fork, and all secrets
-                are dropped.
+            OrderError: Another call is at work, or one was interrupted; in a fork all secrets are dropped.
         """
         with self._exclusive:
             self._check_process()
@@ -254,7 +251,9 @@ class Client:
                 raise OrderError("this client has answered already; make a new one to resume another")
             saved = suspended.decode(data, suspended.SavedClient)
             if (saved.context, saved.client) != (self._round.context, self.client):
-                raise ConfigError("a suspended client of another round, or another client of it")
+                raise ConfigError(
+                    "these bytes are a suspended client of another round, or another client of this one"
+                )
             names = [step.name for step in self._steps]
             if saved.step not in names:
                 raise ConfigError(
@@ -282,7 +281,7 @@ class Client:
     def _answer(self, request: Data) -> tuple[Any, m.Message]:
         self._round.spend.process.check()
         if self.done:
-            raise FaultyServer("another request after the last one that this client answers")
+            raise FaultyServer("the round is over for this client; it answers no further request")
         round, step = self._round, self._steps[self._place]
         if isinstance(self._state, Joined):  # no key exists yet
             round.spend.check_account()
@@ -307,7 +306,7 @@ class Client:
 
     def _repeat(self) -> bytes:
         if self._last_reply is None:
-            raise OrderError("the masked vector was handed over already; send those bytes again")
+            raise OrderError("the masked vector was already returned and is not kept; send those bytes again")
         return self._last_reply
 
     def _forget_vector(self) -> None:
@@ -333,12 +332,12 @@ class ActiveClient(Client):
         tasks: Remembers for which tasks vectors have left and shares were released, within the charter's
             ``attempts`` and ``releases``; a ``FolderMemory``, which outlives rounds and processes. None
             remembers nothing.
-        counted: Tells the name by which ``tasks`` knows a task, where that is not the task itself.
+        counted: Returns the name by which ``tasks`` knows a task, where that is not the task itself.
         account: ``ledger.account(charter.privacy, charter.digest)``, where the charter has noise: every
             vector is charged to it before it leaves.
         used_rounds: Remembers rounds across processes; a second use of one is refused.
         threads: The most threads that make masks; 0 stands for as many as help.
-        random: Gives so many random bytes; anything but the system's is for tests.
+        random: Returns n random bytes. Give another source than the system's only in tests.
         now: Seconds since 1970, by default the system's.
 
     Raises:
@@ -382,4 +381,4 @@ class ActiveClient(Client):
 
 
 def _forgotten() -> NoReturn:
-    raise OrderError("the vector was sent, or the round is over; it is not kept")
+    raise OrderError("the vector is not kept: it was sent, or the round is over")

@@ -1,6 +1,6 @@
-"""A client has states that both guards know, and a record of what stays the same through a round.
+"""What a client knows after each step: one type per state, and what stays the same through a round.
 
-One type per state, so that a wrong order is a type error.
+A wrong order of steps is a type error. Guards add to these states what their own steps need.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from ccesa.words import Vector
 
 VectorSource = Vector | Callable[[], Vector]
 TaskSource = bytes | Callable[[], bytes]
-Own = TypeVar("Own")
+Own = TypeVar("Own", covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Membership:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Round(Generic[Own]):
+class ClientRound(Generic[Own]):
     """A round is what stays the same through the steps of one client."""
 
     config: RoundConfig
@@ -139,7 +139,7 @@ class Holding:
     threshold: int
     shares: list[bytes] = field(repr=False)
     #: The name by which this client's memory knows the task of the vector; nothing without a memory.
-    counted: bytes
+    counted: bytes = b""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,11 @@ does, a vector leaves that is charged like all others: zeros, with the same nois
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ccesa import words
 from ccesa.errors import ConfigError, own_failure
 from ccesa.privacy.ledger import Account
-from ccesa.protocol.client_states import Round, VectorSource
+from ccesa.protocol.client_states import ClientRound, VectorSource
 from ccesa.words import Vector
 
 
@@ -38,28 +37,23 @@ def checked_source(vector: VectorSource, length: int, bits: int, account: Accoun
     return words.check(vector, length, bits)
 
 
-def contributed(round: Round[Any]) -> Vector:
+def make_vector(round: ClientRound[object]) -> Vector:
     """Return the vector of this round. It has not left, and nothing is charged yet."""
     account, source, config = round.spend.account, round.vector, round.config
+
+    def made() -> Vector:
+        return words.check(source() if callable(source) else source, config.length, config.bits)
+
     if account is None or isinstance(source, Careful):
-        return words.check(_called(source), config.length, config.bits)
+        return made()
     try:
-        vector = words.check(_called(source), config.length, config.bits)
+        vector = made()
         account.check_fresh(vector)
     except KeyboardInterrupt:  # whoever sits at the client ends it
         raise
     except BaseException as error:  # also SystemExit, which the server would see as silence
+        from ccesa.privacy.quantizer import around_zero  # what draws noise is loaded where it is drawn
+
         round.failures.append(own_failure(error))
-        return nothing(account, round)
+        return around_zero(account.mechanism, round.random)
     return vector
-
-
-def nothing(account: Account, round: Round[Any]) -> Vector:
-    """Return the vector of a client that has nothing to send."""
-    from ccesa.privacy.quantizer import around_zero  # what draws noise is loaded where it is drawn
-
-    return around_zero(account.mechanism, round.random)
-
-
-def _called(source: VectorSource) -> Vector:
-    return source() if callable(source) else source

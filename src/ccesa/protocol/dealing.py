@@ -1,7 +1,7 @@
-"""In steps 0 and 1, under every guard, a client makes keys and deals shares of both of its secrets."""
+"""Steps 0 and 1 of a client, under every guard: it makes keys, and deals shares of both of its secrets."""
 
 from functools import partial
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,14 +14,19 @@ from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m
-from ccesa.protocol.client_states import Advertised, Round, Shared
+from ccesa.protocol.client_states import Advertised, ClientRound, Shared
+
+#: The round of a client under any guard.
+Round: TypeAlias = ClientRound[object]
 
 #: Agreements that a thread takes at a time, and how many are worth a thread: about half a millisecond.
 ROW, THREAD_AGREEMENTS = 6, 12
 
 
-def fresh_keys(round: Round[Any]) -> Advertised:
-    """Make all key pairs, new ones in every round."""
+def make_keys(round: Round, request: m.AdvertiseRequest) -> Advertised:
+    """Make all key pairs, new ones in every round; refuse a request that gives the round another number."""
+    if request.number != labels.client_bytes(round.config.number):
+        raise FaultyServer("the request has another number than the round")
     agreement = AGREEMENTS[round.config.agreement]
     mask_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
     mask_private = keys.mask_private_key(shamir.to_bytes(mask_secret), round.context, round.client)
@@ -38,14 +43,8 @@ def fresh_keys(round: Round[Any]) -> Advertised:
     )
 
 
-def check_number(round: Round[Any], request: m.AdvertiseRequest) -> None:
-    """Refuse a request that gives the round another number than its configuration."""
-    if request.number != labels.client_bytes(round.config.number):
-        raise FaultyServer("the request is for another number than that of the round")
-
-
-def keys_of_members(
-    round: Round[Any], state: Advertised, near: Neighbourhood, bundles: list[bytes]
+def check_keys(
+    round: Round, state: Advertised, near: Neighbourhood, bundles: list[bytes]
 ) -> dict[int, bytes]:
     """Return all public keys of each member; refuse one that occurs twice or that nobody can have."""
     agreement = AGREEMENTS[round.config.agreement]
@@ -53,7 +52,7 @@ def keys_of_members(
     split = [agreement.public_keys(bundle) for bundle in public_keys.values()]
     public = [key for one in split for key in one]
     if len(set(public)) != len(public):
-        raise FaultyServer("the same public key twice in one neighbourhood")
+        raise FaultyServer("a public key occurs twice in one neighbourhood")
     try:
         for one in split:
             agreement.check_keys(*one)
@@ -81,7 +80,7 @@ def threshold_of(config: RoundConfig, degree: int) -> int:
 
 
 def deal(
-    round: Round[Any], state: Advertised, near: Neighbourhood, public_keys: dict[int, bytes], threshold: int
+    round: Round, state: Advertised, near: Neighbourhood, public_keys: dict[int, bytes], threshold: int
 ) -> tuple[Shared, m.ShareReply]:
     """Split both secrets among the neighbourhood, seal one pair of shares for each neighbour."""
     self_secret = shamir.random_elements(round.random, shamir.SECRET_ELEMENTS)
@@ -89,15 +88,19 @@ def deal(
     rows = shamir.to_bytes(shamir.split(both, threshold, near.members.size, round.random))
     shares = m.items("shares", rows, near.members.size, 2 * shamir.SHARE_BYTES)
     own_share = shares.pop(near.place)
-    secret = shamir.to_bytes(self_secret)
+    secret, mask_secret = shamir.to_bytes(self_secret), shamir.to_bytes(state.mask_secret)
     commitment = keys.commitment(secret, round.context, round.client)
-    contents = contents_for(round, state, near, shares)
+    pair_seed = AGREEMENTS[round.config.agreement].pair_seed
+    contents = {
+        other: Content(row, pair_seed(mask_secret, round.context, round.client, other))
+        for other, row in zip(near.neighbours, shares, strict=True)
+    }
     sealings, sealed = seal(round, state, near, public_keys, contents, commitment)
     shared = Shared(
         near=near,
         threshold=threshold,
         public_keys=public_keys,
-        mask_secret=shamir.to_bytes(state.mask_secret),
+        mask_secret=mask_secret,
         mask_private=state.mask_private,
         self_secret=secret,
         sealings=sealings,
@@ -108,19 +111,8 @@ def deal(
     return shared, m.ShareReply(**round.head, commitment=commitment, sealed=sealed)
 
 
-def contents_for(
-    round: Round[Any], state: Advertised, near: Neighbourhood, shares: list[bytes]
-) -> dict[int, Content]:
-    """Put the shares for each neighbour and the pair seed for it together."""
-    agreement, secret = AGREEMENTS[round.config.agreement], shamir.to_bytes(state.mask_secret)
-    return {
-        other: Content(row, agreement.pair_seed(secret, round.context, round.client, other))
-        for other, row in zip(near.neighbours, shares, strict=True)
-    }
-
-
 def seal(
-    round: Round[Any],
+    round: Round,
     state: Advertised,
     near: Neighbourhood,
     public_keys: dict[int, bytes],
@@ -152,7 +144,7 @@ def seal(
 
 
 def agree_each(private: primitives.PrivateKey, public: list[bytes], threads: int) -> list[bytes]:
-    """Agree with all of them, side by side where the library frees the interpreter's lock."""
+    """Agree with each, side by side where the library frees the interpreter's lock."""
     worth = len(public) // THREAD_AGREEMENTS if primitives.agrees_without_lock() else 1
     threads = helpful(threads, worth)
     step = ROW if threads > 1 else len(public) or 1

@@ -1,7 +1,11 @@
-"""In steps 0 and 1, under every guard, a server draws the graph and leaves out who cannot take part."""
+"""Steps 0, 1 and *accept* of a server, under every guard: it draws the graph and hands on sealed shares.
+
+An accusation says that one of two lies, never which: a text that does not open was sealed wrong by the one or
+is called so by the other. What follows from it is the guard's affair.
+"""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -9,16 +13,30 @@ from ccesa import words
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.keys import AGREEMENTS, COMMITMENT_BYTES
 from ccesa.errors import MalformedMessage
-from ccesa.graphs.assignment import Flags, Nodes, draw
+from ccesa.evidence import Accusation
+from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
 from ccesa.graphs.evolution import flags, informative
 from ccesa.guards import guard_named
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
-from ccesa.protocol.pair_seeds import PairSeeds
-from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, Rows, Sharing, grown
+from ccesa.protocol.server_states import (
+    Advertising,
+    Delivered,
+    Drawn,
+    PairSeeds,
+    Rows,
+    ServerRound,
+    Sharing,
+    grow,
+)
+
+#: The round of a server under any guard.
+Round: TypeAlias = ServerRound[object]
+
+# Step 0, advertise
 
 
-def note_keys(round: Round[Any], state: Opened, reply: m.AnyAdvertiseReply) -> None:
+def note_keys(round: Round, state: Advertising, reply: m.AnyAdvertiseReply) -> None:
     """Refuse keys that nobody can have, and keys that anybody advertised before."""
     agreement = AGREEMENTS[round.config.agreement]
     public = agreement.public_keys(reply.keys)
@@ -28,7 +46,7 @@ def note_keys(round: Round[Any], state: Opened, reply: m.AnyAdvertiseReply) -> N
     state.public_keys.update(public)
 
 
-def draw_graph(round: Round[Any], root: bytes, bundles: dict[int, bytes]) -> Sharing:
+def draw_graph(round: Round, root: bytes, bundles: dict[int, bytes]) -> Sharing:
     """Draw the graph over V1, from a seed that is fixed only now that all keys are in."""
     ids = np.array(list(bundles), np.int64)
     graph = draw(round.config.graph, signed_texts.seed(round.context, root), ids)
@@ -42,10 +60,13 @@ def draw_graph(round: Round[Any], root: bytes, bundles: dict[int, bytes]) -> Sha
     )
 
 
-def stacked(items: Iterable[bytes]) -> Rows:
+def stack(items: Iterable[bytes]) -> Rows:
     """Stack byte strings of one size, one for each node."""
     items = list(items)
     return np.frombuffer(b"".join(items), np.uint8).reshape(len(items), -1)
+
+
+# Who can take part
 
 
 def fit(config: RoundConfig, drawn: Drawn) -> Flags:
@@ -65,21 +86,21 @@ def releasing(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:
     return alive & (drawn.graph.live_neighbours(alive) >= drawn.thresholds)
 
 
-def held_together(config: RoundConfig, drawn: Drawn, alive: Flags, spare: Nodes | int = 0) -> Flags:
+def hold_together(config: RoundConfig, drawn: Drawn, alive: Flags, spare: Nodes | int = 0) -> Flags:
     """Settle V2: prune, and of masks that have fallen apart keep the largest part, until nobody is left out.
 
     A smaller part would lose the round once its vectors have left. Of several largest parts the one with the
     lowest id stays. ``spare`` are holders that a client must have beyond its threshold.
     """
     while True:
-        kept = pruned(config, drawn, alive, spare)
+        kept = prune(config, drawn, alive, spare)
         parts = drawn.graph.mask_components(kept)
         if len(parts) < 2:
             return kept
         alive = flags(drawn.graph.size, min(parts, key=lambda part: (-part.size, part[0])))
 
 
-def pruned(config: RoundConfig, drawn: Drawn, alive: Flags, spare: Nodes | int = 0) -> Flags:
+def prune(config: RoundConfig, drawn: Drawn, alive: Flags, spare: Nodes | int = 0) -> Flags:
     """Leave out clients with too few live neighbours to share or mask with, until nobody is left out."""
     graph = drawn.graph
     while True:
@@ -90,27 +111,30 @@ def pruned(config: RoundConfig, drawn: Drawn, alive: Flags, spare: Nodes | int =
         alive = kept
 
 
-def take_sealed(round: Round[Any], state: Sharing, client: int, reply: m.ShareReply) -> None:
+# Step 1, share
+
+
+def take_sealed(round: Round, state: Sharing, client: int, reply: m.ShareReply) -> None:
     """Keep what a client dealt, if it has the right size; nobody but the neighbours can check more."""
     node = state.graph.nodes[client]
     edges = state.graph.edges(node)
     m.checked(reply, round.config, edges.stop - edges.start)
-    write(state.sealed, edges.start, reply.sealed)
-    write(state.commitments, node, reply.commitment)
+    _write(state.sealed, edges.start, reply.sealed)
+    _write(state.commitments, node, reply.commitment)
 
 
-def write(rows: Rows, first: int, data: bytes) -> None:
+def _write(rows: Rows, first: int, data: bytes) -> None:
     """Write byte strings that follow each other into rows from this one on."""
     start = first * rows.shape[1]
     rows.data.cast("B")[start : start + len(data)] = data
 
 
 def deliver(
-    round: Round[Any], state: Sharing, kept: dict[int, None]
+    round: Round, state: Sharing, kept: dict[int, None]
 ) -> tuple[Delivered, Callable[[int], dict[str, Any]]]:
-    """Settle who has shared, V2 unless somebody is accused; say what they sealed for each node."""
+    """Settle who has shared, V2 unless somebody is accused; return what they sealed, by node."""
     graph, sealed, commitments = state.graph, state.sealed, state.commitments
-    v2, reverse = held_together(round.config, state, graph.flags(kept)), graph.reverse
+    v2, reverse = hold_together(round.config, state, graph.flags(kept)), graph.reverse
     for rows in (sealed, commitments):
         rows.flags.writeable = False  # requests are made from them, whenever they are asked for
 
@@ -122,7 +146,7 @@ def deliver(
             "sealed": sealed.take(edges[live], axis=0).tobytes(),
         }
 
-    delivered = grown(
+    delivered = grow(
         Delivered,
         state,
         v2=v2,
@@ -130,3 +154,42 @@ def deliver(
         total=words.zeros(round.config.length, round.config.bits),
     )
     return delivered, texts
+
+
+# Step accept, and complaints where there is none
+
+
+def take_acceptance(
+    round: Round, state: Delivered, client: int, reply: m.AcceptReply
+) -> frozenset[Accusation]:
+    """Read whom a client accuses, and keep its deposits, one for each neighbour that has shared."""
+    accusations, node = take_accusations(round, state, client, reply), state.graph.nodes[client]
+    shared = state.v2[state.graph.neighbours(node)]
+    m.checked(reply, round.config, int(shared.sum()))
+    state.seeds.keep(node, shared, reply.deposits)
+    return accusations
+
+
+def take_complaint(round: Round, state: Delivered, client: int, reply: m.Complaint) -> frozenset[Accusation]:
+    """Read whom a client accuses that is out of the round, like one that has dropped."""
+    if not reply.accused:
+        raise MalformedMessage("the complaint names no client")
+    return take_accusations(round, state, client, reply)
+
+
+def take_accusations(
+    round: Round, state: Delivered, client: int, reply: m.AcceptReply | m.Complaint
+) -> frozenset[Accusation]:
+    """Read whom a client accuses: neighbours that have shared, and nobody else."""
+    graph = state.graph
+    accused = m.unpack_ids("accused", reply.accused, round.config.clients)
+    near = graph.neighbours(graph.nodes[client])
+    if not np.isin(accused, graph.ids[near[state.v2[near]]]).all():
+        raise MalformedMessage("it accuses a client whose shares it was not sent")
+    return frozenset(Accusation(client, one) for one in accused.tolist())
+
+
+def accused_edges(graph: AssignmentGraph, accusations: Iterable[Accusation]) -> set[tuple[int, int]]:
+    """Return the edges between accuser and dealer, as nodes, the smaller first."""
+    pairs = ((graph.nodes[one.accuser], graph.nodes[one.dealer]) for one in accusations)
+    return {(min(pair), max(pair)) for pair in pairs}

@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from ccesa.errors import CcesaError, ConfigError, DamagedLog, OrderError, RoundFailed, StaleLog
-from ccesa.logfile import MARK_BYTES, NO_MARK, Counter, LogFile
+from ccesa.logfile import MARK_BYTES, NO_MARK, LogFile, OpeningCounter
 
 VERSION: Final = 1
 _Place = Annotated[int, msgspec.Meta(ge=0)]
@@ -117,7 +117,7 @@ class RoundLog:
             undone.callback(self._file.close)
             for row in self._rows():
                 self._note(row)
-            self._counter = Counter(counter)
+            self._counter = OpeningCounter(counter)
             undone.pop_all()
 
     def __enter__(self) -> "RoundLog":

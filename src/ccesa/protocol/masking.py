@@ -1,6 +1,7 @@
-"""In steps 2 and 3, under every guard, a client opens shares, masks its vector and releases shares."""
+"""Steps *accept*, 2 and 3 of a client, under every guard: open shares, mask the vector, release shares."""
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -10,11 +11,16 @@ from ccesa.crypto.keys import AGREEMENTS, Content
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Flags, Neighbourhood
 from ccesa.protocol import messages as m
-from ccesa.protocol.client_states import Accepted, Holding, MasksAhead, Round, Shared
-from ccesa.protocol.contributing import contributed
+from ccesa.protocol.client_states import Accepted, ClientRound, Holding, MasksAhead, Shared
+from ccesa.protocol.contributing import make_vector
 from ccesa.protocol.dealing import agree_each
-from ccesa.protocol.tasks import checked_task
+from ccesa.protocol.parties import checked_task
 from ccesa.wire import Draft
+
+#: The round of a client under any guard.
+Round: TypeAlias = ClientRound[object]
+
+# What a client checks before it goes on
 
 
 def check_enough(live: Neighbourhood, threshold: int) -> None:
@@ -25,13 +31,14 @@ def check_enough(live: Neighbourhood, threshold: int) -> None:
         )
 
 
-def check_hidden(live: Neighbourhood) -> None:
-    """Refuse to go on where no live neighbour shares a mask with this client."""
+def check_left(live: Neighbourhood, threshold: int) -> None:
+    """Refuse to go on with too few live members, or where none shares a mask with this client."""
+    check_enough(live, threshold)
     if not live.carries_masks.any():
-        raise FaultyServer("no neighbour is left to mask with: this vector would be a sum of its own")
+        raise FaultyServer("no neighbour is left to mask with; the server would see this vector alone")
 
 
-def still_there(round: Round[Any], packed: bytes, near: Neighbourhood) -> Flags:
+def still_there(round: Round, packed: bytes, near: Neighbourhood) -> Flags:
     """Flag the members that the server does not list as dropped; it may list neighbours and no one else."""
     dropped = m.unpack_ids("dropped", packed, round.config.clients)
     places = np.searchsorted(near.members, dropped)
@@ -45,39 +52,38 @@ def still_there(round: Round[Any], packed: bytes, near: Neighbourhood) -> Flags:
     return live
 
 
-def opened(round: Round[Any], state: Shared, live: Neighbourhood, request: m.Texts) -> dict[str, Any]:
-    """Open what those sealed who have shared; return what a client knows then, as ``Accepted`` has it.
+# Step accept, or the first half of step 2 where there is none
+
+
+def open_shares(round: Round, state: Shared, shared: Flags, request: m.Texts) -> Accepted:
+    """Open what those sealed who have shared; whose texts cannot be used is accused.
 
     A function of its own: should the caller's vector fail, no opened share is a local of the failing frames.
     """
+    live = state.near.among(shared)
+    check_left(live, state.threshold)
     m.checked(request, round.config, live.degree)
     texts, promised = (m.each(request, name, round.config) for name in ("sealed", "commitments"))
-    agreement, partners = AGREEMENTS[round.config.agreement], set(live.mask_neighbours)
-    secrets = agreement.decapsulate_each(state.kem_seed, texts)
-    found = {
-        other: unseal(round, state, secret, ends_of(round, state, other, other in partners, one), text)
-        for other, one, secret, text in zip(live.neighbours, promised, secrets, texts, strict=True)
-    }
+    partners, public, client = set(live.mask_neighbours), state.public_keys, round.client
+    secrets = AGREEMENTS[round.config.agreement].decapsulate_each(state.kem_seed, texts)
+    found = {}
+    for other, one, secret, text in zip(live.neighbours, promised, secrets, texts, strict=True):
+        ends = keys.Ends(other, client, public[other], public[client], other in partners, one)
+        found[other] = unseal(round, state, secret, ends, text)
     seeds = {other: (state.given[other], opened.seed) for other, opened in found.items()}
     found[round.client] = Content(state.own_share, b"")
-    return {
-        "near": live,
-        "threshold": state.threshold,
-        "public_keys": state.public_keys,
-        "mask_private": state.mask_private,
-        "self_secret": state.self_secret,
-        "shares": [found[member].shares for member in live.members.tolist()],
-        "seeds": seeds,
-    }
+    return Accepted(
+        near=live,
+        threshold=state.threshold,
+        public_keys=state.public_keys,
+        mask_private=state.mask_private,
+        self_secret=state.self_secret,
+        shares=[found[member].shares for member in live.members.tolist()],
+        seeds=seeds,
+    )
 
 
-def ends_of(round: Round[Any], state: Shared, other: int, with_masks: bool, commitment: bytes) -> keys.Ends:
-    """Name who sealed for this client, with all that is bound to the text."""
-    theirs, own = state.public_keys[other], state.public_keys[round.client]
-    return keys.Ends(other, round.client, theirs, own, with_masks, commitment)
-
-
-def unseal(round: Round[Any], state: Shared, decapsulated: bytes, ends: keys.Ends, text: bytes) -> Content:
+def unseal(round: Round, state: Shared, decapsulated: bytes, ends: keys.Ends, text: bytes) -> Content:
     """Open what a neighbour sealed; empty where it does not open, or is not a row of shares."""
     agreement, sealing = AGREEMENTS[round.config.agreement], state.sealings[ends.sender]
     try:
@@ -88,65 +94,69 @@ def unseal(round: Round[Any], state: Shared, decapsulated: bytes, ends: keys.End
     return opened
 
 
-def complaint(round: Round[Any], accused: list[int]) -> m.Complaint:
-    """Name neighbours in place of the masked vector."""
-    return m.Complaint(**round.head, accused=m.pack_ids(np.array(accused)))
+def acknowledge(round: Round, state: Shared, accepted: Accepted) -> m.AcceptReply:
+    """Name the neighbours whose texts could not be used, and deposit the seeds of all others."""
+    agreement, accused = AGREEMENTS[round.config.agreement], accepted.accused
+    deposits = [
+        bytes(agreement.deposit_bytes)
+        if other in accused
+        else agreement.deposit(state.mask_secret, received, round.context, round.client, other)
+        for other, (_, received) in accepted.seeds.items()
+    ]
+    packed = m.pack_ids(np.array(accused, np.int64))
+    return m.AcceptReply(**round.head, accused=packed, deposits=b"".join(deposits))
 
 
-def held_among(state: Accepted, live: Flags) -> dict[str, Any]:
-    """Return what is left among these members, as ``Holding`` has it; each must have dealt usable shares."""
+def complain(round: Round, accepted: Accepted) -> m.Complaint:
+    """Name these neighbours in place of the masked vector."""
+    return m.Complaint(**round.head, accused=m.pack_ids(np.array(accepted.accused)))
+
+
+# Step 2, mask
+
+
+def hold_among(state: Accepted, live: Flags) -> Holding:
+    """Keep of the state what is left among these members; each must have dealt usable shares."""
     near = state.near.among(live)
-    check_enough(near, state.threshold)
-    check_hidden(near)
+    check_left(near, state.threshold)
     shares = [shares for shares, alive in zip(state.shares, live, strict=True) if alive]
     if not all(shares):
         accused = near.members[shares.index(b"")]
         raise FaultyServer(f"client {accused} is in V2, and this client accused it")
-    return {"near": near, "threshold": state.threshold, "shares": shares}
+    return Holding(near=near, threshold=state.threshold, shares=shares)
 
 
 def mask_vector(
-    round: Round[Any],
-    state: Accepted,
-    live: Neighbourhood,
-    asked: bytes,
-    among: bytes,
-    kind: type[m.MaskedVector],
-) -> tuple[bytes, dict[str, Any]]:
-    """Mask the vector, in the place where a reply of this kind has it.
+    round: Round, state: Accepted, held: Holding, asked: bytes, among: bytes, kind: type[m.MaskedVector]
+) -> tuple[Holding, dict[str, Any]]:
+    """Mask the vector, in the place where a reply of this kind has it; return what the reply says, too.
 
-    Return the name by which this client remembers the task, and what the reply says. ``asked`` is the task
-    that the server names: it must be what this client works on.
+    ``asked`` is the task that the server names: it must be what this client works on.
     """
     task = checked_task(round.task() if callable(round.task) else round.task)
     if task != asked:
         raise FaultyServer("the server asks for a vector for another task than the one this client works on")
     counted = round.spend.name(task)
     round.spend.check(counted)
-    draft = masked_vector(round, state, live, (counted, task), kind)
+    draft = masked_vector(round, state, held.near, (counted, task), kind)
     known_by = kind.fingerprint.field(draft.content, round.context, round.client)
-    return counted, {"among": among, "task": task, "vector": draft, **known_by}
+    return replace(held, counted=counted), {"among": among, "task": task, "vector": draft, **known_by}
 
 
 def masked_vector(
-    round: Round[Any],
-    state: Accepted,
-    live: Neighbourhood,
-    spent: tuple[bytes, bytes],
-    kind: type[m.MaskedVector],
+    round: Round, state: Accepted, live: Neighbourhood, spent: tuple[bytes, bytes], kind: type[m.MaskedVector]
 ) -> Draft:
     """Mask the vector with all its masks. It counts as sent from here on, for a task with a name."""
     config, partners = round.config, live.mask_neighbours
-    vector = contributed(round)
+    vector = make_vector(round)
     round.spend.send(*spent)
     if round.ahead is not None and round.ahead.drafts:
         gone = pair_masks(round, state, sorted(round.ahead.neighbours.difference(partners)))
+        off = [masks.Mask(key, -sign) for key, sign in gone]
         draft = round.ahead.drafts.pop()
         target = words.from_bytes(draft.content, config.bits)
         np.add(vector, target, out=target)
-        masks.add_masks(
-            target, [masks.Mask(key, -sign) for key, sign in gone], config.generator, round.threads
-        )
+        masks.add_masks(target, off, config.generator, round.threads)
         return draft
     draft = m.draft(kind, config, round.head)
     target, every = words.from_bytes(draft.content, config.bits), all_masks(round, state, partners)
@@ -154,7 +164,7 @@ def masked_vector(
     return draft
 
 
-def masks_ahead(round: Round[Any], state: Accepted, kind: type[m.Message]) -> MasksAhead:
+def masks_ahead(round: Round, state: Accepted, kind: type[m.Message]) -> MasksAhead:
     """Sum the masks of a vector that is not there yet; those of neighbours that leave are taken off later."""
     partners = [other for other in state.near.mask_neighbours if other not in set(state.accused)]
     draft = m.draft(kind, round.config, round.head)
@@ -163,20 +173,18 @@ def masks_ahead(round: Round[Any], state: Accepted, kind: type[m.Message]) -> Ma
     return MasksAhead(frozenset(partners), [draft])
 
 
-def all_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[masks.Mask]:
+def all_masks(round: Round, state: Accepted, others: list[int]) -> list[masks.Mask]:
     """Return the self mask, and the mask that each of these neighbours has in common with this client."""
     key = keys.self_mask_key(state.self_secret, round.context, round.client, round.config.generator)
     return [masks.Mask(key, 1), *pair_masks(round, state, others)]
 
 
-def pair_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[masks.Mask]:
+def pair_masks(round: Round, state: Accepted, others: list[int]) -> list[masks.Mask]:
     """Return the mask that each of these neighbours has in common with this client."""
     agreement, context, client = AGREEMENTS[round.config.agreement], round.context, round.client
     own, *mask_keys = [agreement.public_keys(state.public_keys[one])[1] for one in (client, *others)]
-    found = []
-    for other, mask_key, agreed in zip(
-        others, mask_keys, agree_each(state.mask_private, mask_keys, round.threads), strict=True
-    ):
+    every, found = agree_each(state.mask_private, mask_keys, round.threads), []
+    for other, mask_key, agreed in zip(others, mask_keys, every, strict=True):
         given, received = state.seeds[other]
         here, there = keys.Half(client, own, given), keys.Half(other, mask_key, received)
         secret = agreement.pair_secret(agreed, context, here, there)
@@ -185,14 +193,16 @@ def pair_masks(round: Round[Any], state: Accepted, others: list[int]) -> list[ma
     return found
 
 
-def release(round: Round[Any], state: Holding, live: Flags) -> m.UnmaskReply:
+# Step 3, unmask
+
+
+def release(round: Round, state: Holding, live: Flags) -> m.UnmaskReply:
     """Release the b share of every survivor, the client itself included, and the s share of the rest.
 
     It closes the task.
     """
+    check_left(state.near.among(live), state.threshold)
     round.spend.release(state.counted)
-    half = shamir.SHARE_BYTES
-    released = [
-        shares[:half] if alive else shares[half:] for shares, alive in zip(state.shares, live, strict=True)
-    ]
-    return m.UnmaskReply(**round.head, shares=b"".join(released))
+    half, held = shamir.SHARE_BYTES, zip(state.shares, live, strict=True)
+    released = b"".join(shares[:half] if alive else shares[half:] for shares, alive in held)
+    return m.UnmaskReply(**round.head, shares=released)

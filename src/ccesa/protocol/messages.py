@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from ccesa import wire
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys
-from ccesa.crypto.keys import COMMITMENT_BYTES, DIGEST_BYTES
+from ccesa.crypto.keys import AGREEMENTS, COMMITMENT_BYTES, DIGEST_BYTES
 from ccesa.crypto.merkle import HASH_BYTES
 from ccesa.crypto.primitives import SIGNATURE_BYTES, TAG_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import MalformedMessage, UsageError
-from ccesa.protocol.sizes import Size, set_bytes
 from ccesa.wire import Data
 
 CONTEXT_BYTES = 32
@@ -34,6 +33,63 @@ TASK_BYTES = 32
 NO_TASK = bytes(TASK_BYTES)
 #: Name, context, client id and array and length headers: at most this much around the fields.
 OVERHEAD_BYTES = 96
+
+
+class Size(NamedTuple):
+    """A field has some bytes anyway, and some for each thing that it is about."""
+
+    constant: int = 0
+    per_neighbour: int = 0  # or for each live one, as the step has it
+    per_named: int = 0  # for each neighbour that is named; the reader does not know how many are
+    per_vector_byte: int = 0
+    sets: int = 0  # of clients, one bit for each that is enrolled
+    proofs: int = 0  # of inclusion, as long as it takes
+    # Public keys of one client, sealed texts and deposits of seeds are as large as the agreement has them.
+    bundles: int = 0
+    bundles_per_neighbour: int = 0
+    texts_per_neighbour: int = 0
+    deposits_per_neighbour: int = 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Tell whether the reader knows the size beforehand."""
+        return not (self.per_named or self.proofs)
+
+    def of(
+        self,
+        agreement: str,
+        clients: int,
+        vector_bytes: float,
+        neighbours: float,
+        named: float = 0,
+        proof: float = 0,
+    ) -> float:
+        """Return the bytes, once it is known how many there are of each; ``proof`` is the size of one."""
+        kind = AGREEMENTS[agreement]
+        return (
+            self.constant
+            + self.bundles * kind.bundle_bytes
+            + self.each(agreement) * neighbours
+            + self.per_named * named
+            + self.per_vector_byte * vector_bytes
+            + self.sets * set_bytes(clients)
+            + self.proofs * proof
+        )
+
+    def each(self, agreement: str) -> int:
+        """Return the bytes for each neighbour."""
+        kind = AGREEMENTS[agreement]
+        return (
+            self.per_neighbour
+            + self.bundles_per_neighbour * kind.bundle_bytes
+            + self.texts_per_neighbour * kind.text_bytes
+            + self.deposits_per_neighbour * kind.deposit_bytes
+        )
+
+
+def set_bytes(clients: int) -> int:
+    """Return the size of a set of clients: a bit for each that is enrolled."""
+    return -(-clients // 8)
 
 
 _Bundle = Annotated[bytes, Size(bundles=1)]
@@ -263,16 +319,9 @@ def sizes(kind: type[Message]) -> dict[str, Size]:
 
 
 @lru_cache(maxsize=4096)  # a server asks for every reply anew
-def _exact_sizes(
-    kind: type[Message], agreement: str, clients: int, vector_bytes: int, neighbours: int
-) -> tuple[tuple[str, int], ...]:
+def _exact_sizes(kind: type[Message], *known: Any) -> tuple[tuple[str, int], ...]:
     """Return the size of each field whose size the reader knows beforehand."""
-    known: dict[str, Any] = {"agreement": agreement, "clients": clients, "vector_bytes": vector_bytes}
-    return tuple(
-        (name, int(size.of(**known, neighbours=neighbours)))
-        for name, size in sizes(kind).items()
-        if size.is_exact
-    )
+    return tuple((name, int(size.of(*known))) for name, size in sizes(kind).items() if size.is_exact)
 
 
 @cache
@@ -286,14 +335,8 @@ def limit(kind: type[Message], config: RoundConfig) -> int:
     degree, clients = config.graph.max_degree(config.clients), config.clients
     # A path for each neighbour and the client itself, and never more than the whole tree.
     proof = HASH_BYTES * min((degree + 1) * clients.bit_length(), 2 * clients)
-    most = body(kind).of(
-        agreement=config.agreement,
-        clients=clients,
-        vector_bytes=config.vector_bytes,
-        neighbours=degree,
-        named=degree,
-        proof=proof,
-    )
+    known: dict[str, Any] = {"agreement": config.agreement, "vector_bytes": config.vector_bytes}
+    most = body(kind).of(**known, clients=clients, neighbours=degree, named=degree, proof=proof)
     return OVERHEAD_BYTES + int(most)
 
 
@@ -302,10 +345,8 @@ def checked(message: M, config: RoundConfig, neighbours: int = 0) -> M:
 
     ``neighbours`` is how many it is about. Whoever reads named clients or a proof checks how many there are.
     """
-    known = _exact_sizes(
-        type(message), config.agreement, config.clients, config.length * config.bits // 8, neighbours
-    )
-    for name, size in known:
+    nbytes = config.length * config.bits // 8
+    for name, size in _exact_sizes(type(message), config.agreement, config.clients, nbytes, neighbours):
         exactly(name, getattr(message, name), size)
     return message
 
@@ -316,7 +357,6 @@ def each(message: Message, name: str, config: RoundConfig) -> list[bytes]:
     return items(name, data, len(data) // size, size)
 
 
-@cache
 def has_vector(kind: type[Message]) -> bool:
     """Tell whether messages of this kind carry a masked vector."""
     return body(kind).per_vector_byte > 0
@@ -338,11 +378,11 @@ def measured(data: object, what: str) -> Data:
     if isinstance(data, bytes):
         return data
     if not isinstance(data, bytearray | memoryview):
-        raise UsageError(f"a {what} is bytes, not {type(data).__name__}")
+        raise UsageError(f"a {what} must be bytes, not {type(data).__name__}")
     try:
         return memoryview(data).cast("B")
     except (TypeError, ValueError) as error:  # a view with gaps, or one that was released
-        raise UsageError(f"a {what} is bytes in one piece: {error}") from None
+        raise UsageError(f"a {what} must be bytes in one piece: {error}") from None
 
 
 def named(data: Data) -> type[Message] | None:

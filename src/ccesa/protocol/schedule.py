@@ -51,7 +51,7 @@ def check_series(config: RoundConfig) -> None:
     """Refuse what cannot be a round of a series."""
     check_type("config", config, RoundConfig, "; plan.config(accept=True) makes one")
     if not config.accept:
-        raise ConfigError("rounds of a series have the step accept: make the configuration with accept=True")
+        raise ConfigError("a series needs the step accept: make its configuration with accept=True")
     longest = max(m.limit(kind, config) for step in steps_of(config) for kind in (step.request, step.reply))
     if longest > envelope.MAX_MESSAGE_BYTES:
         raise ConfigError(
@@ -65,7 +65,7 @@ def numbered(config: RoundConfig, number: int) -> RoundConfig:
     return msgspec.structs.replace(config, number=number)
 
 
-def made(make: Callable[[RoundConfig], Party], config: RoundConfig, kind: type[Party]) -> Party:
+def make_party(make: Callable[[RoundConfig], Party], config: RoundConfig, kind: type[Party]) -> Party:
     """Return what the caller's function makes for a round; raise ConfigError where it is of another one."""
     party = make(config)
     check_type(f"round {config.number}", party, kind)

@@ -23,12 +23,11 @@ from ccesa.errors import (
 from ccesa.parts import whole_number
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
-from ccesa.protocol.exclusive import OneCallAtATime
 from ccesa.protocol.log import BeginRow, OpenRow, ReplyRow, RoundLog, Row, SumRow, new_mark, replaying
-from ccesa.protocol.schedule import Schedule, check_series, made, numbered
-from ccesa.protocol.server import Aggregate, Server, check_id
-from ccesa.protocol.steps import MadeOnDemand, Requests
-from ccesa.protocol.tasks import checked_task
+from ccesa.protocol.parties import OneCallAtATime, checked_task
+from ccesa.protocol.schedule import Schedule, check_series, make_party, numbered
+from ccesa.protocol.server import Aggregate, Server
+from ccesa.protocol.server_states import MadeOnDemand, Requests
 from ccesa.wire import Data
 from ccesa.words import Vector
 
@@ -66,8 +65,8 @@ class Ended:
 class Series:
     """The server of a series: ``open`` an exchange, ``receive`` replies, ``close`` it, until ``finished``.
 
-    Calls must not overlap; one that does is refused, and so is everything but ``stop`` after one that was
-    interrupted.
+    Calls must not overlap: one that does gets an ``OrderError``. After one that was interrupted there is only
+    ``stop``.
 
     Args:
         config: The first round; those after it differ by their numbers. *accept* is on.
@@ -167,13 +166,7 @@ class Series:
             requests = self._open(task, starting)
             self._write(
                 OpenRow(
-                    place=self._exchange,
-                    mark=new_mark(),
-                    task=task,
-                    asked=self._all_asked(),
-                    members=sorted(self.members),
-                    left=left,
-                    start=start,
+                    self._exchange, new_mark(), task, self._all_asked(), sorted(self.members), left, start
                 )
             )
             return requests
@@ -222,7 +215,7 @@ class Series:
             ConfigError: The id is not a whole number.
             UsageError: The reply is not bytes.
         """
-        client, view = check_id(client), m.measured(reply, "reply")
+        client, view = whole_number("client id", client), m.measured(reply, "reply")
         with self._exclusive:
             if not self._is_open:
                 raise OrderError("no exchange is open")
@@ -298,11 +291,7 @@ class Series:
             return self._close()
 
     def wind_up(self) -> None:
-        """Start no more rounds; those in flight go on to their ends. The next opening logs it.
-
-        Raises:
-            OrderError: Another call is at work, or one was interrupted.
-        """
+        """Start no more rounds; those in flight go on to their ends. The next opening logs it."""
         with self._exclusive:
             self._left = 0
 
@@ -311,9 +300,6 @@ class Series:
 
         Returns:
             An empty envelope for each client that may still hold keys, by id; none the second time.
-
-        Raises:
-            OrderError: Another call is at work.
         """
         with self._exclusive.to_end():
             self._servers, self._due, self._ended, self._left, self._is_open = {}, {}, [], 0, False
@@ -351,14 +337,8 @@ class Series:
         """Begin the log, or drop from it what is of rounds that are over, whose sums were handed over."""
         first = min(self._servers, default=self._number)
         place = (first - self.config.number) * self._schedule.stride if self._servers else self._exchange + 1
-        begin = BeginRow(
-            kind="series",
-            context=self.config.context,
-            number=first,
-            place=place,
-            left=self._left + self._number - first,
-            asked=sorted(self._asked),
-        )
+        left, asked = self._left + self._number - first, sorted(self._asked)
+        begin = BeginRow("series", self.config.context, first, place, left, asked=asked)
         if self._exchange < 0:
             log.begin(begin)
         elif not self._ended:
@@ -410,7 +390,7 @@ class Series:
         # First the one that adds vectors up: it refuses the whole, before any other has taken its part.
         for number in sorted(own, key=lambda number: self._servers[number] is not summing):
             server = self._servers[number]
-            faults += self._followed(number, server, own[number], total if server is summing else b"")
+            faults += self._follow(number, server, own[number], total if server is summing else b"")
         return faults
 
     @property
@@ -419,7 +399,7 @@ class Series:
 
     def _new_round(self) -> tuple[Server, Requests]:
         """Make the server of the next round, and its first requests."""
-        server = made(self._make, numbered(self.config, self._number), Server)
+        server = make_party(self._make, numbered(self.config, self._number), Server)
         return server, server.open(self.members)
 
     def _faults(self, client: int, reply: Data) -> list[FaultyClient]:
@@ -449,7 +429,7 @@ class Series:
             return None
         return next((one for one in self._servers.values() if m.has_vector(one.step.reply)), None)
 
-    def _followed(
+    def _follow(
         self, number: int, server: Server, answers: dict[int, bytes], total: Data
     ) -> list[FaultyClient]:
         """Let the server of one round take over answers, one by one where one of them does not fit."""
@@ -489,11 +469,10 @@ class Series:
 def _envelopes(due: dict[int, Requests]) -> Requests:
     """Pack what is due of all rounds, by client."""
     ordered = [due[number] for number in sorted(due)]
-
-    def make(client: int) -> bytes:
-        return envelope.pack(requests[client] for requests in ordered if client in requests)
-
-    return MadeOnDemand({client: client for client in sorted(set().union(*ordered))}, make)
+    clients = {client: client for client in sorted(set().union(*ordered))}
+    return MadeOnDemand(
+        clients, lambda client: envelope.pack(each[client] for each in ordered if client in each)
+    )
 
 
 def _releases(server: Server) -> bool:

@@ -21,9 +21,8 @@ from ccesa.errors import (
 from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.exclusive import OneCallAtATime, OwnProcess
-from ccesa.protocol.parties import check_unused
-from ccesa.protocol.schedule import Schedule, check_series, made, numbered
+from ccesa.protocol.parties import OneCallAtATime, OwnProcess, check_unused
+from ccesa.protocol.schedule import Schedule, check_series, make_party, numbered
 from ccesa.wire import Data
 
 
@@ -105,9 +104,6 @@ class SeriesClient:
         """Sum the masks of every round that is ready for it, so that masking the vector is one addition.
 
         They live in memory and are never suspended: with the masked vector they are the vector.
-
-        Raises:
-            OrderError: Calls overlap.
         """
         with self._exclusive:
             self._check_process()
@@ -115,11 +111,7 @@ class SeriesClient:
                 client.prepare()
 
     def stop(self) -> None:
-        """Leave the series, also after a call that was interrupted; all secrets are dropped.
-
-        Raises:
-            OrderError: Another call is at work.
-        """
+        """Leave the series, also after a call that was interrupted; all secrets are dropped."""
         with self._exclusive.to_end():
             self._end()
 
@@ -127,9 +119,6 @@ class SeriesClient:
         """Return what is needed to go on in another process of this node, secrets included.
 
         What ``Client.suspend`` says about its bytes holds for these.
-
-        Raises:
-            OrderError: Calls overlap.
         """
         with self._exclusive:
             self._check_process()
@@ -159,8 +148,8 @@ class SeriesClient:
                 raise OrderError("this client has answered already; make a new one to resume another")
             saved = suspended.decode(data, suspended.SavedSeriesClient)
             if saved.series != self._config.context:
-                raise ConfigError("a suspended client of another series")
-            clients = {number: self._resumed(number, one) for number, one in saved.clients.items()}
+                raise ConfigError("these bytes are a suspended client of another series")
+            clients = {number: self._resume(number, one) for number, one in saved.clients.items()}
             suspended.check_first_use(data, resumed)
             self._clients = clients
             self._exchange, self._last_number, self._over = saved.exchange, saved.last_number, saved.over
@@ -169,8 +158,8 @@ class SeriesClient:
         """Only ``suspend`` takes secrets out, and ends this object."""
         raise TypeError("a SeriesClient cannot be copied or pickled: suspend it, or join the next round")
 
-    def _resumed(self, number: int, data: bytes) -> Client:
-        client = made(self._make, numbered(self._config, number), Client)
+    def _resume(self, number: int, data: bytes) -> Client:
+        client = make_party(self._make, numbered(self._config, number), Client)
         client.resume(data)
         return client
 
@@ -221,7 +210,7 @@ class SeriesClient:
         faults = {} if exchange > self._exchange else self.faults
         for number in placed.keys() - self._clients.keys():  # one at most: the round that starts here
             try:
-                joined[number] = self._joined(number)
+                joined[number] = self._join(number)
             except CcesaError as error:
                 faults = {number: without_frames(error)} | faults
         failures = {} if exchange > self._exchange else self.failures
@@ -242,13 +231,13 @@ class SeriesClient:
             raise FaultyServer("an exchange that is over")
         return exchange
 
-    def _joined(self, number: int) -> Client:
+    def _join(self, number: int) -> Client:
         """Return the only client that this number will ever have; no key exists yet."""
         if number <= self._last_number:
             raise FaultyServer(f"round {number} of this series, after round {self._last_number}")
         config = numbered(self._config, number)
         check_unused(config, self._used)
-        client = made(self._make, config, Client)
+        client = make_party(self._make, config, Client)
         if self._used is not None:
             self._used.add(config.round_id)
         self._last_number = number

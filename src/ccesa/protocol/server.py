@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ccesa import labels, wire
+from ccesa import labels, wire, words
 from ccesa.agreement.agreement import TRUST, Agreement
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import primitives, shamir
@@ -34,7 +34,7 @@ from ccesa.graphs.components import check_scipy
 from ccesa.graphs.evolution import Evolution
 from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
-from ccesa.protocol.exclusive import OneCallAtATime
+from ccesa.protocol.drawing import take_complaint
 from ccesa.protocol.log import (
     BeginRow,
     OpenRow,
@@ -46,11 +46,18 @@ from ccesa.protocol.log import (
     new_mark,
     replaying,
 )
-from ccesa.protocol.parties import check_executor, check_round, checked_threads
-from ccesa.protocol.server_states import Delivered, Drawn, Opened, Round, Unmasked
-from ccesa.protocol.steps import MadeOnDemand, Requests, Step, steps_of
-from ccesa.protocol.summing import add_vector, checked_vector
-from ccesa.protocol.tasks import checked_task
+from ccesa.protocol.parties import OneCallAtATime, check_executor, check_round, checked_task, checked_threads
+from ccesa.protocol.server_states import (
+    Advertising,
+    Delivered,
+    Drawn,
+    MadeOnDemand,
+    Requests,
+    ServerRound,
+    Unmasked,
+)
+from ccesa.protocol.steps import Step, steps_of
+from ccesa.protocol.summing import checked_vector
 from ccesa.wire import Data
 from ccesa.words import Vector
 
@@ -79,9 +86,8 @@ class Server:
     """The server of one round: ``open`` it, ``receive`` replies, ``close`` steps until no requests are left.
 
     With a ``log`` it survives the loss of its process: another server that is made in the same way and given
-    the log goes on with ``replay``.
-
-    Calls must not overlap; one that does is refused, and so is everything after one that was interrupted.
+    the log goes on with ``replay``. Calls must not overlap: one that does gets an ``OrderError``, and so does
+    everything after one that was interrupted.
 
     Args:
         config: The round; every client has to know it beforehand.
@@ -93,7 +99,7 @@ class Server:
         threads: The most threads that take masks off the sum; 0 stands for as many as help.
         executor: Its workers sum the masks that come off a large sum, in other processes or on other
             machines; only where they may know what this server knows, for they get mask keys.
-        random: Gives so many random bytes; anything but the system's is for tests.
+        random: Returns n random bytes. Give another source than the system's only in tests.
         log: Keeps every call on the disk before it returns. Without it nothing is kept.
 
     Attributes:
@@ -128,7 +134,7 @@ class Server:
         self.config, self.context = config, config.context
         self.aggregate: Aggregate | None = None
         self.failure: RoundFailed | None = None
-        self._round: Round[Any] = Round(
+        self._round: ServerRound[Any] = ServerRound(
             config=config,
             context=self.context,
             own=agreement,
@@ -140,7 +146,7 @@ class Server:
         )
         self._steps, self._place = steps_of(config), -1
         self._limits = {kind: m.limit(kind, config) for step in self._steps for kind in step.replies}
-        self._state: Any = Opened()
+        self._state: Any = Advertising()
         self._expected: frozenset[int] = frozenset(range(config.clients))
         self._log = log
         #: What came in the open step, without vectors: by it repeated answers are known.
@@ -208,7 +214,7 @@ class Server:
         """
         with self._exclusive, self._failing():
             self._check_new()
-            asked = self._checked(self._expected if clients is None else frozenset(map(check_id, clients)))
+            asked = self._expected if clients is None else self._enrolled(clients)
             if self._log is not None:
                 self._log.begin(BeginRow(kind="round", context=self.context))
             return self._open(asked)
@@ -252,7 +258,7 @@ class Server:
         """
         with self._exclusive:
             if any(m.has_vector(step.reply) for step in self._steps[: self._place + 1]):
-                raise OrderError("clients have been told their task already")
+                raise OrderError("clients already know their task")
             self._round = replace(self._round, task=checked_task(task))
             if self._place >= 0:
                 self._write(TaskRow(task=self._round.task))
@@ -267,13 +273,13 @@ class Server:
 
         Raises:
             FaultyClient: An honest client would not send this; nothing has changed.
-            LateMessage: Its step has closed, or the client was out before; nothing has changed.
+            LateMessage: Its step has closed, or the client left the round before; nothing has changed.
             ConflictingMessage: The client answered differently before; the first answer is kept.
             OrderError: The round is not open, or calls overlap.
             ConfigError: The id is not a whole number.
             UsageError: The reply is not bytes.
         """
-        client, view = check_id(client), m.measured(reply, "reply")
+        client, view = whole_number("client id", client), m.measured(reply, "reply")
         faults: list[FaultyClient] = []
         with self._exclusive:
             before = len(self._answered)
@@ -383,7 +389,8 @@ class Server:
         if self._place >= 0 or self.finished:
             raise OrderError("the round has been opened already")
 
-    def _checked(self, asked: frozenset[int]) -> frozenset[int]:
+    def _enrolled(self, clients: Iterable[int]) -> frozenset[int]:
+        asked = frozenset(whole_number("client id", one) for one in clients)
         if not asked <= self._expected:
             raise ConfigError(f"client id {min(asked - self._expected)} was never enrolled")
         return asked
@@ -433,7 +440,7 @@ class Server:
         """Open the step that another server opened, for the same clients or not at all."""
         asked = row.asked[self.config.number]
         self._round = replace(self._round, task=checked_task(row.task))
-        requests = self._open(self._checked(frozenset(asked))) if self._place < 0 else self._close()
+        requests = self._open(self._enrolled(asked)) if self._place < 0 else self._close()
         if (self._place, list(requests)) != (row.place, asked):
             raise RoundFailed(f"opened for other clients at place {row.place}")
         return requests
@@ -444,7 +451,7 @@ class Server:
             self._receive(client, answer, summed=True)
         if total:
             m.exactly("sum", memoryview(total), 0 if self.total is None else self.total.nbytes)
-            add_vector(self._round, self._state, total)
+            words.add(self._state.total, total)
 
     def _receive(self, client: int, reply: Data, *, summed: bool = False) -> None:
         """Take a reply, or an answer from a log, whose vector is in a sum already."""
@@ -455,17 +462,18 @@ class Server:
         try:
             message = m.expect(m.decode(reply, self._limits[kind]), kind)
             self._check_addressed(client, message)
-            vector = (
-                None if summed or not m.has_vector(kind) else checked_vector(self._round, client, message)
-            )
+            vector = None if summed else checked_vector(self._round, client, message)
             answer = wire.emptied(message) if m.has_vector(kind) else bytes(reply)
             if self._is_repeated(client, answer):
                 return
-            kept = step.take(self._round, self._state, client, message)
+            if isinstance(message, m.Complaint):
+                kept = take_complaint(self._round, self._state, client, message)
+            else:
+                kept = step.take(self._round, self._state, client, message)
         except (MalformedMessage, primitives.BadKey, shamir.OutsideField) as error:
             raise FaultyClient(client, str(error)) from error
         if vector is not None:
-            add_vector(self._round, self._state, vector)
+            words.add(self._state.total, vector)
         if kept and isinstance(message, m.Accusing):
             self._accusations |= kept
         if kind is not step.instead:
@@ -479,7 +487,7 @@ class Server:
         place = next((place for place, step in enumerate(self._steps) if kind in step.replies), None)
         if place is None:
             expected = self.step.reply.__struct_config__.tag
-            raise FaultyClient(client, f"expected {expected}, got no reply of this guard")
+            raise FaultyClient(client, f"expected {expected}, got another message")
         name = self._steps[place].name
         if place < self._place:
             raise LateMessage(client, f"step {name} has closed")
@@ -491,7 +499,7 @@ class Server:
         if message.client != client:
             raise FaultyClient(client, "a message in the name of", message.client)
         if client not in self._expected:
-            raise LateMessage(client, f"it was out before step {self.step.name}")
+            raise LateMessage(client, f"it left the round before step {self.step.name}")
 
     def _is_repeated(self, client: int, answer: bytes) -> bool:
         first = self._answered.get(client)
@@ -508,23 +516,16 @@ class Server:
         if not last:
             self._check_left(len(requests), f"of {answered} have enough neighbours left, in one part")
         if isinstance(self._state, Unmasked):
-            self.aggregate = self._aggregate(self._state)
+            evolution, accusations = self._state.evolution, frozenset(self._accusations)
+            self.aggregate = Aggregate(
+                vector=self._state.total,
+                survivors=evolution.ids(evolution.v3),
+                evidence=Evidence(wrong_shares=self._state.wrong_shares, accusations=accusations),
+                evolution=evolution,
+            )
         return self._begin(requests)
 
     def _check_left(self, left: int, how: str) -> None:
         least = self.config.min_survivors
         if left < least:
             raise TooFewClients(f"step {self.step.name}: {left} {how}, the round needs {least}")
-
-    def _aggregate(self, state: Unmasked) -> Aggregate:
-        return Aggregate(
-            vector=state.total,
-            survivors=state.evolution.ids(state.evolution.v3),
-            evidence=Evidence(wrong_shares=state.wrong_shares, accusations=frozenset(self._accusations)),
-            evolution=state.evolution,
-        )
-
-
-def check_id(client: object) -> int:
-    """Return a client id as an int, also if it is one of numpy's."""
-    return whole_number("client id", client)

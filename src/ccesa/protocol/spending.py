@@ -22,14 +22,10 @@ from ccesa.errors import ConfigError, FaultyServer, OrderError, TaskSpent
 from ccesa.memory import MASK, RELEASE, TASK, VECTOR, Entry, Memory
 from ccesa.parts import whole_number
 from ccesa.privacy.ledger import Account
-from ccesa.protocol.exclusive import OwnProcess
+from ccesa.protocol.parties import OwnProcess
 
 #: Rounds in other threads may have the same memory.
 _LOCK = Lock()
-
-
-def _by_itself(task: bytes) -> bytes:
-    return task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +37,8 @@ class Spending:
     attempts: int = ATTEMPTS
     releases: int = RELEASES
     account: Account | None = None
-    #: Tells the name by which the memory knows a task.
-    counted: Callable[[bytes], bytes] = _by_itself
+    #: Returns the name by which the memory knows a task; None where that is the task itself.
+    counted: Callable[[bytes], bytes] | None = None
     process: OwnProcess = field(default_factory=OwnProcess)
 
     def __post_init__(self) -> None:
@@ -53,7 +49,7 @@ class Spending:
     def check_named(self, task: bytes) -> None:
         """Refuse to remember anything of no task at all."""
         if self.memory is not None and not any(task):
-            raise ConfigError("this client counts what it contributes to each task, and works on none")
+            raise ConfigError("give this client a task: it counts its contributions to each task")
 
     def check_account(self) -> None:
         """Refuse what has no room in the ledger, whatever the task."""
@@ -65,7 +61,7 @@ class Spending:
         if self.memory is None:
             return b""
         self.check_named(task)
-        return self.counted(task)
+        return task if self.counted is None else self.counted(task)
 
     def check(self, name: bytes) -> None:
         """Refuse a task for which no vector may leave in this round."""
@@ -94,9 +90,8 @@ class Spending:
         self.process.check()
         if self.memory is None or self.account is not None:
             return
-        series, number = self.config.series_id, self.config.number
-        vectors = self._all(self.memory, VECTOR, name)
-        if (series, number) not in vectors or any(one != series or last > number for one, last in vectors):
+        own, vectors = (self.config.series_id, self.config.number), self._all(self.memory, VECTOR, name)
+        if own not in vectors or self._has_later(vectors):
             raise FaultyServer("a later round has asked for a vector for this task: this round is over")
         if len(self._all(self.memory, RELEASE, name)) >= self.releases:
             raise FaultyServer("this client has released its shares for this task: the task is closed")
@@ -109,10 +104,7 @@ class Spending:
                 return
             if not self.memory.add(self._entry(RELEASE, name)):  # also with noise: one reply leaves a round
                 raise _elsewhere("released its shares of this round")
-            if self.account is not None:
-                return
-            series, number = self.config.series_id, self.config.number
-            if any(one != series or last > number for one, last in self._all(self.memory, VECTOR, name)):
+            if self.account is None and self._has_later(self._all(self.memory, VECTOR, name)):
                 raise _elsewhere("sent a later vector for this task")
 
     def _check_task(self, memory: Memory, name: bytes, own: int = 0) -> None:
@@ -121,20 +113,19 @@ class Spending:
         old = sum(1 for _ in memory.entries(TASK, name))
         if len(vectors) + old - own >= self.attempts:
             raise TaskSpent(
-                f"this client has contributed to this task {self.attempts} time(s), as often as it may: sums "
+                f"this client has contributed to this task {self.attempts} time(s), which is its limit: sums "
                 "over the same task that differ by one client would give that client's vector away"
             )
         if self.account is not None:
             return
         if len(self._all(memory, RELEASE, name)) >= self.releases:
             raise TaskSpent(
-                f"this client has released its shares for this task {self.releases} time(s), as often as it "
-                "may: another sum over it could give a client's vector away"
+                f"this client has released its shares for this task {self.releases} time(s), which is "
+                "its limit: another sum over it could give a client's vector away"
             )
         if old:
             raise TaskSpent(
-                "this client has contributed to this task with an earlier version, which did "
-                "not note the series"
+                "this client contributed to this task with an earlier version, which noted no series"
             )
         series, number = self.config.series_id, self.config.number
         if any(one != series for one, _ in vectors):
@@ -147,6 +138,11 @@ class Spending:
                 f"this client has contributed to this task in round {latest} of this series: the next "
                 f"attempt needs a higher number, not {number}"
             )
+
+    def _has_later(self, vectors: set[tuple[bytes, int]]) -> bool:
+        """Tell whether one of them has left in a later round, or in another series."""
+        series, number = self.config.series_id, self.config.number
+        return any(one != series or last > number for one, last in vectors)
 
     def _entry(self, about: str, name: bytes) -> Entry:
         return Entry(about, name + self.config.series_id, self.config.number)
@@ -172,7 +168,7 @@ def check_table(memory: Memory, table: bytes, attempts: int) -> int:
 def count_table(memory: Memory, table: bytes, attempts: int) -> None:
     """Note a vector of a table, before it leaves."""
     if not memory.add(Entry(TASK, table, check_table(memory, table, attempts) + 1)):
-        raise ConfigError("another process of this site was first to contribute the table")
+        raise ConfigError("another process of this site has contributed the table first")
 
 
 def spending_of(
@@ -192,7 +188,7 @@ def spending_of(
         attempts=whole_number("attempts", agreement.attempts),
         releases=whole_number("releases", agreement.releases),
         account=account,
-        counted=counted or _by_itself,
+        counted=counted,
     )
 
 

@@ -1,78 +1,105 @@
-"""A step is what opens it, what answers it, and the functions of both sides.
+"""What follows what: one table of steps per guard, without and with *accept*.
 
-Each guard has one table of them, without and with *accept*, in the folder that has its name: nothing else
-says what is legal when. A client in state k accepts the request of step k and nothing else; a server in step
-k accepts its replies and nothing else. Drivers loop until the server has no requests left and never count
-steps.
+Nothing else says what is legal when. A client in the state of a row accepts its request and nothing else; a
+server whose step is open accepts its replies and nothing else. Drivers loop until the server has no requests
+left and never count steps.
+
+Without *accept* the mask step has the first half of that step to do, in one exchange: its request carries
+what was sealed, the client opens it, and complains in place of its vector where it cannot.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ccesa.guards import guard_named
+from ccesa.protocol import active_client, active_server, curious_client, curious_server
 from ccesa.protocol import messages as m
+from ccesa.protocol.active_client import AcceptedAmong, Confirmed, Rostered, SignedV2
+from ccesa.protocol.client_states import Accepted, Advertised, ClientRound, Holding, Joined, Shared
+from ccesa.protocol.drawing import take_acceptance, take_sealed
+from ccesa.protocol.server_states import Requests as Requests
+from ccesa.protocol.server_states import ServerRound
+from ccesa.protocol.summing import take_shares, unmask
 
-#: What goes to each client, by id, ascending.
-Requests = Mapping[int, bytes]
-Kind = type[m.Message]
-
-
-class MadeOnDemand(Requests):
-    """Requests that are made when they are asked for, from any thread: all at once would be too much to hold.
-
-    Whatever they are made from never changes: a request is the same bytes each time, also after later steps.
-    """
-
-    def __init__(self, nodes: dict[int, int], make: Callable[[int], bytes]) -> None:
-        self._nodes, self._make = nodes, make
-
-    def __getitem__(self, client: int) -> bytes:
-        return self._make(self._nodes[client])
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._nodes)
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-    def __contains__(self, client: object) -> bool:
-        return client in self._nodes
-
-    def __repr__(self) -> str:
-        return f"<requests for {len(self)} clients>"
+Request = TypeVar("Request", bound=m.Message)
+Reply = TypeVar("Reply", bound=m.Message)
+#: What a client or a server itself insists on.
+Insisting = TypeVar("Insisting")
+Agreed = TypeVar("Agreed")
+#: The state of a client when the request finds it, that of a server while replies come, what it keeps of one.
+State = TypeVar("State")
+Open = TypeVar("Open")
+Kept = TypeVar("Kept")
 
 
-class Step(NamedTuple):
+class TypedStep(NamedTuple, Generic[Request, Reply, Insisting, State, Agreed, Open, Kept]):
     """A step is one row of a guard's table. Functions take and return frozen states."""
 
     name: str
-    request: Kind
-    reply: Kind
+    request: type[Request]
+    reply: type[Reply]
     #: In which state the request finds a client.
-    state: type
+    state: type[State]
     #: Client: (round, state, request) -> (next state, reply).
-    answer: Callable[[Any, Any, Any], tuple[Any, m.Message]]
+    answer: Callable[[ClientRound[Insisting], State, Request], tuple[object, m.Message]]
     #: Server: (round, state, client, reply) -> what is kept of the reply. A faulty one leaves no trace.
-    take: Callable[[Any, Any, int, Any], Any]
+    take: Callable[[ServerRound[Agreed], Open, int, Reply], Kept]
     #: Server: (round, state, what was kept by client) -> (next state, requests of the next step).
-    close: Callable[[Any, Any, dict[int, Any]], tuple[Any, Requests]]
+    close: Callable[[ServerRound[Agreed], Open, dict[int, Kept]], tuple[object, Requests]]
     #: What a client that cannot go on answers in place of the reply; it is out of the round then.
-    instead: Kind | None = None
-
-    @classmethod
-    def of(
-        cls, guard: str, file: str, request: Kind, reply: Kind, state: type, instead: Kind | None = None
-    ) -> "Step":
-        """Make a row from ``client_<file>.py`` and ``server_<file>.py`` in the package of a guard."""
-        client, server = (import_module(f"{guard}.{side}_{file}") for side in ("client", "server"))
-        name = file.split("_")[1]
-        return cls(name, request, reply, state, client.answer, server.take, server.close, instead)
+    instead: type[m.Complaint] | None = None
+    #: Whether the row is of rounds with *accept* or of those without; None stands for both.
+    accept: bool | None = None
 
     @property
-    def replies(self) -> tuple[Kind, ...]:
+    def replies(self) -> tuple[type[m.Message], ...]:
         """Return the kinds of message that answer the request."""
         return (self.reply,) if self.instead is None else (self.reply, self.instead)
+
+
+# fmt: off
+_CURIOUS = (
+    TypedStep("advertise", m.AdvertiseRequest, m.AdvertiseReply, Joined,
+        curious_client.advertise, curious_server.take_keys, curious_server.close_advertise),
+    TypedStep("share", m.ShareRequest, m.ShareReply, Advertised,
+        curious_client.share, take_sealed, curious_server.close_share),
+    TypedStep("accept", m.AcceptRequest, m.AcceptReply, Shared,
+        curious_client.accept, take_acceptance, curious_server.close_accept, accept=True),
+    TypedStep("mask", m.MaskRequest, m.MaskReply, Accepted,
+        curious_client.mask, curious_server.take_vector, curious_server.close_mask, accept=True),
+    TypedStep("mask", m.MaskAtOnceRequest, m.MaskReply, Shared,
+        curious_client.mask_at_once, curious_server.take_vector, curious_server.close_mask,
+        accept=False, instead=m.Complaint),
+    TypedStep("unmask", m.UnmaskRequest, m.UnmaskReply, Holding,
+        curious_client.unmask, take_shares, unmask),
+)
+
+_ACTIVE = (
+    TypedStep("advertise", m.AdvertiseRequest, m.SignedAdvertiseReply, Joined,
+        active_client.advertise, active_server.take_keys, active_server.close_advertise),
+    TypedStep("share", m.RosterRequest, m.ShareReply, Advertised,
+        active_client.share, take_sealed, active_server.close_share),
+    TypedStep("accept", m.AcceptRequest, m.AcceptReply, Rostered,
+        active_client.accept, take_acceptance, active_server.close_accept, accept=True),
+    TypedStep("mask", m.MaskAmongRequest, m.SignedMaskReply, AcceptedAmong,
+        active_client.mask, active_server.take_vector, active_server.close_mask, accept=True),
+    TypedStep("mask", m.MaskAmongAtOnceRequest, m.SignedMaskReply, Rostered,
+        active_client.mask_at_once, active_server.take_vector, active_server.close_mask,
+        accept=False, instead=m.Complaint),
+    TypedStep("confirm", m.ConfirmRequest, m.ConfirmReply, SignedV2,
+        active_client.confirm, active_server.take_confirmation, active_server.close_confirm),
+    TypedStep("unmask", m.SignedUnmaskRequest, m.UnmaskReply, Confirmed,
+        active_client.unmask, take_shares, unmask),
+)
+# fmt: on
+
+#: A row of any types. Above, each row is checked by its own types; that the functions of one get what those
+#: of the row before it return is for the tests to show.
+Step: TypeAlias = TypedStep[Any, Any, Any, Any, Any, Any, Any]
+
+#: By guard.
+TABLES: dict[str, tuple[Step, ...]] = {"curious": _CURIOUS, "active": _ACTIVE}
 
 
 class HasSteps(Protocol):
@@ -85,5 +112,11 @@ class HasSteps(Protocol):
 
 
 def steps_of(round: HasSteps) -> tuple[Step, ...]:
-    """Return the steps of a round in their order: the table of its guard, with *accept* or without."""
-    return import_module(f"{__package__}.{guard_named(round.guard).name}").STEPS[round.accept]
+    """Return the steps of a round in their order."""
+    return steps_under(round.guard, round.accept)
+
+
+@cache
+def steps_under(guard: str, accept: bool = False) -> tuple[Step, ...]:
+    """Return the steps of a guard in their order, with *accept* or without."""
+    return tuple(row for row in TABLES[guard_named(guard).name] if row.accept in (None, accept))

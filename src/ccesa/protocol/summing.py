@@ -1,21 +1,44 @@
-"""In steps 2 and 3, under every guard, a server adds masked vectors up and takes the masks off."""
+"""Steps 2 and 3 of a server, under every guard: it adds masked vectors up and takes the masks off the sum."""
 
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TypeAlias
 
-from ccesa import words
-from ccesa.errors import Disconnected, MalformedMessage, Unreliable
-from ccesa.graphs.assignment import AssignmentGraph, Flags
-from ccesa.graphs.evolution import Evolution, extended, informative
+import numpy as np
+
+from ccesa.crypto import keys, masks, primitives, shamir
+from ccesa.crypto.keys import AGREEMENTS, X25519
+from ccesa.errors import CorruptSeeds, CorruptShares, Disconnected, MalformedMessage, Unreliable
+from ccesa.evidence import Evidence, WrongShare
+from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
+from ccesa.graphs.evolution import Evolution, extended, flags, informative
 from ccesa.protocol import messages as m
 from ccesa.protocol.drawing import releasing
-from ccesa.protocol.released_shares import ReleasedShares
-from ccesa.protocol.server_states import Delivered, Round, Settled, Unmasked, grown
-from ccesa.protocol.steps import Requests
-from ccesa.protocol.unmasking import Unmasking
-from ccesa.wire import Data
+from ccesa.protocol.server_states import (
+    Delivered,
+    ReleasedShares,
+    Requests,
+    ServerRound,
+    Settled,
+    Shares,
+    Unmasked,
+    grow,
+)
+from ccesa.workers import add_masks_by
+
+#: The round of a server under any guard.
+Round: TypeAlias = ServerRound[object]
+#: Shares that are joined or checked together; bounds the memory.
+AT_ONCE = 1 << 15
+#: A wrong share is missed with a probability of about 2^-32. If it is among those that are joined, the secret
+#: is not the promised one, and the wrong shares are looked for once more.
+TRIES = 2
+
+# Step 2, mask
 
 
-def checked_vector(round: Round[Any], client: int, reply: m.Message) -> memoryview | None:
+def checked_vector(round: Round, client: int, reply: m.Message) -> memoryview | None:
     """Return the masked vector of a reply that has one; refuse one that was changed on its way.
 
     It is a view of the message: who takes it adds it before the message is gone.
@@ -28,7 +51,7 @@ def checked_vector(round: Round[Any], client: int, reply: m.Message) -> memoryvi
     return reply.vector
 
 
-def check_asked_for(round: Round[Any], reply: m.MaskedVector, among: bytes) -> None:
+def check_asked_for(round: Round, reply: m.MaskedVector, among: bytes) -> None:
     """Refuse a vector that was masked among others, or for another task, than this server asked for."""
     if reply.task != round.task:
         raise MalformedMessage("a vector for another task than the one that was asked for")
@@ -36,17 +59,12 @@ def check_asked_for(round: Round[Any], reply: m.MaskedVector, among: bytes) -> N
         raise MalformedMessage("a vector that was masked among another V2 than the one that was sent")
 
 
-def add_vector(round: Round[Any], state: Delivered, vector: Data) -> None:
-    """Add a masked vector, or a sum of some, to the running sum, straight from its message."""
-    words.add(state.total, vector)
-
-
-def settle(round: Round[Any], state: Delivered, kept: dict[int, Any]) -> Settled:
+def settle(round: Round, state: Delivered, kept: Iterable[int]) -> Settled:
     """Settle V3. Whatever would leak or could not succeed fails here, before any share is asked for."""
     v3 = state.graph.flags(kept)
     check_connected(state.graph, v3)
     check_reliable(state, v3, releasing(round.config, state, v3))
-    return grown(Settled, state, v3=v3, released=ReleasedShares(state.graph, state.v2))
+    return grow(Settled, state, v3=v3, released=ReleasedShares(state.graph, state.v2))
 
 
 def check_connected(graph: AssignmentGraph, v3: Flags) -> None:
@@ -64,17 +82,259 @@ def check_reliable(state: Delivered, v3: Flags, holders: Flags) -> None:
         raise Unreliable(state.graph.ids[lost])
 
 
-def take_shares(round: Round[Any], state: Settled, client: int, reply: m.UnmaskReply) -> None:
+# Step 3, unmask
+
+
+def take_shares(round: Round, state: Settled, client: int, reply: m.UnmaskReply) -> None:
     """Keep the shares that a client released: of its own secret, and of each of its neighbours' in V2."""
     node = state.graph.nodes[client]
     neighbours = state.released.due(node) - 1  # one share is of its own secret
     state.released.keep(node, m.checked(reply, round.config, neighbours).shares)
 
 
-def unmask(round: Round[Any], state: Settled, kept: dict[int, Any]) -> tuple[Unmasked, Requests]:
+def unmask(round: Round, state: Settled, kept: Iterable[int]) -> tuple[Unmasked, Requests]:
     """Rebuild the secrets and take the masks off the sum: no request is left."""
     v4 = state.graph.flags(kept)
     check_reliable(state, state.v3, v4)
     evolution = Evolution(state.graph, state.thresholds, state.v2, state.v3, v4)
     wrong_shares = Unmasking(round=round, state=state, evolution=evolution).remove()
-    return grown(Unmasked, state, evolution=evolution, wrong_shares=wrong_shares), {}
+    return grow(Unmasked, state, evolution=evolution, wrong_shares=wrong_shares), {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rebuilt:
+    """Holds the secrets by node, the wrong shares of all of them, and the first failure if one is missing."""
+
+    secrets: dict[int, bytes] = field(repr=False)
+    wrong_shares: frozenset[WrongShare]
+    failure: CorruptShares | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rebuilding:
+    """Joins the first t_i shares of each secret; where these or others do not fit, finds the wrong ones."""
+
+    evolution: Evolution
+    released: ReleasedShares
+    #: Whether a secret is the one that a node promised.
+    is_promised: Callable[[int, bytes], bool]
+    random: shamir.Randomness
+
+    def rebuild(self, needed: Nodes) -> Rebuilt:
+        """Rebuild the secrets of these nodes; one that cannot be rebuilt does not stop the others."""
+        secrets = {node: one for node, one in self._join_first(needed) if self.is_promised(node, one)}
+        misfits = self._misfits(needed)
+        wrong: dict[int, Nodes] = {}
+        failures: dict[int, CorruptShares] = {}
+        for node in needed.tolist():
+            if node not in secrets or node in misfits:
+                try:
+                    secrets[node], wrong[node] = self._correct(node)
+                except CorruptShares as failure:
+                    failures[node] = failure
+        liars = flags(self.evolution.graph.size, np.concatenate([needed[:0], *wrong.values()]))
+        for node in failures.keys() - secrets.keys():
+            # Too many shares are wrong to be told apart, but their senders may be known from other secrets.
+            shares = self._shares(node)
+            secret = self._join(node, shares, liars[shares.holders])
+            if secret is not None:
+                secrets[node] = secret
+        lost = (failure for node, failure in failures.items() if node not in secrets)
+        return Rebuilt(secrets=secrets, wrong_shares=self._named(wrong), failure=next(lost, None))
+
+    def _join_first(self, needed: Nodes) -> Iterator[tuple[int, bytes]]:
+        """Join the shares of the first t_i live holders of each secret, many secrets at a time."""
+        enough = needed[self._spare[needed] >= 0]
+        for threshold, nodes in self._groups(enough, self.evolution.thresholds):
+            shares = self.released.of(nodes, self.evolution.v4, threshold)
+            shape = (nodes.size, threshold)
+            joined = shamir.join_each(shares.xs.reshape(shape), shares.elements.reshape(*shape, -1))
+            secrets = shamir.to_bytes(joined)
+            for place, node in enumerate(nodes.tolist()):
+                yield node, secrets[place * shamir.SHARE_BYTES : (place + 1) * shamir.SHARE_BYTES]
+
+    def _misfits(self, needed: Nodes) -> set[int]:
+        """Find the nodes whose shares do not all lie on one polynomial, if there are shares to spare.
+
+        Secrets are checked together where none has twice as many to spare as another: half of them is what
+        can be told apart anyway.
+        """
+        some = needed[self._spare[needed] > 0]
+        found: set[int] = set()
+        for kind, nodes in self._groups(some, np.frexp(self._spare.astype(np.float64))[1]):
+            shares = self.released.of(nodes, self.evolution.v4)
+            fits = shamir.fit_each(shares.rows, shares.xs, shares.elements, 1 << (kind - 1), self.random)
+            found.update(nodes[~fits].tolist())
+        return found
+
+    def _correct(self, node: int) -> tuple[bytes, Nodes]:
+        """Return the promised secret from right shares, and who sent wrong ones; raises CorruptShares."""
+        dealer, shares = int(self.evolution.graph.ids[node]), self._shares(node)
+        threshold = int(self.evolution.thresholds[node])
+        for _ in range(TRIES):
+            try:
+                wrong = shamir.wrong_places(shares.xs, shares.elements, threshold, self.random)
+            except shamir.TooManyWrong as error:
+                raise CorruptShares(dealer, str(error)) from error
+            secret = self._join(node, shares, wrong)
+            if secret is not None:
+                return secret, shares.holders[wrong]
+        raise CorruptShares(dealer, "its shares fit together, but not the secret that it promised")
+
+    def _join(self, node: int, shares: Shares, wrong: Flags) -> bytes | None:
+        """Join the first t_i shares that are not wrong; None if they do not give the promised secret."""
+        used = np.flatnonzero(~wrong)[: self.evolution.thresholds[node]]
+        if used.size < self.evolution.thresholds[node]:
+            return None
+        secret = shamir.to_bytes(shamir.join(shares.xs[used], shares.elements[used]))
+        return secret if self.is_promised(node, secret) else None
+
+    def _shares(self, node: int) -> Shares:
+        return self.released.of(np.array([node]), self.evolution.v4)
+
+    def _named(self, wrong: dict[int, Nodes]) -> frozenset[WrongShare]:
+        ids = self.evolution.graph.ids
+        return frozenset(
+            WrongShare(sender, int(ids[node]), int(self._spare[node]) // 2)
+            for node, senders in wrong.items()
+            for sender in ids[senders].tolist()
+        )
+
+    def _groups(self, nodes: Nodes, kinds: Nodes) -> Iterator[tuple[int, Nodes]]:
+        """Yield the nodes of each kind, in parts of about AT_ONCE shares."""
+        for kind in np.unique(kinds[nodes]).tolist():
+            some = nodes[kinds[nodes] == kind]
+            shares = (self._spare + self.evolution.thresholds)[some].sum()
+            for part in np.array_split(some, -(-int(shares) // AT_ONCE)):
+                yield kind, part
+
+    @cached_property
+    def _spare(self) -> Nodes:
+        """Count the shares of every node that came beyond its threshold."""
+        graph, v4 = self.evolution.graph, self.evolution.v4
+        return graph.live_neighbours(v4) + v4 - self.evolution.thresholds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unmasking:
+    """Opens the sum over V3 with what is public by now."""
+
+    round: Round
+    state: Settled
+    evolution: Evolution
+
+    def remove(self) -> frozenset[WrongShare]:
+        """Turn the masked total into the sum, in place; return the wrong shares among those that came.
+
+        Raises CorruptShares if a secret or what rests on it cannot be rebuilt, with the wrong shares of all
+        others as evidence.
+        """
+        rebuilt = self._rebuilt()
+        failure = rebuilt.failure or self._broken_promise(rebuilt.secrets)
+        if failure is not None:
+            failure.evidence = Evidence(wrong_shares=rebuilt.wrong_shares)
+            raise failure
+        found = [mask for node, secret in rebuilt.secrets.items() for mask in self._masks_of(node, secret)]
+        generator, threads = self.round.config.generator, self.round.threads
+        add_masks_by(self.round.executor, self.state.total, found, generator, threads)
+        return rebuilt.wrong_shares
+
+    def _rebuilt(self) -> Rebuilt:
+        graph, v3 = self.evolution.graph, self.evolution.v3
+        dropped = self.evolution.v2 & ~v3 & (graph.live_mask_neighbours(v3) > 0)
+        return Rebuilding(
+            evolution=self.evolution,
+            released=self.state.released,
+            is_promised=self._is_promised,
+            random=self.round.random,
+        ).rebuild(np.concatenate([np.flatnonzero(v3), np.flatnonzero(dropped)]))
+
+    def _is_promised(self, node: int, secret: bytes) -> bool:
+        """Tell whether a survivor committed to this secret, or the mask key of who dropped comes from it."""
+        client = self._clients[node]
+        if self._survived[node]:
+            commitment = self.state.commitments[node].tobytes()
+            return keys.commitment(secret, self.round.context, client) == commitment
+        private = keys.mask_private_key(secret, self.round.context, client)
+        promised = primitives.public_key(private) == self.state.mask_keys[node]
+        if promised:
+            self._private_keys[node] = private
+        return promised
+
+    def _masks_of(self, node: int, secret: bytes) -> Iterator[masks.Mask]:
+        """Yield what takes a survivor's self mask off the total, or those of a dropout with survivors."""
+        client, generator = self._clients[node], self.round.config.generator
+        if self._survived[node]:
+            yield masks.Mask(keys.self_mask_key(secret, self.round.context, client, generator), -1)
+            return
+        mask_keys, near = self.state.mask_keys, self._masked_with(node)
+        agreed = primitives.agree_each(self._private_keys[node], [mask_keys[neighbour] for neighbour in near])
+        for neighbour, agreed_on in zip(near, agreed, strict=True):
+            other = self._clients[neighbour]  # a survivor, which applied the mask with its own sign
+            given, received = self._seeds(node, neighbour, secret)
+            here, there = (
+                keys.Half(client, mask_keys[node], given),
+                keys.Half(other, mask_keys[neighbour], received),
+            )
+            common = self._agreement.pair_secret(agreed_on, self.round.context, here, there)
+            key = keys.pair_mask_key(common, self.round.context, client, other, generator)
+            yield masks.Mask(key, -keys.pair_sign(other, client))
+
+    def _masked_with(self, node: int) -> list[int]:
+        """Return the survivors that share a mask with a node."""
+        near = self.evolution.graph.mask_neighbours(node)
+        return near[self.evolution.v3[near]].tolist()
+
+    def _broken_promise(self, secrets: dict[int, bytes]) -> CorruptSeeds | None:
+        """Find a node that dropped out and whose seeds or deposits are not what was promised.
+
+        The secret is the right one by now, and each end has accepted the seed that it was given. So nobody
+        else can have brought this about.
+        """
+        dropped = (node for node in secrets if not self._survived[node])
+        if not self._agreement.commitment_bytes:
+            return None
+        liar = next((node for node in dropped if not self._keeps_promises(node, secrets[node])), None)
+        return None if liar is None else CorruptSeeds(self._clients[liar])
+
+    def _keeps_promises(self, node: int, secret: bytes) -> bool:
+        """Tell whether the seeds that a node gave and was given are those that were committed to."""
+        client, promised = self._clients[node], self.state.seeds.commitment
+        bound = partial(self._agreement.seed_commitment, context=self.round.context)
+        for neighbour in self._masked_with(node):
+            other = self._clients[neighbour]
+            try:
+                given, received = self._seeds(node, neighbour, secret)
+            except primitives.SealBroken:
+                return False
+            if bound(given, client=client, other=other) != promised(node, neighbour):
+                return False
+            if bound(received, client=other, other=client) != promised(neighbour, node):
+                return False
+        return True
+
+    def _seeds(self, node: int, neighbour: int, secret: bytes) -> tuple[bytes, bytes]:
+        """Return the seed that a node gave a neighbour and the one that it was given; raises SealBroken."""
+        if not self._agreement.commitment_bytes:
+            return b"", b""
+        between = self.round.context, self._clients[node], self._clients[neighbour]
+        deposit = self.state.seeds.deposit(node, neighbour)
+        pair_seed, withdraw = self._agreement.pair_seed, self._agreement.withdraw
+        return pair_seed(secret, *between), withdraw(secret, deposit, *between)
+
+    @property
+    def _agreement(self) -> X25519:
+        return AGREEMENTS[self.round.config.agreement]
+
+    @cached_property
+    def _private_keys(self) -> dict[int, primitives.PrivateKey]:
+        """Keeps the keys behind promised secrets, which were made to check these."""
+        return {}
+
+    @cached_property
+    def _survived(self) -> list[bool]:
+        return self.evolution.v3.tolist()
+
+    @cached_property
+    def _clients(self) -> list[int]:
+        return self.evolution.graph.ids.tolist()

@@ -21,7 +21,7 @@ State = TypeVar("State")
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
-class Saved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Suspended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Saves a client, secrets included."""
 
     #: No two suspensions give the same bytes, so bytes that are seen again were kept.
@@ -31,7 +31,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return f"{type(self).__name__}(...)"
 
 
-class SavedClient(Saved, frozen=True, kw_only=True):
+class SavedClient(Suspended, frozen=True, kw_only=True):
     """Saves a client of one round between two requests."""
 
     context: bytes
@@ -43,7 +43,7 @@ class SavedClient(Saved, frozen=True, kw_only=True):
     last_reply: bytes | None
 
 
-class SavedSeriesClient(Saved, frozen=True, kw_only=True):
+class SavedSeriesClient(Suspended, frozen=True, kw_only=True):
     """Saves a client of a series between two exchanges."""
 
     series: bytes
@@ -54,7 +54,7 @@ class SavedSeriesClient(Saved, frozen=True, kw_only=True):
     clients: dict[int, bytes]
 
 
-def encode(saved: Saved) -> bytes:
+def encode(saved: Suspended) -> bytes:
     """Return the bytes of a saved client, behind their digest."""
     body = msgspec.msgpack.encode(saved)
     return hashlib.sha256(body).digest() + body

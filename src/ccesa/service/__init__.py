@@ -8,11 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ccesa.extras import missing
+from ccesa.policy import Policy
 from ccesa.service.coordinator import Averaging, Coordinator, Questions, Result
 from ccesa.service.errors import EngineFailed, NewerDatabase, Unavailable
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.forms import Arrays, Statistics, Words
-from ccesa.service.policy import Policy
 
 if TYPE_CHECKING:
     from ccesa.service.hub.hub import Hub

@@ -14,14 +14,6 @@ class NewerDatabase(ConfigError):
     """
 
 
-class StaleStore(CcesaError):
-    """Raised for a database that has gone back: an older copy, or a standby that lacks the latest rows.
-
-    A hub that went on could repeat a request with other contents. The operator puts the newest database
-    back, or begins a new series.
-    """
-
-
 class EngineFailed(CcesaError):
     """Raised if a hub stops because of an unexpected error: the fault of ccesa itself.
 

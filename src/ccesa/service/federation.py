@@ -33,10 +33,10 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, MalformedMessage, quoted, shown
 from ccesa.guards import guard_named
 from ccesa.parts import Part, is_printable
+from ccesa.policy import Policy
 from ccesa.protocol.messages import has_vector
 from ccesa.protocol.steps import steps_of
 from ccesa.service.forms import AnyForm, Arrays, form_of
-from ccesa.service.policy import Policy
 
 _MOST_BYTES = 1 << 20
 #: Requests that are made of a hub without a proxy in between.
@@ -54,6 +54,7 @@ class HubTable(Part, frozen=True, kw_only=True):
             loopback addresses.
         pages: Origins of web pages whose clients may take part.
         spool: Folder for uploads in parts; by default one beside the file.
+        counter: File that counts what this hub has asked; never restored together with the store.
         part_bytes: Replies above this size are sent in parts.
         certificate: File of a TLS certificate, if no proxy does TLS.
         key: File of its key.
@@ -68,6 +69,7 @@ class HubTable(Part, frozen=True, kw_only=True):
     origins: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
     spool: str = "spool"
+    counter: str = "federation.counter"
     part_bytes: int = 8 << 20
     certificate: str | None = None
     key: str | None = None
@@ -231,6 +233,11 @@ class Federation:
     def spool(self) -> Path:
         """The folder for uploads in parts."""
         return self._folder / self.hub.spool
+
+    @property
+    def counter(self) -> Path:
+        """The file that counts what this hub has asked."""
+        return self._folder / self.hub.counter
 
     @property
     def tls(self) -> tuple[Path, Path] | None:

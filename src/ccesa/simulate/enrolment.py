@@ -27,7 +27,7 @@ NOTHING = Stated(**_NONE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Federation:
+class Enrolment:
     """All members with their identities, which only a simulation has in one place."""
 
     identities: Sequence[Identity] = field(repr=False)
@@ -54,17 +54,17 @@ def chartered(identities: Sequence[Identity], *, kind: type[Charter] = Charter, 
     return kind(members=seats, **(defaults | agreed))
 
 
-def federate(clients: int, **agreed: Any) -> Federation:
+def federate(clients: int, **agreed: Any) -> Enrolment:
     """Make a federation of so many fresh identities."""
     identities = enrol(clients)
-    return Federation(identities=identities, charter=chartered(identities, **agreed))
+    return Enrolment(identities=identities, charter=chartered(identities, **agreed))
 
 
 def new_client(
     config: RoundConfig,
     number: int,
     vector: VectorSource,
-    federation: Federation | None = None,
+    federation: Enrolment | None = None,
     **options: Any,
 ) -> Client:
     """Make the client of this number, as the round's guard has it; a chartered one is of the federation."""
@@ -85,13 +85,13 @@ def fresh_account(charter: Charter) -> Account | None:
     return ledger.account(mechanism, charter.digest)
 
 
-def new_server(config: RoundConfig, federation: Federation | None = None, **options: Any) -> Server:
+def new_server(config: RoundConfig, federation: Enrolment | None = None, **options: Any) -> Server:
     """Make the server of a round, as its guard has it."""
     chartered = guard_named(config.guard).chartered
     return Server(config, _given(config, federation).charter if chartered else TRUST, **options)
 
 
-def _given(config: RoundConfig, federation: Federation | None) -> Federation:
+def _given(config: RoundConfig, federation: Enrolment | None) -> Enrolment:
     if federation is None:
         raise ConfigError(
             f"a round under guard = {config.guard} needs a federation: simulate.federate(...) makes one"

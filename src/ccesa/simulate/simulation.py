@@ -1,4 +1,7 @@
-"""Whole rounds in one process: many clients, dropouts, threads, and what it all cost."""
+"""Whole rounds in one process: many clients, dropouts, threads, and their costs.
+
+A dropout model draws exact sets of clients for each step, so that a seed repeats a round.
+"""
 
 import sys
 import time
@@ -8,33 +11,125 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from ccesa import words
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.masks import helpful_threads
-from ccesa.errors import RoundFailed
+from ccesa.errors import ConfigError, RoundFailed
+from ccesa.plan.paper import step_dropout
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import run_round
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, Step, steps_of
-from ccesa.simulate.dropout import Dropout, Dropouts, Independent
-from ccesa.simulate.enrolment import Federation, new_client, new_server
+from ccesa.simulate.enrolment import Enrolment, new_client, new_server
 from ccesa.words import Vector
+
+#: For each step's name, the clients that drop out in it.
+Dropouts = Mapping[str, frozenset[int]]
+
+
+@runtime_checkable
+class Dropout(Protocol):
+    """Draws the clients that drop out of a round."""
+
+    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts: ...
+
+
+@dataclass(frozen=True)
+class StepProbabilities:
+    """A probability for each step, one for all or by name; other steps lose no client."""
+
+    probabilities: float | Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        each = self.probabilities
+        for name, probability in each.items() if isinstance(each, Mapping) else [("dropout", each)]:
+            _check_fraction(name, probability)
+
+    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts:
+        steps, each = list(steps), self.probabilities
+        named = each if isinstance(each, Mapping) else {step.name: each for step in steps}
+        known = _known_steps(steps, named)
+        lost = {name: rng.random(clients) < named.get(name, 0.0) for name in known}
+        return {name: frozenset(np.flatnonzero(flags).tolist()) for name, flags in lost.items()}
+
+
+@dataclass(frozen=True)
+class Independent:
+    """Every client drops out with the same probability in each step, ``total`` over the whole round."""
+
+    total: float
+
+    def __post_init__(self) -> None:
+        _check_fraction("dropout", self.total)
+
+    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts:
+        steps = list(steps)
+        return StepProbabilities(step_dropout(self.total, len(steps))).draw(steps, clients, rng)
+
+
+@dataclass(frozen=True)
+class Exactly:
+    """These clients drop out, in these steps."""
+
+    sets: Mapping[str, Iterable[int]]
+
+    def __post_init__(self) -> None:
+        frozen = {name: frozenset(members) for name, members in self.sets.items()}
+        object.__setattr__(self, "sets", frozen)  # an iterator would be empty the second time
+
+    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts:
+        _known_steps(steps, self.sets)
+        drawn = {name: frozenset(members) for name, members in self.sets.items()}
+        for client in frozenset().union(*drawn.values()):
+            if not 0 <= client < clients:
+                raise ConfigError(f"client {client} is not in 0..{clients - 1}")
+        return drawn
+
+
+@dataclass(frozen=True)
+class Burst:
+    """In one step a fraction of the clients, drawn at random, drops out together."""
+
+    step: str
+    fraction: float
+
+    def __post_init__(self) -> None:
+        _check_fraction("fraction", self.fraction)
+
+    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts:
+        _known_steps(steps, [self.step])
+        lost = rng.choice(clients, round(self.fraction * clients), replace=False)
+        return {self.step: frozenset(lost.tolist())}
+
+
+def _check_fraction(name: str, value: float) -> None:
+    if not 0 <= value < 1:
+        raise ConfigError(f"{name} must lie in [0, 1), not {value}")
+
+
+def _known_steps(steps: Iterable[Step], named: Iterable[str]) -> list[str]:
+    known = [step.name for step in steps]
+    for name in named:
+        if name not in known:
+            raise ConfigError(f"unknown step {name!r}; the steps of this round are {', '.join(known)}")
+    return known
+
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-#: Told after every reply: the step's name, replies so far, replies asked for.
+#: Called after every reply: the step's name, replies so far, replies asked for.
 Progress = Callable[[str, int, int], None]
-#: Told every message on the wire, with the client that it is for or from.
+#: Called for every message on the wire, with the client that it is for or from.
 Overhear = Callable[[int, bytes], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
-    """One simulated round. Times are processor time of the thread that worked, in milliseconds."""
+class SimulatedRound:
+    """The result and the costs of a simulated round; times are processor time in milliseconds."""
 
     clients: int
     survivors: int
@@ -46,7 +141,7 @@ class Report:
     server_ms: float
     client_bytes: dict[str, float]
     peak_rss_mb: float
-    #: The sum, or why there is none.
+    #: The sum, or the failure.
     result: Aggregate | RoundFailed = field(repr=False)
 
     def as_json(self) -> dict[str, object]:
@@ -61,15 +156,15 @@ def simulate(
     seed: int | None = None,
     threads: int = 0,
     overhear: Overhear = lambda client, message: None,
-    federation: Federation | None = None,
+    federation: Enrolment | None = None,
     progress: Progress = lambda step, done, of: None,
-) -> Report:
+) -> SimulatedRound:
     """Run one round. ``seed`` fixes dropouts and default inputs, never keys.
 
     ``vector`` makes each client's input when it is needed (twice: to send it and to check the sum).
-    ``overhear`` is told every request and reply on the wire. ``federation`` has the members and the charter
-    that the configuration is from, where its guard needs one. ``threads`` are the most that work at a time,
-    each on another client; 0 stands for as many as help.
+    ``overhear`` is called for every request and reply on the wire. ``federation`` has the members and the
+    charter of the configuration, if its guard needs one. ``threads`` is the maximum that work at a time, each
+    on another client; 0: as many as help.
     """
     seed = int(np.random.default_rng().integers(2**63)) if seed is None else seed
     source = vector or random_vectors(config, seed)
@@ -104,7 +199,7 @@ def random_vectors(config: RoundConfig, seed: int) -> Callable[[int], Vector]:
 
 @dataclass
 class _Wire:
-    """The transport between the server and the clients: who is gone, who listens, and what it takes."""
+    """The transport between the server and the clients, with dropouts and costs."""
 
     clients: Mapping[int, Client]
     dropouts: Dropouts
@@ -136,11 +231,11 @@ class _Wire:
         self._server_since = time.process_time()
 
     def server_has_worked(self) -> None:
-        """Count all of the process's time between two steps as the server's: no client is at work then."""
+        """Count the process's time between two steps as the server's: no client works then."""
         self.server_ms += 1e3 * (time.process_time() - self._server_since)
 
     def _answer(self, number: int, requests: Requests) -> tuple[int, bytes, int, float, float]:
-        """Let the server make a request and a client answer it; return what it took both."""
+        """Let the server make a request and a client answer it; return the reply and both times."""
         before = time.thread_time()
         request = requests[number]
         start = time.thread_time()
@@ -154,11 +249,11 @@ class _Wire:
 
 def _report(
     server: Server, wire: _Wire, result: Aggregate | RoundFailed, source: Callable[[int], Vector]
-) -> Report:
+) -> SimulatedRound:
     names = [step.name for step in steps_of(server.config)]
     found = result if isinstance(result, Aggregate) else None
     degree, mask_degree = _mean_degrees(server)
-    return Report(
+    return SimulatedRound(
         clients=server.config.clients,
         survivors=len(found.survivors) if found else 0,
         outcome="aggregate" if found else type(result).__name__,
@@ -174,7 +269,7 @@ def _report(
 
 
 def _mean_degrees(server: Server) -> tuple[float, float]:
-    """Return the mean degrees of graph and mask subgraph; zero where the round ended before it was drawn."""
+    """Return the mean degrees of graph and mask subgraph; 0 if the round ended before it was drawn."""
     graph = server.graph
     if graph is None:
         return 0.0, 0.0
@@ -189,7 +284,7 @@ def _is_exact(config: RoundConfig, aggregate: Aggregate, source: Callable[[int],
 
 
 def _in_threads(threads: int, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Yield results in order, with no more work under way than keeps the threads busy: vectors are large."""
+    """Yield results in order; start only as much work as keeps the threads busy, since vectors are large."""
     if threads == 1:
         yield from map(work, items)
         return
@@ -204,7 +299,7 @@ def _in_threads(threads: int, work: Callable[[Item], Result], items: Iterable[It
 
 
 def peak_rss_mb() -> float:
-    """Return the most memory this process has held so far; 0 where the system does not tell."""
+    """Return the maximum memory of this process so far in MB; 0 if the system does not report it."""
     try:
         import resource
     except ImportError:

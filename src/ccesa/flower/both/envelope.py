@@ -1,11 +1,15 @@
-"""Protocol bytes in Flower's records and back, and all that a node says in the clear instead."""
+"""Protocol bytes in Flower's records and back, and what a node says in the clear."""
 
 from typing import NamedTuple
 
 import msgspec
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 
-from ccesa.errors import MalformedMessage
+from ccesa import labels
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.identity import KEY_BYTES, Identity
+from ccesa.crypto import primitives
+from ccesa.errors import ConfigError, MalformedMessage
 
 #: The record that carries the protocol, in both directions; in a node's state, its clients between steps.
 KEY = "ccesa"
@@ -14,14 +18,15 @@ REFUSED, FAILED, SPENT, BUDGET = 2001, 2002, 2003, 2004
 #: Not steps of the protocol: a node shows which identity it has; a node drops what it keeps of a round.
 INTRODUCE, FORGET = "introduce", "forget"
 
-#: One sentence for each code, whatever the reason was: it could tell of the node's data, files or lists.
-_SENTENCES = {
+#: One sentence for each code, whatever the reason was: the reason could reveal the node's data, files or
+#: lists.
+SENTENCES = {
     REFUSED: "this node refuses; its own log says why",
     FAILED: "this node failed; its own log says why",
     SPENT: "this node no longer contributes to this model",
     BUDGET: "this node has spent its privacy budget",
 }
-_NOT_IN_CLEAR = "this node answers secure aggregation only: train through SecureGrid"
+NOT_IN_CLEAR = "this node answers secure aggregation only: train through SecureGrid"
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,11 +39,11 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     request: bytes = b""
 
 
-class Answer(NamedTuple):
+class NodeAnswer(NamedTuple):
     """One reply of the protocol, or of several rounds of a series."""
 
     reply: bytes
-    #: Of a refusal that is not about the whole request: another round of the series is answered.
+    #: Of a refusal in one round of a series; the reply is for the other rounds.
     code: int = 0
 
 
@@ -53,7 +58,7 @@ def request_with(content: RecordDict, request: Envelope) -> RecordDict:
 
 
 def request_in(message: Message) -> Envelope | None:
-    """Return the envelope of a request; None where there is none."""
+    """Return the envelope of a request; None without one."""
     record = _record(message)
     try:
         return None if record is None else msgspec.convert(dict(record), Envelope)
@@ -61,46 +66,60 @@ def request_in(message: Message) -> Envelope | None:
         raise MalformedMessage(f"not a request of secure aggregation: {error}") from error
 
 
-def answer(message: Message, given: Answer) -> Message:
-    """Make the reply of a node that answers. There is nothing in it beside one reply, and a code if any."""
+def answer(message: Message, given: NodeAnswer) -> Message:
+    """Make the reply of a node that answers: the protocol's bytes, and a code if there is one."""
     refused = {"code": given.code} if given.code else {}
     return Message(RecordDict({KEY: ConfigRecord({"reply": given.reply, **refused})}), reply_to=message)
 
 
-def answer_in(message: Message) -> Answer:
+def answer_in(message: Message) -> NodeAnswer:
     """Return the protocol's reply in a node's; MalformedMessage where there is none."""
     record = _record(message)
     if record is None:
-        raise MalformedMessage("no answer of secure aggregation; is secure_mod among the mods of its app?")
+        raise MalformedMessage(
+            "the reply has no answer of secure aggregation; add secure_mod to the mods of the app"
+        )
     reply, code = record.get("reply"), record.get("code", 0)
     if not isinstance(reply, bytes):
-        raise MalformedMessage("not an answer of secure aggregation: it has no reply")
-    if not isinstance(code, int) or code not in {0, *_SENTENCES}:
-        raise MalformedMessage("not an answer of secure aggregation: its code is none of a node's")
-    return Answer(reply, code)
+        raise MalformedMessage("not an answer of secure aggregation: it has no bytes")
+    if not isinstance(code, int) or code not in {0, *SENTENCES}:
+        raise MalformedMessage("not an answer of secure aggregation: its code is unknown")
+    return NodeAnswer(reply, code)
 
 
-def sentence(code: int) -> str:
-    """Return what a node says with a code."""
-    return _SENTENCES[code]
+def refusal(message: Message, code: int, reason: str = "") -> Message:
+    """Make the reply of a node that does not answer, with the sentence of the code or another one."""
+    return Message(Error(code=code, reason=reason or SENTENCES[code]), reply_to=message)
 
 
-def refusal(message: Message, code: int) -> Message:
-    """Make the reply of a node that does not answer."""
-    return Message(Error(code=code, reason=_SENTENCES[code]), reply_to=message)
-
-
-def not_in_clear(message: Message) -> Message:
-    """Make the reply to a message that is not a request of secure aggregation."""
-    return Message(Error(code=REFUSED, reason=_NOT_IN_CLEAR), reply_to=message)
-
-
-def without(content: RecordDict) -> RecordDict:
-    """Return what the app itself is to see."""
+def without_envelope(content: RecordDict) -> RecordDict:
+    """Return the records that the app itself may see."""
     return RecordDict({name: record for name, record in content.items() if name != KEY})
 
 
 def _record(message: Message) -> ConfigRecord | None:
-    """Not by ``content.config_records``: that ties a knot, and vectors stay until garbage is collected."""
+    """``content.config_records`` makes a reference cycle, which keeps vectors until garbage is collected."""
     record = message.content.get(KEY)
     return record if isinstance(record, ConfigRecord) else None
+
+
+def introduce(identity: Identity, node: int, challenge: bytes, charter: bytes) -> bytes:
+    """Return a node's public key and its signature over the challenge and the digest of its own charter."""
+    return identity.public + identity.sign(_text(node, challenge, charter))
+
+
+def client_of(charter: Charter, node: int, challenge: bytes, introduction: bytes) -> int:
+    """Return the client id of a node under this charter; ConfigError says why it has none."""
+    client = charter.admission.id_of(introduction[:KEY_BYTES])
+    text = _text(node, challenge, charter.digest)
+    try:
+        primitives.verify(charter.admission.key(client), introduction[KEY_BYTES:], text)
+    except primitives.BadSignature as error:
+        raise ConfigError(
+            "its signature is wrong: it does not have this key, or has another charter"
+        ) from error
+    return client
+
+
+def _text(node: int, challenge: bytes, charter: bytes) -> bytes:
+    return labels.frame(labels.FLOWER_INTRODUCTION, str(node).encode(), challenge, charter)

@@ -1,27 +1,167 @@
-"""What server and nodes agree on besides the round's configuration: how a reply becomes one vector."""
+"""What server and nodes agree on besides the configuration: how a model and its metrics become one vector.
 
+Metrics are whole numbers in digits, so that large and small values keep their precision. A metric v of a
+client with weight w (in units of the quantizer) becomes round((v / clip + 1) · w · 2^30). The sum of these,
+divided by the sum of the weights, gives back the weighted mean.
+
+A metric takes one slot for each of its numbers. A slot is named by a sign and the metric's name: ``=loss`` is
+a number, and each ``+per-class`` is one number of a list.
+"""
+
+import hashlib
+import itertools
 import math
+from collections.abc import Collection
+from typing import Any
 
 import msgspec
-from flwr.app import RecordDict
+import numpy as np
+from flwr.app import ArrayRecord, RecordDict
+from numpy.typing import NDArray
 
 from ccesa import labels, wire
 from ccesa.agreement.charter import Charter, Learning
-from ccesa.errors import ConfigError, quoted
-from ccesa.flower.both import metrics
+from ccesa.errors import ConfigError, VectorError, quoted
 from ccesa.flower.both.envelope import kind_of
-from ccesa.flower.both.model import array_parts, content_parts
 from ccesa.privacy.mechanism import Mechanism
-from ccesa.values.fields import WORD_BITS, Fields
+from ccesa.values.fields import WORD_BITS, Digits, Fields, Row
+from ccesa.values.quantize import WEIGHT_UNITS
+
+Arrays = dict[str, NDArray[Any]]
+Metrics = dict[str, float | list[float]]
 
 #: What holds where nobody says otherwise.
 DEFAULTS = Learning()
 #: Differences of counters (in batch norm layers) are larger than those of weights.
 COUNTER_CLIP = float(2**14)
+#: Of metrics.
+SCALE = 1 << 30
 _MAX_BYTES = 1 << 20
+_NUMBER, _OF_LIST = "=", "+"
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", forbid_unknown_fields=True):
+# Models
+
+
+def model_of(content: RecordDict) -> Arrays:
+    """Return the arrays of a train or evaluate message, in which at most one ArrayRecord is allowed."""
+    records: list[ArrayRecord] = [record for record in content.values() if isinstance(record, ArrayRecord)]
+    if len(records) > 1:
+        raise ConfigError(f"a message has {len(records)} ArrayRecords; secure aggregation takes one")
+    arrays = {name: array.numpy() for record in records for name, array in record.items()}
+    for name, value in arrays.items():
+        if value.dtype.kind not in "fiub":
+            raise ConfigError(f"array {name!r} has type {value.dtype}; secure aggregation takes real numbers")
+    return arrays
+
+
+def counters_of(model: Arrays) -> set[str]:
+    """Return the names of the arrays that are whole numbers."""
+    return {name for name, value in model.items() if value.dtype.kind != "f"}
+
+
+def real_numbers(model: Arrays, counters: Collection[str]) -> Arrays:
+    """Return the other arrays, without those that had whole numbers once."""
+    left_out = counters_of(model) | {*counters}
+    return {name: value for name, value in model.items() if name not in left_out}
+
+
+def differences(model: Arrays, reply: Arrays) -> Arrays:
+    """Return what training added to the model."""
+    if set(reply) != set(model):
+        raise VectorError(f"the reply has arrays {list(reply)}, the model has {list(model)}")
+    for name, value in reply.items():
+        if value.shape != model[name].shape:
+            raise VectorError(f"array {name!r} has shape {value.shape}, the model's has {model[name].shape}")
+    return {name: np.subtract(reply[name], model[name], dtype=np.float64) for name in model}
+
+
+def move(value: NDArray[Any], difference: NDArray[np.float64]) -> NDArray[Any]:
+    """Return the model's array plus the mean difference in its own type; a mean of counters is a float."""
+    moved = np.add(value, difference, dtype=np.float64)
+    return moved.astype(value.dtype) if value.dtype.kind == "f" else moved
+
+
+def content_parts(content: RecordDict) -> list[bytes]:
+    """Return every record with its name, in an order that does not depend on how it travelled."""
+    parts: list[bytes] = []
+    for name, record in sorted(content.items()):
+        parts += [name.encode(), type(record).__name__.encode()]
+        if isinstance(record, ArrayRecord):
+            parts += _record_parts(record)
+        else:
+            parts.append(msgspec.msgpack.encode(sorted(record.items())))
+    return parts
+
+
+def _record_parts(record: ArrayRecord) -> list[bytes]:
+    parts: list[bytes] = []
+    for name, array in record.items():
+        value = array.numpy()
+        head = f"{name}\0{value.dtype.str}\0{value.shape}".encode()
+        parts += [head, hashlib.sha256(np.ravel(value).view(np.uint8).data).digest()]
+    return parts
+
+
+# Metrics
+
+
+def metric_digits(fields: Fields) -> Digits:
+    """Return the digits in which one number of one client travels."""
+    return Digits(fields=fields, largest=2 * WEIGHT_UNITS * SCALE)
+
+
+def encode_metrics(values: list[float], units: int, clip: float, form: Digits) -> Row:
+    """Return the digits of one client's values, none of which is beyond ``clip``."""
+    return form.encode(round((value / clip + 1.0) * units * SCALE) for value in values)
+
+
+def decode_metrics(sums: Row, units: int, clip: float, form: Digits) -> NDArray[np.float64]:
+    """Return the weighted mean of every value, from the sum over clients whose weights sum to ``units``."""
+    return np.array([(total / (units * SCALE) - 1.0) * clip for total in form.decode(sums)])
+
+
+def slots_of(metrics: Metrics) -> list[str]:
+    """Return the names of the slots that these metrics fill, in order."""
+    return [
+        (_OF_LIST if isinstance(value, list) else _NUMBER) + name
+        for name, value in sorted(metrics.items())
+        for _ in (value if isinstance(value, list) else [value])
+    ]
+
+
+def are_slots(slots: list[str]) -> bool:
+    """Return whether metrics could have these slots: in order, and every name once."""
+    rows = [(slot, len(list(row))) for slot, row in itertools.groupby(slots)]
+    names = [slot[1:] for slot, _ in rows]
+    signs = all(slot[:1] == _OF_LIST or (slot[:1] == _NUMBER and width == 1) for slot, width in rows)
+    return signs and names == sorted(set(names))
+
+
+def pick_metrics(slots: list[str], metrics: Metrics) -> list[float]:
+    """Return the values for these slots; NaN for a metric that is missing or has another form."""
+    values: list[float] = []
+    for slot, row in itertools.groupby(slots):
+        value, width = metrics.get(slot[1:], math.nan), len(list(row))
+        numbers = value if isinstance(value, list) else [value]
+        fits = isinstance(value, list) == slot.startswith(_OF_LIST) and len(numbers) == width
+        values += [float(number) for number in numbers] if fits else [math.nan] * width
+    return values
+
+
+def restore_metrics(slots: list[str], values: NDArray[Any]) -> Metrics:
+    """Return the metrics that have these values in their slots."""
+    restored: Metrics = {}
+    for slot, row in itertools.groupby(zip(slots, values.tolist(), strict=False), key=lambda pair: pair[0]):
+        numbers = [value for _, value in row]
+        restored[slot[1:]] = numbers if slot.startswith(_OF_LIST) else numbers[0]
+    return restored
+
+
+# Terms
+
+
+class ReplyTerms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", forbid_unknown_fields=True):
     """How replies to one type of message become vectors.
 
     Under ``curious`` they are settings of ``SecureGrid`` and travel with every request, and a node has limits
@@ -39,7 +179,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
     max_weight: float = DEFAULTS.max_weight
     weighted_by: str = DEFAULTS.weighted_by
     metric_slots: int = msgspec.field(name="slots", default=16)
-    #: The slots by name, see ``metrics``; None: a node fills them with what it has, and the names travel too.
+    #: The slots by name; None: a node fills them with the metrics it has, and the names travel too.
     metrics: list[str] | None = None
     #: Names of arrays that were integers once; their mean is a float, which strategies send on.
     counters: list[str] = []
@@ -50,24 +190,25 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
     def __post_init__(self) -> None:
         check_message_type(self.message_type)
         if self.clients < 1 or self.metric_slots < 0:
-            raise ConfigError(f"terms for {self.clients} clients and {self.metric_slots} metrics")
+            raise ConfigError(f"terms cannot have {self.clients} clients and {self.metric_slots} metrics")
         if self.metrics is not None and not (
-            len(self.metrics) == self.metric_slots and metrics.are_slots(self.metrics)
+            len(self.metrics) == self.metric_slots and are_slots(self.metrics)
         ):
-            raise ConfigError(f"{len(self.metrics)} names that are not names of {self.metric_slots} slots")
+            raise ConfigError(f"{len(self.metrics)} names cannot name {self.metric_slots} slots")
         for name in ("clip", "metric_clip"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} must be a positive number, not {getattr(self, name)!r}")
 
     @classmethod
-    def under(cls, charter: Charter, message_type: str) -> "Terms":
-        """Return what this charter gives for messages of this type; ConfigError where it has none."""
+    def under(cls, charter: Charter, message_type: str) -> "ReplyTerms":
+        """Return the terms of this charter for messages of this type; ConfigError if it has none."""
         agreed = learning_of(charter)
         if message_type not in agreed.message_types:
             raise ConfigError(
-                f"a message of type {quoted(message_type)}, the charter has {list(agreed.message_types)}"
+                f"the charter has no messages of type {quoted(message_type)}, only of "
+                f"{list(agreed.message_types)}"
             )
-        slots = metrics.slots_of(dict.fromkeys({*agreed.metrics} - {agreed.weighted_by}, 0.0))
+        slots = slots_of(dict.fromkeys({*agreed.metrics} - {agreed.weighted_by}, 0.0))
         return cls(
             message_type=message_type,
             clients=len(charter.members),
@@ -84,12 +225,12 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
 
     @property
     def mechanism(self) -> Mechanism | None:
-        """The noise in every vector; None where there is none."""
+        """The noise in every vector; None without noise."""
         return self.privacy if isinstance(self.privacy, Mechanism) else None
 
     @property
     def fields(self) -> Fields:
-        """How numbers lie in words; ConfigError where the sums of so many clients do not fit."""
+        """How numbers lie in words; ConfigError if the sums of all clients do not fit."""
         return Fields(self.field_bits, self.clients) if self.mechanism is None else self.mechanism.fields
 
     @property
@@ -102,39 +243,42 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", for
         """``train`` or ``evaluate``."""
         return kind_of(self.message_type)
 
+    @property
+    def named_metrics(self) -> set[str]:
+        """The metrics that the terms name."""
+        return {slot[1:] for slot in self.metrics or ()}
+
     def encode(self) -> bytes:
         return wire.encode(self)
 
     @staticmethod
-    def decode(data: bytes) -> "Terms":
+    def decode(data: bytes) -> "ReplyTerms":
         return wire.decode(_DECODER, data, _MAX_BYTES, "terms")
 
     def round_task(self, content: RecordDict) -> bytes:
         """Return the digest of what the nodes are asked to work on, as the mask request names it.
 
-        A node computes it from what it got, and refuses where the two differ.
-
-        The settings for training are part of it. A server could otherwise switch off the training of all
-        nodes but one, and the sum would be that one's change. So is the message's full type, for the same
-        reason: it says which function of the app is called.
+        A node computes it from what it got, and refuses if the two differ. The settings for training and the
+        message's full type, which says which function of the app is called, are part of it. A server could
+        otherwise switch off the training of all nodes but one, and the sum would be that one's change.
         """
         return labels.digest(labels.FLOWER_TASK, self.encode(), *content_parts(content))
 
     def counted_task(self, content: RecordDict) -> bytes:
         """Return the digest by which a node counts its contributions: the model, and what is done with it.
 
-        Nothing else is in it, so that no setting, bound or number of a round makes another task of the same
-        model.
+        Nothing else is in it, so no setting, bound or number of a round makes another task of the same model.
         """
-        message_type = self.message_type.encode()
-        return labels.digest(labels.FLOWER_COUNTED_TASK, message_type, *array_parts(content))
+        records = [record for record in content.values() if isinstance(record, ArrayRecord)]
+        parts = [part for record in records for part in _record_parts(record)]
+        return labels.digest(labels.FLOWER_COUNTED_TASK, self.message_type.encode(), *parts)
 
 
-_DECODER = msgspec.msgpack.Decoder(Terms)
+_DECODER = msgspec.msgpack.Decoder(ReplyTerms)
 
 
 def learning_of(charter: Charter) -> Learning:
-    """Return what the charter says about learning; ConfigError where it says nothing."""
+    """Return the charter's table about learning; ConfigError if it has none."""
     if charter.learning is None:
         raise ConfigError(
             f"the charter with serial {charter.serial} has no [learning] table, and says nothing about "

@@ -1,20 +1,20 @@
 """``secure_mod`` is a node's part: it answers the protocol, and trains only in the masking step.
 
-Nothing of the app's reply leaves the node but under masks.
+Nothing of the app's reply leaves the node but under masks. What the server hears in the clear does not depend
+on the node's data: an app that fails, or whose reply cannot be used, contributes zeros and a count under the
+masks. All reasons are in the node's own log.
 
 Between messages the client is suspended in the node's own state (``context.state``), which stays on the node,
 and is wiped when the round, or the series of rounds, is over. A node that was restarted has no state, refuses
 the rest of the rounds in flight, and is in the next one that is begun.
-
-What the server hears in the clear does not depend on the node's data: an app that fails, or whose reply
-cannot be used, contributes zeros and a count under the masks. All reasons are in the node's own log.
 """
 
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-from flwr.app import Context, Message
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp.typing import ClientAppCallable
 
 from ccesa.agreement.config import RoundConfig
@@ -26,6 +26,8 @@ from ccesa.errors import (
     MalformedMessage,
     OrderError,
     TaskSpent,
+    VectorError,
+    quoted,
     shown,
 )
 from ccesa.flower.both import envelope, log
@@ -36,19 +38,16 @@ from ccesa.flower.both.envelope import (
     INTRODUCE,
     REFUSED,
     SPENT,
-    Answer,
     Envelope,
+    NodeAnswer,
+    introduce,
     kind_of,
+    without_envelope,
 )
-from ccesa.flower.both.introduction import introduce
-from ccesa.flower.both.model import model_of
-from ccesa.flower.both.noisy import AnyPacking, packing_for
-from ccesa.flower.both.terms import Terms
-from ccesa.flower.node import reply
-from ccesa.flower.node.memory import open_memory
-from ccesa.flower.node.noise import account_of, check_noise
-from ccesa.flower.node.settings import NodeSettings
-from ccesa.flower.node.suspended import SuspendedClient, SuspendedClients
+from ccesa.flower.both.packing import RECORDS, AnyPacking, NoisyPacking, Packing, Reply, packing_for
+from ccesa.flower.both.terms import Metrics, ReplyTerms, model_of, slots_of
+from ccesa.flower.node.settings import NodeSettings, account_of, check_noise
+from ccesa.flower.node.state import SuspendedClient, SuspendedClients, open_memory
 from ccesa.memory import ROUND, STATE, Memory, UsedOnce
 from ccesa.protocol import envelope as of_series
 from ccesa.protocol import messages as m
@@ -62,45 +61,43 @@ from ccesa.words import Vector
 #: Makes the client of a round from its id and configuration, and the rounds that were used before.
 MakeClient = Callable[..., Client]
 
-_ALLOWING = "; ccesa-plain=true would allow it"
+_ALLOWING = "; to allow it, set ccesa-plain=true"
 _COUNTING = " (ccesa-attempts and ccesa-releases, or attempts and releases in the charter)"
 #: Characters of a reason in the node's log.
 _REASON = 500
 
 
 def secure_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """Answer one message on a node: ``ClientApp(mods=[secure_mod])``.
-
-    It can stand in ``mods=`` of both ``@app.train`` and ``@app.evaluate`` instead.
+    """Answer one message on a node: ``ClientApp(mods=[secure_mod])``, or ``mods=`` of single functions.
 
     Args:
-        message: What came from the ServerApp.
-        context: The node's own, in which its settings and the state of its rounds are.
-        call_next: The app, which is called in the masking step; what it raises stays in the node's log.
+        message: A message from the ServerApp.
+        context: The node's own, with its settings and the state of its rounds.
+        call_next: The app, which is called in the masking step; errors that it raises stay in the node's log.
 
     Returns:
-        The answer of the protocol, or a refusal that says no more than a code; the node's log has the reason.
+        The answer of the protocol, or a refusal with a code; the reason is in the node's log.
     """
     queried = kind_of(message.metadata.message_type) == "query"
     try:
         settings = NodeSettings.read(context.node_config)
         request = None if queried else envelope.request_in(message)
     except CcesaError as error:
-        log.warn(f"a message was refused: {_reason(error)}")
+        log.warn(f"refused a message: {_reason(error)}")
         return envelope.refusal(message, REFUSED)
     if request is None:
         if settings.answers_in_clear or (queried and not settings.needs_noise):
             return call_next(message, context)
         allowed = not (settings.has_charter or settings.needs_noise)
-        log.warn("a message in the clear was refused" + _ALLOWING * allowed)
-        return envelope.not_in_clear(message)
+        log.warn("refused a message in the clear" + _ALLOWING * allowed)
+        return envelope.refusal(message, REFUSED, envelope.NOT_IN_CLEAR)
     try:
         answer = _Node(message, context, call_next, settings).answer(request)
     except CcesaError as error:
-        answer = Answer(b"", _refused(f"step {shown(request.step)}", error))
+        answer = NodeAnswer(b"", _refused(f"step {shown(request.step)}", error))
     except Exception as error:  # Flower would send its text to the server
         log.fail(f"step {shown(request.step)} failed", error)
-        answer = Answer(b"", FAILED)
+        answer = NodeAnswer(b"", FAILED)
     if answer.code and not answer.reply:
         return envelope.refusal(message, answer.code)
     return envelope.answer(message, answer)
@@ -116,22 +113,22 @@ class _Node:
         self._settings, self._now = settings, time.time()
         self._suspended = SuspendedClients(context, str(message.metadata.message_type), self._now)
 
-    def answer(self, request: Envelope) -> Answer:
+    def answer(self, request: Envelope) -> NodeAnswer:
         self._suspended.sweep(self._settings.forget_after)
         if request.step == INTRODUCE:
             identity, charter = self._settings.identity, self._settings.charter
-            return Answer(introduce(identity, self._context.node_id, request.request, charter.digest))
+            return NodeAnswer(introduce(identity, self._context.node_id, request.request, charter.digest))
         if request.step == FORGET:
             self._suspended.wipe(request.config)
-            return Answer(b"")
+            return NodeAnswer(b"")
         config, terms = self._agreed(request)
         if request.step not in [step.name for step in steps_of(config)]:
-            raise ConfigError(f"there is no step {request.step!r}")
+            raise ConfigError(f"unknown step {request.step!r}")
         memory = open_memory(self._settings, self._context)
         answer = self._exchange if config.accept else self._step
         return answer(request, config, partial(self._client, terms, memory), memory)
 
-    def _step(self, request: Envelope, config: RoundConfig, make: MakeClient, memory: Memory) -> Answer:
+    def _step(self, request: Envelope, config: RoundConfig, make: MakeClient, memory: Memory) -> NodeAnswer:
         """Answer one step of a single round."""
         steps, data = [step.name for step in steps_of(config)], request.request
         if request.step == steps[0]:
@@ -146,17 +143,16 @@ class _Node:
         answer = client.receive(data)
         if request.step != steps[-1]:
             self._suspended.put(request.config, client.suspend(), born)
-        return Answer(answer)
+        return NodeAnswer(answer)
 
-    def _exchange(self, request: Envelope, config: RoundConfig, make: MakeClient, memory: Memory) -> Answer:
-        """Answer one exchange of a series: what is due in each of its rounds.
-
-        A round that is refused is over for this node, and the others go on.
-        """
+    def _exchange(
+        self, request: Envelope, config: RoundConfig, make: MakeClient, memory: Memory
+    ) -> NodeAnswer:
+        """Answer an exchange of a series. A refused round is over for this node; the others go on."""
         kept = self._suspended.take(request.config)  # after a failure nothing of the series is left
         first = of_series.unpack(request.request)[:1]
         if not first:
-            raise MalformedMessage("an exchange of a series without a message")
+            raise MalformedMessage("the exchange of a series has no message")
         place, used = _addressee(first[0], config), UsedOnce(memory, ROUND)
         series = SeriesClient(config, partial(make, place), used_rounds=used)
         if kept is None:
@@ -177,7 +173,7 @@ class _Node:
             for number, fault in sorted(series.faults.items())
         ]
         self._keep(request.config, series, kept)
-        return Answer(answer, max(codes, default=0))
+        return NodeAnswer(answer, max(codes, default=0))
 
     def _keep(self, config: bytes, series: SeriesClient, kept: SuspendedClient | None) -> None:
         """Suspend a series until its next exchange, unless nothing secret is left of it."""
@@ -185,91 +181,66 @@ class _Node:
             self._suspended.put(config, series.suspend(), kept.born if kept else None)
 
     def _client(
-        self, terms: Terms, memory: Memory, place: int, config: RoundConfig, used: UsedOnce | None = None
+        self, terms: ReplyTerms, memory: Memory, place: int, config: RoundConfig, used: UsedOnce | None = None
     ) -> Client:
         """Make the client of a round; ``place`` is its id, which a node with a charter knows itself."""
 
         vector = Careful(lambda: self._vector(config, terms))
 
         def task() -> bytes:
-            return terms.round_task(envelope.without(self._message.content))
+            return terms.round_task(without_envelope(self._message.content))
 
         def counted(task: bytes) -> bytes:
-            return terms.counted_task(envelope.without(self._message.content))
+            return terms.counted_task(without_envelope(self._message.content))
 
         own = self._settings
-        account = account_of(own, terms.mechanism)
+        options: dict[str, Any] = {
+            "task": task,
+            "used_rounds": used,
+            "tasks": memory,
+            "counted": counted,
+            "account": account_of(own, terms.mechanism),
+            "threads": own.threads,
+        }
         if own.has_charter:
-            return ActiveClient(
-                config,
-                own.identity,
-                own.charter,
-                vector,
-                task=task,
-                used_rounds=used,
-                tasks=memory,
-                counted=counted,
-                account=account,
-                threads=own.threads,
-            )
-        return Client(
-            config,
-            place,
-            vector,
-            task=task,
-            floor=own.floor,
-            used_rounds=used,
-            tasks=memory,
-            attempts=own.attempts,
-            releases=own.releases,
-            counted=counted,
-            account=account,
-            threads=own.threads,
-        )
+            return ActiveClient(config, own.identity, own.charter, vector, **options)
+        options |= {"floor": own.floor, "attempts": own.attempts, "releases": own.releases}
+        return Client(config, place, vector, **options)
 
-    def _agreed(self, request: Envelope) -> tuple[RoundConfig, Terms]:
-        """Return what this round is, and how replies become vectors in it.
-
-        A node with a charter knows no other rounds, and takes no terms from the server.
-        """
+    def _agreed(self, request: Envelope) -> tuple[RoundConfig, ReplyTerms]:
+        """Return the configuration and the terms of this round; with a charter both follow from it."""
         message_type = str(self._message.metadata.message_type)
         if self._settings.has_charter:
             if request.terms:
-                raise ConfigError(
-                    "a request with terms; this node has a charter, and takes part only under it"
-                )
+                raise ConfigError("the request has terms; this node has a charter, and takes no other terms")
             charter = self._settings.charter
-            config, terms = charter.decode(request.config), Terms.under(charter, message_type)
-            check_noise(self._settings, config, terms.mechanism)
-            return config, terms
-        config, terms = RoundConfig.decode(request.config), Terms.decode(request.terms)
-        for name in ("bits", "clients"):
-            found, expected = getattr(terms, name), getattr(config, name)
-            if found != expected:
-                raise ConfigError(f"terms for {found} {name} in a round of {expected}")
-        self._settings.check_terms(message_type, terms)
+            config, terms = charter.decode(request.config), ReplyTerms.under(charter, message_type)
+        else:
+            config, terms = RoundConfig.decode(request.config), ReplyTerms.decode(request.terms)
+            for name in ("bits", "clients"):
+                ours, agreed = getattr(terms, name), getattr(config, name)
+                if ours != agreed:
+                    raise ConfigError(f"terms for {ours} {name} do not fit a round of {agreed}")
+            self._settings.check_terms(message_type, terms)
         check_noise(self._settings, config, terms.mechanism)
         return config, terms
 
-    def _vector(self, config: RoundConfig, terms: Terms) -> Vector:
-        """Step 2, after everything was checked: what this node contributes."""
-        content = envelope.without(self._message.content)
+    def _vector(self, config: RoundConfig, terms: ReplyTerms) -> Vector:
+        """Return this node's contribution, when everything else was checked."""
+        content = without_envelope(self._message.content)
         packing = packing_for(terms, model_of(content)).for_round(config.context)
         if packing.length != config.length:
-            raise ConfigError(f"terms for {packing.length} elements in a round of {config.length}")
+            raise ConfigError(f"terms for {packing.length} elements do not fit a round of {config.length}")
         self._message.content = content
         return self._contribution(packing)
 
     def _contribution(self, packing: AnyPacking) -> Vector:
-        """Run the app, and turn its reply into one vector.
-
-        If there is nothing to turn, it is zeros and a count, or noise and nothing else.
-        """
+        """Run the app, and pack its reply. Without a usable one it is zeros and a count, or noise alone."""
         try:
-            return reply.packed(self._call_next(self._message, self._context), packing)
+            return pack_reply(self._call_next(self._message, self._context), packing)
         except CcesaError as error:
             log.warn(f"this node contributes nothing to this round: {_reason(error)}")
-        except KeyboardInterrupt:  # whoever sits at the node
+        except KeyboardInterrupt:  # a person at the node
             raise
         except BaseException as error:  # the user's own code
             log.fail("this node contributes nothing: the app failed", error)
@@ -277,7 +248,7 @@ class _Node:
 
 
 def _refused(what: str, error: CcesaError) -> int:
-    """Say why in the log of this node, and return the code, which is all that the server hears of it."""
+    """Log the reason on this node, and return the code, which is all that the server hears."""
     spent = isinstance(error, TaskSpent)
     log.warn(f"{what} refused: {_reason(error)}{_COUNTING * spent}")
     return SPENT if spent else BUDGET if isinstance(error, BudgetSpent) else REFUSED
@@ -289,5 +260,88 @@ def _reason(error: CcesaError) -> str:
 
 def _addressee(request: Data, config: RoundConfig) -> int:
     """Return which client of the round this node is; the client checks that every request is for it."""
-    most = max(m.limit(step.request, config) for step in steps_of(config))
-    return m.decode(request, most).client
+    maximum = max(m.limit(step.request, config) for step in steps_of(config))
+    return m.decode(request, maximum).client
+
+
+# The reply of the app
+
+
+def pack_reply(message: Message | None, packing: AnyPacking) -> Vector:
+    """Return the vector; raise if the reply cannot be used. This node's log says what is cut off."""
+    content = _content(message)
+    if isinstance(packing, NoisyPacking):
+        return _pack_noisy(content, packing)
+    reply, terms = _read(content, packing), packing.terms
+    vector, clipped = packing.pack(reply)
+    if clipped:
+        log.warn(f"{clipped} values were clipped at {terms.clip:g}")
+    if reply.weight > terms.max_weight:
+        log.warn(f"{terms.weighted_by!r} is above {terms.max_weight:g} and counts as {terms.max_weight:g}")
+    return vector
+
+
+def _pack_noisy(content: RecordDict, packing: NoisyPacking) -> Vector:
+    terms, found = packing.terms, _metrics(content)
+    trains = terms.kind == "train"
+    for name in sorted(found):
+        if trains or name not in terms.named_metrics:
+            log.info_once(f"metric {quoted(name)} of a {terms.kind} round stays on this node")
+    arrays = model_of(content) if trains else {}
+    vector, clipped = packing.pack(Reply(arrays=arrays, metrics=found, weight=1.0))
+    if clipped:
+        log.info(f"the contribution of this node is clipped to the norm {packing.mechanism.norm:g}")
+    return vector
+
+
+def _content(message: Message | None) -> RecordDict:
+    if message is None:
+        raise VectorError("the app gave no reply")
+    if message.has_error():
+        raise VectorError(f"the app answered with an error: {shown(message.error.reason)}")
+    return message.content
+
+
+def _read(content: RecordDict, packing: Packing) -> Reply:
+    terms, found = packing.terms, _metrics(content)
+    weight = found.pop(terms.weighted_by, None)
+    if weight is None or isinstance(weight, list):
+        raise VectorError(f"the reply has no metric {terms.weighted_by!r} that is a number to weight it by")
+    return Reply(
+        arrays=model_of(content) if terms.kind == "train" else {},
+        metrics=_with_slots(found, packing),
+        weight=float(weight),
+        records=(_name(content, ArrayRecord, RECORDS[0]), _name(content, MetricRecord, RECORDS[1])),
+    )
+
+
+def _metrics(content: RecordDict) -> Metrics:
+    return {
+        name: list(value) if isinstance(value, list) else value
+        for record in content.values()
+        if isinstance(record, MetricRecord)
+        for name, value in record.items()
+    }
+
+
+def _with_slots(found: Metrics, packing: Packing) -> Metrics:
+    """Return the metrics that have a slot, and room for the name; log once which are left out."""
+    terms, names, kept = packing.terms, packing.metric_names, Metrics()
+    for name, value in sorted(found.items()):
+        if terms.metrics is not None or names is None:
+            fits = name in terms.named_metrics
+            why = f"metric {quoted(name)} is not in the charter and stays on this node"
+        else:
+            slots = slots_of({**kept, name: value})
+            fits = len(slots) <= terms.metric_slots and names.has_room(slots)
+            why = f"metric {quoted(name)} has no slot; set a larger metric_slots of SecureGrid"
+        if fits:
+            kept[name] = value
+        else:
+            log.info_once(why)
+    return kept
+
+
+def _name(content: RecordDict, record: type, default: str) -> str:
+    """Return what the app calls its record of this type."""
+    return next((name for name, one in content.items() if isinstance(one, record)), default)

@@ -2,6 +2,9 @@
 
 ``flower-supernode --node-config 'ccesa-floor-clients=10 ccesa-memory="/var/lib/ccesa"'``, or with a charter,
 which says all of it: ``ccesa-charter="/etc/ccesa/charter.toml" ccesa-identity="/etc/ccesa/site.key"``
+
+Without a charter the server chooses the noise, and the node computes what it is worth by itself: it uses only
+the numbers of the mechanism, and none of the server's promises.
 """
 
 import math
@@ -15,23 +18,19 @@ from flwr.app import DEFAULT_TTL
 
 from ccesa.agreement.agreement import ATTEMPTS, RELEASES
 from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
 from ccesa.agreement.floor import Floor
 from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError
-from ccesa.flower.both.terms import COUNTER_CLIP, DEFAULTS, Terms, check_message_type
-from ccesa.privacy.mechanism import check_budget
+from ccesa.flower.both.terms import COUNTER_CLIP, DEFAULTS, ReplyTerms, check_message_type
+from ccesa.privacy.ledger import Account, Ledger
+from ccesa.privacy.mechanism import Mechanism, check_budget
 
 _PREFIX, _FLOOR = "ccesa-", "ccesa-floor-"
 #: All that a charter leaves to its nodes.
 _BESIDE_CHARTER = {
-    "ccesa-identity",
-    "ccesa-charter",
-    "ccesa-memory",
-    "ccesa-forget-after",
-    "ccesa-threads",
-    "ccesa-min-noise",
-    "ccesa-budget",
-    "ccesa-ledger",
+    _PREFIX + name
+    for name in ["identity", "charter", "memory", "forget-after", "threads", "min-noise", "budget", "ledger"]
 }
 
 
@@ -47,9 +46,9 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
     #: Separated by commas, in full, with the function of the app that they call.
     message_types: str = ",".join(DEFAULTS.message_types)
     weighted_by: str = DEFAULTS.weighted_by
-    least_metric_clip: float = msgspec.field(name="ccesa-floor-metric_clip", default=0.0)
+    minimum_metric_clip: float = msgspec.field(name="ccesa-floor-metric_clip", default=0.0)
     max_clip: float = math.inf
-    #: What is not given is as ``max_clip``.
+    #: By default as ``max_clip``.
     max_counter_clip: float | None = None
     #: How often this node contributes to one task, and releases shares for one; a charter has its own.
     attempts: int = ATTEMPTS
@@ -60,26 +59,28 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
     forget_after: float = float(DEFAULT_TTL)
     #: The most threads that make masks; 0 stands for as many as help.
     threads: Annotated[int, msgspec.Meta(ge=0)] = 0
-    #: The least standard deviation of the noise in a sum, in units of the norm.
+    #: The minimum standard deviation of the noise in a sum, in units of the norm.
     min_noise: float = 0.0
-    #: Epsilon and delta, separated by a comma: what one training may spend, if all its rounds come.
+    #: Epsilon and delta that one training may spend, separated by a comma, if it has all its rounds.
     budget: str | None = None
     #: The file to which every vector is charged; it has the budget of all trainings together.
     ledger: str | None = None
-    #: So many of all nodes may work with the server: their noise does not count.
+    #: How many of all nodes may work with the server: their noise does not count.
     colluders: int = 0
     identity_file: str | None = msgspec.field(name="ccesa-identity", default=None)
     charter_file: str | None = msgspec.field(name="ccesa-charter", default=None)
-    #: What this node says itself about rounds; the rest is up to the guard.
+    #: The node's own minimums for rounds; the guard has the others.
     floor: Floor = msgspec.field(name="floor", default=Floor())
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> "NodeSettings":
-        """Return the settings in a node's configuration; ConfigError where a key is not understood."""
+        """Return the settings in a node's configuration; ConfigError for an unknown key."""
         given = {key: value for key, value in config.items() if key.startswith(_PREFIX)}
         for key, value in given.items():
             if key not in _KEYS:
-                raise ConfigError(f"this node's configuration has key {key!r}; there are {', '.join(_KEYS)}")
+                raise ConfigError(
+                    f"this node's configuration has unknown key {key!r}; known are {', '.join(_KEYS)}"
+                )
             try:
                 msgspec.convert(value, _KEYS[key])
             except msgspec.ValidationError as error:
@@ -87,8 +88,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
         others = [key for key in given if key not in _BESIDE_CHARTER]
         if "ccesa-charter" in given and others:
             raise ConfigError(
-                f"{', '.join(others)} beside ccesa-charter: the charter says what this node takes part in, "
-                "and it answers nothing in the clear; leave the others out"
+                f"leave out {', '.join(others)} beside ccesa-charter: the charter says what this node takes "
+                "part in, and the node answers nothing in the clear"
             )
         floor = {name: given.pop(_FLOOR + name) for name in Floor.__struct_fields__ if _FLOOR + name in given}
         try:
@@ -98,9 +99,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
 
     def __post_init__(self) -> None:
         if (self.charter_file is None) != (self.identity_file is None):
-            raise ConfigError(
-                "ccesa-charter and ccesa-identity go together, and this node has one of them only"
-            )
+            raise ConfigError("ccesa-charter and ccesa-identity go together; this node has only one of them")
         self._check_attempts()
         if not 0 < self.forget_after < math.inf:
             raise ConfigError("ccesa-forget-after must be a positive number of seconds")
@@ -111,23 +110,25 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
         if not 0 <= self.min_noise < math.inf:
             raise ConfigError(f"ccesa-min-noise must be 0 or greater, not {self.min_noise}")
         if self.needs_noise and self.answers_in_clear:
-            raise ConfigError("ccesa-plain beside noise that this node insists on: leave one of them out")
+            raise ConfigError("leave out ccesa-plain, or the keys with which this node insists on noise")
         if self.budget is not None:
             _ = self.allowed
             if self.ledger is None:
-                raise ConfigError("ccesa-budget goes with ccesa-ledger: nobody else counts what has left")
+                raise ConfigError(
+                    "ccesa-budget needs ccesa-ledger, which counts the vectors of all trainings"
+                )
 
     def _check_attempts(self) -> None:
         if self.attempts < 1:
             raise ConfigError(f"ccesa-attempts must be at least 1, not {self.attempts}")
         if not 1 <= self.releases <= self.attempts:
             raise ConfigError(
-                f"ccesa-releases must lie in 1..{self.attempts} (ccesa-attempts), not {self.releases}"
+                f"ccesa-releases must be 1 to {self.attempts} (ccesa-attempts), not {self.releases}"
             )
 
     @property
     def needs_noise(self) -> bool:
-        """Whether this node takes part in rounds with noise only."""
+        """Whether this node takes part only in rounds with noise."""
         return self.min_noise > 0 or self.budget is not None or self.ledger is not None
 
     @property
@@ -146,7 +147,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
 
     @cached_property
     def charter(self) -> Charter:
-        """This node's own copy of what was agreed on."""
+        """This node's own copy of the charter."""
         return Charter.load(_file(self.charter_file, "ccesa-charter"))
 
     @cached_property
@@ -154,20 +155,20 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
         """This node's private key."""
         return Identity.load(_file(self.identity_file, "ccesa-identity"))
 
-    def check_terms(self, message_type: str, terms: Terms) -> None:
-        """Refuse what is not as agreed. A server that lies could choose it so that one node stands out."""
+    def check_terms(self, message_type: str, terms: ReplyTerms) -> None:
+        """Refuse terms beyond this node's limits: with them a lying server could make one node stand out."""
         if terms.message_type != message_type:
-            raise ConfigError(f"terms of {terms.message_type!r} in a message of type {message_type!r}")
+            raise ConfigError(f"terms for {terms.message_type!r} came in a message of type {message_type!r}")
         if message_type not in self._message_types:
             raise ConfigError(
-                f"a message of type {message_type!r}, this node answers {self._message_types} "
+                f"this node answers messages of type {self._message_types}, not {message_type!r} "
                 "(ccesa-message-types)"
             )
         if terms.mechanism is not None:
             return  # nothing is weighted, and one norm bounds all
         if terms.weighted_by != self.weighted_by:
             raise ConfigError(
-                f"replies weighted by {terms.weighted_by!r}, this node weights by {self.weighted_by!r} "
+                f"the server weights replies by {terms.weighted_by!r}, this node by {self.weighted_by!r} "
                 "(ccesa-weighted-by)"
             )
         if terms.clip > self.max_clip:
@@ -178,9 +179,9 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
                 f"{len(terms.counters)} arrays are counters, clipped at {COUNTER_CLIP:g}, this node allows "
                 f"{counter_clip:g} (ccesa-max-counter-clip)"
             )
-        if terms.metric_clip < self.least_metric_clip:
+        if terms.metric_clip < self.minimum_metric_clip:
             raise ConfigError(
-                f"metric_clip = {terms.metric_clip:g}, this node's floor is {self.least_metric_clip:g} "
+                f"metric_clip = {terms.metric_clip:g}, this node's floor is {self.minimum_metric_clip:g} "
                 "(ccesa-floor-metric_clip)"
             )
 
@@ -197,5 +198,65 @@ _KEYS |= {_FLOOR + field.name: field.type for field in msgspec.structs.fields(Fl
 def _file(name: str | None, key: str) -> Path:
     path = Path(name or "")
     if not path.is_file():
-        raise ConfigError(f"rounds under a charter need a file in this node's configuration: {key}")
+        raise ConfigError(f"{key} in this node's configuration must name a file")
     return path
+
+
+# Noise
+
+
+def check_noise(own: NodeSettings, config: RoundConfig, mechanism: Mechanism | None) -> None:
+    """Refuse a round with less noise than this node insists on; without any, where it insists on some."""
+    if mechanism is None:
+        if own.needs_noise:
+            raise ConfigError(
+                "a round without noise; this node takes part only in rounds with noise (ccesa-min-noise, "
+                "ccesa-budget, ccesa-ledger)"
+            )
+        return
+    if not own.has_charter:
+        _check_without_charter(own, config, mechanism)
+    multiplier = 1 / math.sqrt(mechanism.release.mu2)
+    if multiplier < own.min_noise:
+        raise ConfigError(
+            f"the noise is {multiplier:.4g} times the norm in a sum, this node insists on {own.min_noise:g} "
+            "(ccesa-min-noise)"
+        )
+    if own.budget is not None:
+        _check_budget(mechanism, *own.allowed)
+
+
+def account_of(own: NodeSettings, mechanism: Mechanism | None) -> Account | None:
+    """Return the account that vectors with this noise are charged to; None without a ledger."""
+    if own.ledger is None or mechanism is None:
+        return None
+    return Ledger(own.ledger).account(mechanism, own.charter.digest if own.has_charter else None)
+
+
+def _check_without_charter(own: NodeSettings, config: RoundConfig, mechanism: Mechanism) -> None:
+    """Refuse a norm above this node's, or noise of more honest nodes than it counts in every sum."""
+    if mechanism.against != "follows":
+        raise ConfigError("noise against a server that lies needs a charter")
+    if own.colluders and not config.accept:
+        raise ConfigError(
+            f"a round without accept: {own.colluders} colluding node(s) could choose whose noise is missing "
+            "(ccesa-colluders)"
+        )
+    honest = config.min_survivors - own.colluders
+    if mechanism.honest > honest:
+        raise ConfigError(
+            f"the noise counts on {mechanism.honest} honest nodes, but a sum of at least "
+            f"{config.min_survivors} has only {honest} for certain (ccesa-colluders)"
+        )
+    if mechanism.norm > own.max_clip:
+        raise ConfigError(f"norm = {mechanism.norm:g}, this node allows {own.max_clip:g} (ccesa-max-clip)")
+
+
+def _check_budget(mechanism: Mechanism, epsilon: float, delta: float) -> None:
+    """Refuse a training that would spend more than this in all its rounds."""
+    spent = mechanism.released(mechanism.honest, epsilon).times(mechanism.rounds).epsilon(delta)
+    if not spent <= epsilon:
+        raise ConfigError(
+            f"{mechanism.rounds} round(s) with this noise spend epsilon = {spent:.4g} at delta = {delta:g}, "
+            f"this node allows {epsilon:g} (ccesa-budget)"
+        )

@@ -1,30 +1,48 @@
-"""Values in a node's state, which Flower keeps from message to message for as long as a run lasts."""
+"""What a node keeps between messages: suspended clients in its state, and what it has done in a folder.
 
+Flower keeps a node's state (``context.state``) from message to message for as long as a run lasts. Without a
+folder, as in a simulation, the node remembers what it has done in its state, too.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 from flwr.app import ConfigRecord, Context
+from flwr.supercore.task_identity import TaskIdentity
+from flwr.supercore.utils import get_flwr_home
 
+from ccesa.errors import ConfigError
 from ccesa.flower.both import log
+from ccesa.flower.both.envelope import KEY
+from ccesa.flower.node.settings import NodeSettings
+from ccesa.memory import MASK, RELEASE, ROUND, STATE, VECTOR, Entry, FolderMemory, Memory
 
 T = TypeVar("T")
 _FIELD = "kept"
+#: For each type of message, the running round or series, and one more: a late message must not end the
+#: running one.
+_MAXIMUM_CLIENTS = 2
+#: The most entries in a node's state, by what they are about; the oldest go.
+_MAXIMUM_ENTRIES = {ROUND: 4096, STATE: 16, MASK: 4096, VECTOR: 4096, RELEASE: 4096}
+_RECORD = "ccesa-memory"
 
 
-class Kept(Generic[T]):
+class StateValue(Generic[T]):
     """One value of a node's state. A damaged one is dropped, so that the node is not kept out of rounds."""
 
     def __init__(self, context: Context, name: str, its_type: type[T]) -> None:
         self._state, self._name, self._type = context.state, name, its_type
 
     def load(self) -> T | None:
-        """Return what was stored; None where there is nothing."""
+        """Return the value; None without one."""
         if self._name not in self._state:
             return None
         try:
             return msgspec.msgpack.decode(self._state[self._name][_FIELD], type=self._type)
         except (msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError):
-            log.warn("the state of this node is damaged and dropped")
+            log.warn("the state of this node is damaged and was dropped")
             self.store(None)
             return None
 
@@ -33,3 +51,124 @@ class Kept(Generic[T]):
         self._state.pop(self._name, None)
         if value:
             self._state[self._name] = ConfigRecord({_FIELD: msgspec.msgpack.encode(value)})
+
+
+class SuspendedClient(msgspec.Struct, frozen=True, kw_only=True):
+    """One suspended client, with the configuration of its round, or of the first round of its series."""
+
+    message_type: str
+    config: bytes
+    client: bytes
+    #: When its round or series began on this node, and when it was suspended, in seconds since 1970.
+    born: float
+    since: float
+
+
+class SuspendedClients:
+    """The suspended clients of this node for one type of message. They hold keys, so none stays without need.
+
+    A train round does not end the series of an evaluation, nor the other way round.
+    """
+
+    def __init__(self, context: Context, message_type: str, now: float) -> None:
+        self._kept = StateValue(context, KEY, list[SuspendedClient])
+        self._type, self._now = message_type, now
+
+    def take(self, config: bytes) -> SuspendedClient | None:
+        """Take a client out of the state, with all older ones: they will never come as far as its round.
+
+        None if this node has no part in the round, as after a restart.
+        """
+        ours, others = self._split()
+        taken = next((client for client in ours if client.config == config), None)
+        if taken is not None:
+            newer = [client for client in ours if client.born >= taken.born and client is not taken]
+            self._kept.store([*others, *newer])
+        return taken
+
+    def put(self, config: bytes, client: bytes, born: float | None = None) -> None:
+        """Keep a client. ``born`` is that of the client that was taken; without it, its round begins now."""
+        ours, others = self._split()
+        fresh = SuspendedClient(
+            message_type=self._type,
+            config=config,
+            client=client,
+            born=self._now if born is None else born,
+            since=self._now,
+        )
+        kept = [*(one for one in ours if one.config != config), fresh]
+        self._kept.store([*others, *sorted(kept, key=lambda one: one.born)[-_MAXIMUM_CLIENTS:]])
+
+    def wipe(self, config: bytes) -> None:
+        """Drop the client of this round or series."""
+        ours, others = self._split()
+        self._kept.store([*others, *(client for client in ours if client.config != config)])
+
+    def sweep(self, seconds: float) -> None:
+        """Drop all that have waited for longer than this, or are from the future after a clock was set."""
+        every = self._kept.load() or []
+        awaited = [client for client in every if abs(self._now - client.since) <= seconds]
+        if len(awaited) < len(every):
+            log.warn("dropped the keys of a round that did not go on")
+            self._kept.store(awaited)
+
+    def _split(self) -> tuple[list[SuspendedClient], list[SuspendedClient]]:
+        """Return the suspended clients for this type of message, and the others."""
+        every = self._kept.load() or []
+        ours = [client for client in every if client.message_type == self._type]
+        return ours, [client for client in every if client.message_type != self._type]
+
+
+class StateMemory:
+    """Keeps entries in the node's state, as long as a run lasts."""
+
+    def __init__(self, context: Context) -> None:
+        self._kept = StateValue(context, _RECORD, dict[str, list[Entry]])
+
+    def add(self, entry: Entry) -> bool:
+        """Return False if it was made before."""
+        kept = self._kept.load() or {}
+        every = kept.setdefault(entry.about, [])
+        if entry in every:
+            return False
+        kept[entry.about] = [*every, entry][-_MAXIMUM_ENTRIES[entry.about] :]
+        self._kept.store(kept)
+        return True
+
+    def entries(self, about: str, start: bytes = b"") -> Iterator[Entry]:
+        """Return the entries whose keys start like this."""
+        kept = (self._kept.load() or {}).get(about, [])
+        return (entry for entry in kept if entry.key.startswith(start))
+
+    def __contains__(self, entry: Entry) -> bool:
+        return entry in self.entries(entry.about)
+
+    def sweep(self, now: float) -> None:
+        """There are never too many."""
+
+
+def open_memory(settings: NodeSettings, context: Context) -> Memory:
+    """Open the folder that the node names; else one in Flower's own, if this process belongs to one node.
+
+    A SuperNode with a charter needs a folder. Others, and simulated nodes, fall back on their state: without
+    a charter the server is trusted to ask for nothing twice.
+    """
+    if settings.memory is not None:
+        return FolderMemory(Path(settings.memory))
+    if not _is_own_process(context):
+        return StateMemory(context)
+    try:
+        return FolderMemory(get_flwr_home() / "ccesa" / str(context.node_id))
+    except (ConfigError, RuntimeError) as error:  # RuntimeError: there is no home
+        if settings.has_charter:
+            raise ConfigError(f"{error}; give this node a folder of its own: ccesa-memory") from error
+        log.warn(f"{error}; this node's memory ends with the run")
+        return StateMemory(context)
+
+
+def _is_own_process(context: Context) -> bool:
+    """A SuperNode starts a process for each message, which knows its node; simulated nodes share theirs."""
+    try:
+        return bool(TaskIdentity.node_id == context.node_id)
+    except RuntimeError:  # not set
+        return False

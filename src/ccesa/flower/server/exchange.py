@@ -1,22 +1,60 @@
-"""Messages to nodes, their answers as they arrive, and what became of the others."""
+"""Messages to nodes and their answers: one exchange, the transport of a round, and client ids."""
 
+import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cached_property
 
-from flwr.app import Message
+from flwr.app import Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
-from ccesa.errors import ConfigError, MalformedMessage, shown
-from ccesa.flower.both import envelope, log
-from ccesa.flower.both.envelope import BUDGET, FAILED, REFUSED, SPENT
-from ccesa.flower.server.report import Tally, nodes_text
-from ccesa.flower.server.waiting import Waiting
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
+from ccesa.errors import (
+    AttemptsSpent,
+    ConfigError,
+    Disconnected,
+    FaultyClient,
+    MalformedMessage,
+    RoundFailed,
+    TooFewClients,
+    Unreliable,
+    VectorError,
+    shown,
+)
+from ccesa.flower.both import log
+from ccesa.flower.both.envelope import (
+    BUDGET,
+    FAILED,
+    FORGET,
+    INTRODUCE,
+    KEY,
+    REFUSED,
+    SENTENCES,
+    SPENT,
+    Envelope,
+    answer_in,
+    client_of,
+    request_with,
+)
+from ccesa.flower.both.terms import ReplyTerms
+from ccesa.flower.server.report import Reasons, in_nodes, nodes_text
+from ccesa.flower.server.strategy import RoundLost
+from ccesa.guards import guard_named
+from ccesa.policy import Policy
+from ccesa.protocol import messages as m
+from ccesa.protocol.steps import Requests, Step, steps_of
 
 #: Seconds between two looks for replies: short at first, for fast steps, then longer.
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0
+#: Less time than this is none: a clock need not move while it passes.
+_TICK = 1e-6
+#: Of the time that is left to a round, the parts of the step in which nodes train; other steps have one.
+TRAINING_PARTS = 4
 #: Replies that are fetched at once, at most, and what they may weigh together.
 _AT_ONCE, _BYTES_AT_ONCE = 16, 1 << 24
 _HINT = (
@@ -26,7 +64,7 @@ _HINT = (
 
 
 class NoSecureMod(ConfigError):
-    """The nodes' app has no ``secure_mod``, so none of them can take part."""
+    """The nodes' app has no ``secure_mod``, so no node can take part."""
 
 
 class Outcome(Enum):
@@ -37,7 +75,7 @@ class Outcome(Enum):
     SILENT = auto()
     #: Flower's own error, an exception outside ``secure_mod``, or bytes that are not an answer.
     BROKEN = auto()
-    #: Somebody answered, and it was not ``secure_mod``.
+    #: The app answered without ``secure_mod``.
     WITHOUT_MOD = auto()
     #: ``secure_mod`` answered with an error, and keeps nothing of the round.
     REFUSED = auto()
@@ -46,36 +84,64 @@ class Outcome(Enum):
 _CODES = {REFUSED, FAILED, SPENT, BUDGET}
 
 
+class StrategyTimeout:
+    """When the strategy's own timeout is over. Sending is not counted, as in Flower's own grids."""
+
+    def __init__(self, timeout: float | None) -> None:
+        self._ends = math.inf if timeout is None else time.monotonic() + timeout
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return max(self._ends - time.monotonic(), 0.0)
+
+    def extend(self, seconds: float) -> None:
+        self._ends += seconds
+
+
 @dataclass
-class Exchange:
+class StepExchange:
     """One message to each of some nodes, and their answers."""
 
     grid: Grid
     step: str
-    waiting: Waiting = field(default_factory=Waiting)
+    #: None: everyone is waited for, as long as there is time.
+    policy: Policy | None = None
     #: The first message of a round: it has no model, so an app without the mod is likely to raise.
     first: bool = False
     #: By node.
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     #: Nodes that have contributed as often as they may; in a series they can have answered something else.
     spent: set[int] = field(default_factory=set)
-    _missing: Tally = field(default_factory=Tally)
-    #: What one of the nodes without the mod said.
+    _missing: Reasons = field(default_factory=Reasons)
+    #: The reply of one of the nodes without the mod.
     _without_mod: str = ""
 
     def answers(
-        self, requests: list[Message], ends: Callable[[], float], size: int = 0
+        self, requests: list[Message], limit: Callable[[], float], size: int = 0
     ) -> Iterator[tuple[int, bytes]]:
         """Send all; yield nodes and answers until all have come, enough have come, or the time is up.
 
-        ``ends`` is asked for the time when all are out. ``size`` is what an answer weighs: large ones are
-        fetched a few at a time. What is ready when the time is up is taken.
+        ``limit`` is called when all are out, and returns the seconds that are left for the answers. ``size``
+        is that of a vector, if answers are vectors: large ones are fetched a few at a time. What is ready
+        when the time is up is taken.
         """
-        left = self._push(requests)
-        closes, quorum, answered = ends(), self.waiting.quorum(len(requests)), 0
+        left, asked, answered = self._push(requests), len(requests), 0
+        seconds, began = limit(), time.monotonic()
         at_once, wait = max(1, min(_AT_ONCE, _BYTES_AT_ONCE // max(size, 1))), _FIRST_WAIT
+
+        def stays_open() -> float:
+            since = time.monotonic() - began
+            remains = max(seconds - since, 0.0)
+            if self.policy is None:
+                return remains
+            waits = self.policy.stays_open(
+                asked=asked, answered=answered, minimum=0, seconds=since, vectors=size > 0
+            )
+            return min(remains, waits)
+
         while left:
-            last, before = time.monotonic() >= closes, len(left)
+            last, before = stays_open() < _TICK, len(left)
             for reply in _fetch(self.grid, sorted(left), at_once):
                 node = left.pop(reply.metadata.reply_to_message_id, None)  # None: to another request
                 answer = None if node is None else self._opened(node, reply)
@@ -84,11 +150,9 @@ class Exchange:
                     yield node, answer
             if last:
                 break
-            if answered >= quorum:
-                closes, quorum = min(closes, time.monotonic() + self.waiting.grace), len(requests) + 1
             wait = _FIRST_WAIT if len(left) < before else min(2 * wait, _LONGEST_WAIT)
             if left:
-                time.sleep(max(min(wait, closes - time.monotonic()), 0.0))
+                time.sleep(min(wait, stays_open()))
         for node in left.values():
             self._lost(node, Outcome.SILENT, "no answer in time")
 
@@ -97,7 +161,7 @@ class Exchange:
         return {node for node, outcome in self.outcomes.items() if outcome in outcomes}
 
     def report(self) -> list[str]:
-        """Log whoever is missing, one line per reason, and return these lines."""
+        """Log which nodes are missing, one line per reason, and return these lines."""
         lines = list(self._missing.lines())
         for line in lines:
             log.info(f"step {self.step}: {line}")
@@ -108,7 +172,7 @@ class Exchange:
         return lines
 
     def check_mod(self) -> None:
-        """Raise NoSecureMod if most of the nodes answered, and nobody as ``secure_mod`` does."""
+        """Raise NoSecureMod if most nodes answered without ``secure_mod``, and none with it."""
         without = self.having(Outcome.WITHOUT_MOD)
         with_mod = self.having(Outcome.ANSWERED, Outcome.REFUSED)
         if 2 * len(without) > len(self.outcomes) and not with_mod:
@@ -120,7 +184,7 @@ class Exchange:
     def _push(self, requests: list[Message]) -> dict[str, int]:
         """Send, and return the nodes by the ids of their messages."""
         sent = {one for one in self.grid.push_messages(requests) if one}
-        nodes = {request.metadata.message_id: int(request.metadata.dst_node_id) for request in requests}
+        nodes = {request.metadata.message_id: node_of(request) for request in requests}
         for name in nodes.keys() - sent:
             self._lost(nodes[name], Outcome.UNSENT, "the message could not be sent")
         return {name: node for name, node in nodes.items() if name in sent}
@@ -134,14 +198,14 @@ class Exchange:
             self._lost(node, Outcome.WITHOUT_MOD if raised else refused, reason, code)
             return None
         try:
-            answer = envelope.answer_in(reply)
+            answer = answer_in(reply)
         except MalformedMessage as error:
-            broken = envelope.KEY in reply.content
+            broken = KEY in reply.content
             outcome = Outcome.BROKEN if broken else Outcome.WITHOUT_MOD
             self._lost(node, outcome, shown(str(error), most=200))
             return None
-        if answer.code:  # it is out of one round of a series, and answers in another
-            self._lost(node, Outcome.REFUSED, envelope.sentence(answer.code), answer.code)
+        if answer.code:  # the node refuses one round of a series, and answers in another
+            self._lost(node, Outcome.REFUSED, SENTENCES[answer.code], answer.code)
         self.outcomes[node] = Outcome.ANSWERED
         return answer.reply
 
@@ -155,6 +219,269 @@ class Exchange:
             self._missing.add(reason, node)
 
 
+def node_of(message: Message) -> int:
+    """Return the node that a message is for."""
+    return int(message.metadata.dst_node_id)
+
+
 def _fetch(grid: Grid, ids: list[str], at_once: int) -> Iterator[Message]:
     for place in range(0, len(ids), at_once):
         yield from grid.pull_messages(ids[place : place + at_once])
+
+
+# One round
+
+
+#: Seconds for sending, and by which the clocks of nodes may differ: no message is too old on arrival because
+#: of that.
+_SLACK = 600.0
+#: Seconds for nodes to forget a round.
+_GOODBYE = 5.0
+_OF_MISSING_NODES = (TooFewClients, Unreliable, Disconnected)
+
+
+@dataclass
+class RoundTransport:
+    """Carries the messages of one round to the nodes that take part, by their client ids in it.
+
+    In a series they are envelopes, in which set-up of the rounds after it rides along.
+    """
+
+    grid: Grid
+    #: Of the round, or of the first round of its series.
+    config: RoundConfig
+    terms: ReplyTerms
+    messages: dict[int, Message]
+    timeout: StrategyTimeout
+    policy: Policy | None = None
+    #: Whether nodes have answered to this type of message before: then the mod is there.
+    mod_seen: bool = False
+    #: The maximum of lying neighbours of any node, if a charter has one.
+    around: int | None = None
+    #: Whether any node has answered.
+    has_answers: bool = False
+    #: Nodes that did not answer in some step, and those of them that may not contribute to this task again.
+    _lost: set[int] = field(default_factory=set)
+    _spent: set[int] = field(default_factory=set)
+    #: Nodes that may hold keys of this round, or of its series, which hands the same set to all its rounds.
+    holding: set[int] = field(default_factory=set)
+    #: Nodes that have answered the last step, and those that did not answer their last request: they are out
+    #: of all rounds that were in flight then, and may hold keys of them.
+    answered_last: set[int] = field(default_factory=set)
+    left_behind: set[int] = field(default_factory=set)
+    #: Nodes that were asked for a vector, which counts as released whether it came or not.
+    asked_for_vectors: set[int] = field(default_factory=set)
+    #: Whether any node was asked for shares; after that it no longer works on this task.
+    asked_for_shares: bool = False
+    #: Why nodes were lost in the last step.
+    _missing: list[str] = field(default_factory=list)
+    _refused: Reasons = field(default_factory=Reasons)
+
+    def carry(self, step: Step, requests: Requests) -> Iterator[tuple[int, bytes]]:
+        """Carry one step for ``run_round``; log at its end which nodes are missing."""
+        asked = {self.nodes[client]: client for client in requests if client in self.messages}
+        size = self.config.vector_bytes if _trains(step) else 0
+        sent = [self._request(step, client, requests[client]) for client in asked.values()]
+        exchange = StepExchange(self.grid, step.name, self.policy, first=step == self._steps[0])
+        self.holding.update(asked)
+        if _trains(step):
+            self.asked_for_vectors.update(asked)
+        self.asked_for_shares |= step == self._steps[-1]
+        began = time.monotonic()
+        for node, answer in exchange.answers(sent, lambda: self._sent(step, began), size):
+            self.has_answers = True
+            if step == self._steps[-1]:
+                self.answered_last.add(node)
+            yield asked[node], answer
+        self._close(exchange)
+
+    def refuse(self, fault: FaultyClient) -> None:
+        """Remember a reply that the protocol's server refused."""
+        self._refused.add(in_nodes(fault, self.nodes), self.nodes.get(fault.client, fault.client))
+
+    def failed(self, failure: RoundFailed | VectorError, given_up: Callable[[], bool]) -> RoundFailed:
+        """Return the failure of the round in terms of nodes, with the reasons of those that are missing.
+
+        If most missing nodes may not contribute to this task again, an evaluation is left out, and training
+        ends with AttemptsSpent. If the task is ``given_up``, training goes on without it.
+        """
+        why = "; ".join([in_nodes(failure, self.nodes, self.around), *self._missing])
+        if isinstance(failure, _OF_MISSING_NODES) and 2 * len(self._spent) > len(self._lost):
+            why = (
+                f"{nodes_text(self._spent)} may not contribute to this task again, and the round fails "
+                f"without them: {why}"
+            )
+            if self.terms.kind != "train":
+                return RoundLost(why, repeatable=False)
+            if given_up():
+                return RoundLost(why, repeatable=True)
+            return AttemptsSpent(
+                f"{why}. A node works on one model in one run only, until it has released shares for it or "
+                "sent as many vectors as it may (releases, attempts), and with noise as long as its budget "
+                "lasts: start again from another model, or with more noise"
+            )
+        return RoundLost(why, repeatable=isinstance(failure, RoundFailed))
+
+    def report(self) -> None:
+        """Log the replies that were refused."""
+        for line in self._refused.lines():
+            log.warn(line)
+
+    @cached_property
+    def nodes(self) -> dict[int, int]:
+        """Node ids by client."""
+        return {client: node_of(message) for client, message in self.messages.items()}
+
+    @property
+    def _steps(self) -> tuple[Step, ...]:
+        return steps_of(self.config)
+
+    def _close(self, exchange: StepExchange) -> None:
+        """Note the nodes that did not answer in a step."""
+        self._lost |= (exchange.outcomes.keys() - exchange.having(Outcome.ANSWERED)) | exchange.spent
+        self._spent |= exchange.spent
+        self.left_behind -= exchange.outcomes.keys()
+        self.left_behind |= exchange.having(Outcome.SILENT, Outcome.BROKEN)
+        self.holding -= exchange.having(Outcome.WITHOUT_MOD)
+        if exchange.first or not self.config.accept:  # in a series it can refuse one round of several
+            self.holding -= exchange.having(Outcome.REFUSED)
+        if exchange.first:
+            self.holding -= exchange.having(Outcome.UNSENT)
+            if not self.mod_seen:
+                exchange.check_mod()
+        self._missing = exchange.report()
+
+    def _sent(self, step: Step, began: float) -> float:
+        """Return the seconds of a step whose messages are out; sending them is not counted."""
+        self.timeout.extend(time.monotonic() - began)
+        return self._seconds(step)
+
+    def _seconds(self, step: Step) -> float:
+        """Return the time of a step. A node that never answers uses up no time of the steps after it."""
+        left = self._steps[self._steps.index(step) :]
+        parts = [TRAINING_PARTS if _trains(one) else 1 for one in left]
+        lasts = math.inf if self.policy is None else self.policy.lasts(_trains(step))
+        return min(lasts, self.timeout.left * parts[0] / sum(parts))
+
+    def _request(self, step: Step, client: int, request: bytes) -> Message:
+        """Make a node's message. Only the masking step has the model, and only without a charter terms."""
+        given = self.messages[client]
+        terms = b"" if guard_named(self.config.guard).chartered else self.terms.encode()
+        part = Envelope(step=step.name, config=self.config.encode(), terms=terms, request=request)
+        content = given.content if _trains(step) else RecordDict()
+        return Message(
+            request_with(content, part),
+            given.metadata.dst_node_id,
+            given.metadata.message_type,
+            ttl=min(given.metadata.ttl, self._seconds(step) + _SLACK),
+            group_id=given.metadata.group_id,
+        )
+
+
+def forget(grid: Grid, config: RoundConfig, message_type: str, nodes: set[int], *, wait: bool) -> None:
+    """Let nodes drop the keys of a round or a series that is over for them.
+
+    Wait for them if it is lost: it may have been the last one.
+    """
+    content = request_with(RecordDict(), Envelope(step=FORGET, config=config.encode()))
+    requests = [Message(content, node, message_type) for node in sorted(nodes)]
+    if requests:
+        exchange = StepExchange(grid, FORGET)
+        for _ in exchange.answers(requests, lambda: _GOODBYE if wait else 0.0):
+            pass
+        if wait:
+            exchange.report()
+
+
+def _trains(step: Step) -> bool:
+    """Return whether nodes train in this step: they answer it with vectors."""
+    return m.has_vector(step.reply)
+
+
+# Client ids
+
+
+_PATIENCE = 600.0  # seconds, without a policy and a timeout of the strategy
+
+
+class ClientIds:
+    """Client ids by node, in any order."""
+
+    def assign(
+        self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout
+    ) -> dict[int, Message]:
+        """Return the messages by client."""
+        by_node = {node_of(message): message for message in messages}
+        return {client: by_node[node] for client, node in enumerate(sorted(by_node))}
+
+
+class IntroducedIds(ClientIds):
+    """Client ids by node: places in the charter, once nodes have introduced themselves."""
+
+    def __init__(self, grid: Grid, charter: Charter) -> None:
+        self._grid, self._charter = grid, charter
+        self._introduced: dict[int, int] = {}
+        #: By node that gave its place up: the node with the same identity that came later.
+        self._successors: dict[int, int] = {}
+
+    def assign(
+        self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout
+    ) -> dict[int, Message]:
+        """Return the messages by client."""
+        by_node = {node_of(message): message for message in messages}
+        if by_node.keys() - self._introduced.keys():
+            self._forget_the_gone()
+        known = self._introduced.keys() | self._successors.keys()
+        strangers = [message for node, message in by_node.items() if node not in known]
+        if strangers:
+            self._introduce(strangers, policy, timeout)
+        return {self._introduced[node]: one for node, one in by_node.items() if node in self._introduced}
+
+    def _forget_the_gone(self) -> None:
+        """Forget nodes that are offline: a node that restarted has another number, and the same identity."""
+        online = set(self._grid.get_node_ids())
+        self._introduced = {node: client for node, client in self._introduced.items() if node in online}
+        self._successors = {
+            node: later for node, later in self._successors.items() if {node, later} <= online
+        }
+
+    def _introduce(self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout) -> None:
+        challenge, mod_seen = os.urandom(32), bool(self._introduced)
+        content = request_with(RecordDict(), Envelope(step=INTRODUCE, request=challenge))
+        requests = [
+            Message(content, message.metadata.dst_node_id, message.metadata.message_type)
+            for message in messages
+        ]
+        exchange, refused = StepExchange(self._grid, INTRODUCE, policy, first=True), Reasons()
+        before = {client: node for node, client in self._introduced.items()}
+        for node, answer in exchange.answers(requests, lambda: _introduction_seconds(policy, timeout)):
+            try:
+                self._admit(node, client_of(self._charter, node, challenge, answer), before)
+            except ConfigError as error:
+                refused.add(str(error), node)
+        if not mod_seen:
+            exchange.check_mod()
+        exchange.report()
+        for line in refused.lines():
+            log.warn(f"refused {line}")
+
+    def _admit(self, node: int, client: int, before: dict[int, int]) -> None:
+        """Give a node the place of its identity; a former node with that identity gives it up.
+
+        A SuperNode that restarted is another node in Flower, where its former self still counts as online for
+        a while. If two answer at the same time, it is unknown which came later.
+        """
+        former = before.pop(client, None)
+        if former is None and client in self._introduced.values():
+            raise ConfigError("another node has the same identity")
+        if former is not None:
+            del self._introduced[former]
+            self._successors[former] = node
+            log.warn(f"node {node} takes the place of node {former}, which has the same identity")
+        self._introduced[node] = client
+
+
+def _introduction_seconds(policy: Policy | None, timeout: StrategyTimeout) -> float:
+    """Return how long an introduction may take: one part of the time, like a step without training."""
+    seconds = timeout.left / (2 * TRAINING_PARTS + 1)
+    return _PATIENCE if policy is None and seconds == math.inf else seconds

@@ -1,77 +1,114 @@
 """``SecureGrid``: a Flower grid through which a strategy sees the mean of all replies, and no single one."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from flwr.app import Message
+import numpy as np
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
 from ccesa.agreement.charter import Charter
-from ccesa.errors import ConfigError, RoundFailed, VectorError
+from ccesa.errors import ConfigError, RoundFailed, TooFewClients, VectorError
 from ccesa.flower.both import log
 from ccesa.flower.both.envelope import kind_of
-from ccesa.flower.both.model import model_of
-from ccesa.flower.both.noisy import AnyMean, AnyPacking, NoisyMean, packing_for
-from ccesa.flower.both.terms import Terms
-from ccesa.flower.server import strategy
-from ccesa.flower.server.attempts import Attempts
-from ccesa.flower.server.lost_rounds import LostRounds, RoundLost
-from ccesa.flower.server.messages import check_alike, check_contributors, mean_reply
-from ccesa.flower.server.preparing import Asked, Preparing
-from ccesa.flower.server.releases import Releases
-from ccesa.flower.server.report import log_evidence, log_noise, log_result
-from ccesa.flower.server.running import KeptSeries, Running, SeriesOfOne, SingleRound
-from ccesa.flower.server.settings import rounds_of
-from ccesa.flower.server.transport import RoundTransport
-from ccesa.flower.server.waiting import Deadline, Waiting
+from ccesa.flower.both.packing import AnyMean, AnyPacking, packing_for
+from ccesa.flower.both.terms import ReplyTerms, model_of
+from ccesa.flower.server.exchange import RoundTransport, StrategyTimeout, node_of
+from ccesa.flower.server.report import log_evidence, log_result
+from ccesa.flower.server.rounds import MINIMUM_NODES, Releases, check_policy, rounds_of
+from ccesa.flower.server.series import (
+    Asked,
+    Attempts,
+    KeptSeries,
+    Preparing,
+    Running,
+    SeriesOfOne,
+    SingleRound,
+)
+from ccesa.flower.server.strategy import LostRounds, RoundLost, Start, check_caller, find_start
+from ccesa.policy import Policy
 from ccesa.privacy.mechanism import DifferentialPrivacy
 from ccesa.protocol.parties import check_executor
 from ccesa.protocol.series import Series
+
+
+def check_alike(messages: list[Message]) -> None:
+    """Refuse all but one message per node, the same for all: only then is there a mean of changes."""
+    node, times = Counter(message.metadata.dst_node_id for message in messages).most_common(1)[0]
+    if times > 1:
+        raise ConfigError(f"{times} messages to node {node} at once; secure aggregation sends one to each")
+    first = messages[0].content
+    for message in messages[1:]:
+        if message.content is not first and dict(message.content) != dict(first):
+            raise ConfigError(
+                "the strategy sends different arrays or settings to different nodes; secure aggregation "
+                "averages replies to one model, trained in one way"
+            )
+
+
+def make_reply(asked: Message, terms: ReplyTerms, mean: AnyMean) -> Message:
+    """Make the one reply for all nodes: mean and total weight, under the names of the apps' records."""
+    arrays, metrics = mean.records
+    content: dict[str, Any] = {metrics: MetricRecord({terms.weighted_by: mean.weight, **mean.metrics})}
+    if terms.kind == "train":
+        content[arrays] = ArrayRecord({name: Array(np.asarray(value)) for name, value in mean.arrays.items()})
+    return Message(RecordDict(content), reply_to=asked)
+
+
+def check_contributors(survivors: int, nothing: int) -> None:
+    """Refuse the mean of one node, which is its model, and of two, each of which knows the other's.
+
+    The server has opened the sum by then, so this does not hold against a server that lies.
+    """
+    if survivors - nothing < MINIMUM_NODES:
+        raise TooFewClients(
+            f"{nothing} of {survivors} nodes contributed nothing, and the mean of fewer than {MINIMUM_NODES} "
+            "reveals too much; read their logs"
+        )
 
 
 class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
     """Wraps a grid: ``strategy.start(grid=SecureGrid(grid), ...)``.
 
     Train and evaluate messages go through a round of secure aggregation and come back as one reply: the
-    weighted mean of all arrays and metrics, and the total weight. A round that is lost comes back as no
-    reply; the strategy keeps its model. All else passes through.
+    weighted mean of all arrays and metrics, and the total weight. A lost round gives no reply, and the
+    strategy keeps its model. All other messages pass through.
 
     While the same nodes are asked again, a round sets up the one after it, and takes two exchanges in place
     of four (three in place of five with a charter).
 
     Args:
         grid: The grid that Flower gives to the ServerApp.
-        charter: What the federation has agreed on: rounds are under the guard ``active``, and none of the
-            settings from ``privacy`` to ``post_quantum`` may be given besides.
-        privacy: How little all rounds together tell about any one node (none). Nodes add noise, and every
+        charter: The agreement of the federation: rounds are under the guard ``active``. It takes the place of
+            the settings from ``privacy`` to ``post_quantum``.
+        privacy: How little all rounds together reveal about any one node (none). Nodes add noise, and every
             node counts one.
         metrics: With ``privacy``, the metrics that evaluations release; no others are sent (none).
-        reliability_bits: With ``privacy``, the -log2 of how many rounds may be lost (20): fewer bits need
-            less noise.
+        reliability_bits: With ``privacy``, a round may be lost with probability 2^-``reliability_bits`` (20).
+            Fewer bits need less noise.
         dropout: The fraction of nodes that rounds are planned to lose (0.1).
         collusion: The fraction of nodes that may work with the server (0).
         clip: The bound on the change of a single parameter (2.0).
         metric_clip: The bound on a metric (1e6).
-        bits: Bits of one node's value, 2 to 53. By default each has 32 bits on the wire, enough for the
-            sum over all nodes.
-        precision: In place of ``bits``: how far a parameter of the mean may be off through rounding, where
-            every node has ``max_weight`` examples.
-        max_weight: The most examples of a node (65,536).
-        weighted_by: The metric that weights replies; by default what the strategy says, or ``num-examples``.
-        metric_slots: The most metrics of a reply (16).
-        post_quantum: Whether what is recorded today stays secret when X25519 falls (no). It costs 3.8 kB
+        bits: Bits of one node's value, 2 to 53. By default each has 32 bits on the wire, enough for the sum
+            over all nodes.
+        precision: In place of ``bits``: by how much rounding may change a parameter of the mean, if every
+            node has ``max_weight`` examples.
+        max_weight: The maximum number of examples of a node (65,536).
+        weighted_by: The metric that weights replies; by default the strategy's, or ``num-examples``.
+        metric_slots: The maximum number of metrics of a reply (16).
+        post_quantum: Whether traffic recorded today stays secret when X25519 is broken (no). It costs 3.8 kB
             per neighbour and round.
-        step_timeout: Seconds that a step waits once its messages are out; by default as many as the
-            strategy's timeout leaves.
-        enough: The fraction of the nodes in (0, 1] whose answers are enough to close a step.
-        grace: Seconds that the others have after that.
+        policy: How long each step waits, within the strategy's timeout; by default for all nodes, as long as
+            that timeout allows.
         retries: How often a lost round is repeated.
-        give_up_after: How many lost rounds in a row end the training; None goes on.
+        give_up_after: How many lost rounds in a row end the training; by default it goes on.
         secure_evaluate: Whether evaluate messages go through secure rounds, too.
-        executor: Its workers take masks off large sums, as for a ``Server`` (none).
+        executor: Its workers remove masks from large sums, as for a ``Server`` (none).
 
     Attributes:
         error_bound: By how much rounding can have moved any value of the last model; None before the first,
@@ -101,9 +138,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         weighted_by: str | None = None,
         metric_slots: int | None = None,
         post_quantum: bool | None = None,
-        step_timeout: float | None = None,
-        enough: float = 1.0,
-        grace: float = 10.0,
+        policy: Policy | None = None,
         retries: int = 0,
         give_up_after: int | None = None,
         secure_evaluate: bool = True,
@@ -131,7 +166,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         self._rounds = rounds_of(charter, settings, secure_evaluate)
         self._server = partial(self._rounds.server, executor=executor)
         self._client_ids, self._secure_evaluate = self._rounds.client_ids(grid), secure_evaluate
-        self._waiting = Waiting(step_timeout=step_timeout, enough=enough, grace=grace)
+        self._policy = policy
         self._retries, self._lost_rounds = retries, LostRounds(give_up_after)
         #: Types of messages to which some node has answered as ``secure_mod`` does.
         self._mod_seen: set[str] = set()
@@ -141,7 +176,8 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         self._releases = None if self._rounds.privacy is None else Releases(self._rounds.privacy)
         self.error_bound: float | None = None
         self.noise: float | None = None
-        self._waiting.check(self._rounds.dropout)
+        if policy is not None:
+            check_policy(policy, self._rounds.dropout)
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
@@ -150,15 +186,14 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
 
         Args:
             messages: One per node, all with the same content.
-            timeout: Seconds for all steps of a round together; None waits as long as it takes.
+            timeout: Seconds for all steps of a round together; None: no limit.
 
         Returns:
-            One reply per secure round, the mean; none for a round that is lost.
+            One reply per secure round, the mean; none for a lost round.
 
         Raises:
-            RoundsLost: In the last round of a strategy none of whose rounds went well, and after
-                ``give_up_after`` lost rounds in a row.
-            AttemptsSpent: Nodes have contributed to the same model as often as they allow, or have spent
+            RoundsLost: All rounds of a strategy were lost, or ``give_up_after`` rounds in a row.
+            AttemptsSpent: Nodes have contributed to the same model as often as they allow, or have used up
                 their privacy budget.
             BudgetSpent: With ``privacy``, a node would be asked for more vectors than the noise is made for.
             ConfigError: No node has ``secure_mod``, the strategy needs single updates, or messages differ.
@@ -167,7 +202,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         for message in messages:
             by_type.setdefault(str(message.metadata.message_type), []).append(message)
         replies: list[Message] = []
-        start, asked = strategy.running(), {kind_of(message_type) for message_type in by_type}
+        start, asked = find_start(), {kind_of(message_type) for message_type in by_type}
         self._lost_rounds.enter(start)
         with ExitStack() as unless_done:
             unless_done.callback(self.stop)  # an exception ends the training
@@ -186,37 +221,38 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
     def stop(self) -> None:
         """End all series: nodes drop the keys of rounds that were prepared, and have five seconds for it.
 
-        ``Strategy.start`` needs no such call. After a loop of your own, whose end nobody knows, make one.
+        Call it after a loop of your own, whose end a grid cannot know. ``Strategy.start`` does not need it.
         """
         for preparing in self._preparing.values():
             preparing.stop(wait=True)
 
     def _stop_for_good(self, asked: set[str]) -> None:
-        """In the last round of a strategy, end what it will not ask for again: it may still evaluate.
-
-        Nobody is told anything where all rounds came that were prepared.
-        """
+        """In the last round of a strategy, end the series that cannot go on: it may still evaluate."""
         for message_type, preparing in self._preparing.items():
             if kind_of(message_type) in asked or not asked:
                 preparing.stop(wait=True)
 
     def _secure(
-        self, message_type: str, messages: list[Message], timeout: float | None, start: strategy.Start | None
+        self, message_type: str, messages: list[Message], timeout: float | None, start: Start | None
     ) -> list[Message]:
-        """Return one reply, or none if the round is lost, or would release nothing."""
+        """Return one reply, or none if the round is lost, or has nothing to release."""
         check_alike(messages)
         if not self._rounds.releases(message_type):
-            log.info_once(f"no {message_type} messages are sent: with noise, metrics have to be named first")
+            log.info_once(f"no {message_type} messages are sent: with noise, name the metrics first")
             return []
         model, kind = model_of(messages[0].content), kind_of(message_type)
         preparing = self._preparing.setdefault(message_type, Preparing())
-        nodes = frozenset(int(message.metadata.dst_node_id) for message in messages)
-        attempts = self._attempts.setdefault(message_type, Attempts(self._rounds.most_releases))
+        nodes = frozenset(map(node_of, messages))
+        attempts = self._attempts.setdefault(message_type, Attempts(self._rounds.maximum_releases))
         try:
-            terms = self._rounds.terms(message_type, len(messages), model, strategy.check_caller())
+            terms = self._rounds.terms(message_type, len(messages), model, check_caller())
             log.info_once(terms.fields.in_words)
-            if kind == "train" and start is not None:
-                self._check_ahead(start.left, len(messages))
+            if kind == "train" and start is not None and self._releases is not None:
+                self._releases.check_ahead(
+                    start.left,
+                    evaluates=self._rounds.releases("evaluate"),
+                    everyone=lambda: len(messages) == len(list(self._grid.get_node_ids())),
+                )
             mean = attempts.enter(terms, messages)
             if mean is None:
                 packing = packing_for(terms, model)
@@ -226,42 +262,33 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
                     partial(self._new_series, packing, attempts),
                 )
                 one_round = partial(self._round, preparing, attempts, packing, messages)
-                mean = self._repeated(one_round, Deadline(timeout))
-                attempts.answer(mean)
+                mean = self._repeated(one_round, StrategyTimeout(timeout))
+                attempts.note_mean(mean)
         except RoundLost as lost:
             log.warn(f"the {kind} round with {len(messages)} nodes is lost: {lost}")
-            self._lost_rounds.lost(kind, str(lost))
+            self._lost_rounds.note_loss(kind, str(lost))
             return []
-        self._lost_rounds.went_well(kind)
-        return [mean_reply(messages[0], terms, mean)]
+        self._lost_rounds.note_success(kind)
+        return [make_reply(messages[0], terms, mean)]
 
-    def _check_ahead(self, left: int, asked: int) -> None:
-        """With noise, refuse a training that is longer than it is made for, before its first vector."""
-        if self._releases is not None:
-            self._releases.check_ahead(
-                left,
-                evaluates=self._rounds.releases("evaluate"),
-                everyone=lambda: asked == len(list(self._grid.get_node_ids())),
-            )
-
-    def _repeated(self, one_round: Callable[[Deadline], AnyMean], deadline: Deadline) -> AnyMean:
+    def _repeated(self, one_round: Callable[[StrategyTimeout], AnyMean], timeout: StrategyTimeout) -> AnyMean:
         """Return the mean of the first round that is not lost; each has keys of its own."""
         for _ in range(self._retries):
             try:
-                return one_round(deadline)
+                return one_round(timeout)
             except RoundLost as lost:
-                if not lost.repeatable or not deadline.left:
+                if not lost.repeatable or not timeout.left:
                     raise
                 log.warn(f"a round is lost, and repeated: {lost}")
-        return one_round(deadline)
+        return one_round(timeout)
 
     def _new_series(self, packing: AnyPacking, attempts: Attempts, rounds: int | None) -> KeptSeries:
-        config = attempts.placed(self._rounds.config(packing, accept=True))
+        config = attempts.place(self._rounds.config(packing, accept=True))
         series = Series(config, server=self._server, rounds=rounds)
         return KeptSeries(self._grid, packing.terms.message_type, series)
 
     def _single_round(self, packing: AnyPacking, attempts: Attempts) -> Running:
-        config = attempts.placed(self._rounds.config(packing, accept=False))
+        config = attempts.place(self._rounds.config(packing, accept=False))
         message_type = packing.terms.message_type
         if config.accept:  # the agreement needs it
             series = Series(config, server=self._server, rounds=1)
@@ -274,7 +301,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         attempts: Attempts,
         packing: AnyPacking,
         given: list[Message],
-        deadline: Deadline,
+        timeout: StrategyTimeout,
     ) -> AnyMean:
         terms = packing.terms
         messages = attempts.messages(given, terms)
@@ -282,8 +309,8 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             packing = packing_for(terms, model_of(messages[0].content))
         task = terms.round_task(messages[0].content)
         if self._releases is not None and terms.mechanism is not None:
-            self._releases.check((int(one.metadata.dst_node_id) for one in messages), terms.mechanism)
-        by_client = self._client_ids.assign(messages, self._waiting, deadline)
+            self._releases.check(map(node_of, messages), terms.mechanism)
+        by_client = self._client_ids.assign(messages, self._policy, timeout)
         running = preparing.next_round(
             terms.kind, by_client, task, partial(self._single_round, packing, attempts)
         )
@@ -292,8 +319,8 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             config=running.config,
             terms=terms,
             messages=by_client,
-            deadline=deadline,
-            waiting=self._waiting,
+            timeout=timeout,
+            policy=self._policy,
             mod_seen=terms.message_type in self._mod_seen,
             around=self._rounds.around,
             holding=running.holding,
@@ -305,8 +332,8 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             mean = packing.for_round(running.context).unpack(aggregate.vector, survivors)
             check_contributors(survivors, mean.nothing)
             lost = False
-        except (RoundFailed, VectorError) as failure:  # all else is a mistake, and nobody's bad luck
-            raise transport.failed(failure, given_up=attempts.refused) from failure
+        except (RoundFailed, VectorError) as failure:  # other errors are mistakes in code
+            raise transport.failed(failure, given_up=attempts.give_up) from failure
         finally:
             attempts.note(running, transport, lost=lost)
             if self._releases is not None and terms.mechanism is not None:
@@ -315,21 +342,13 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             running.end(lost=lost)
             if transport.has_answers:
                 self._mod_seen.add(terms.message_type)
-        neighbours = running.config.graph.mean_degree(len(messages))
-        self._report(terms, survivors, mean, len(messages), neighbours)
+        if terms.kind == "train":
+            self.error_bound, self.noise = mean.bound, mean.noise
+        log_result(terms, survivors, mean, len(messages), running.config.graph.mean_degree(len(messages)))
         log_evidence(aggregate.evidence, transport.nodes, self._rounds.around)
         return mean
 
-    def _report(self, terms: Terms, survivors: int, mean: AnyMean, asked: int, neighbours: float) -> None:
-        noise = mean.noise if isinstance(mean, NoisyMean) else None
-        if terms.kind == "train":
-            self.error_bound, self.noise = mean.bound, noise
-        if isinstance(mean, NoisyMean):
-            log_noise(terms, survivors, mean, asked, neighbours)
-        else:
-            log_result(terms, survivors, mean, asked, neighbours)
-
-    # What is not ours goes to the wrapped grid.
+    # Everything else goes to the wrapped grid.
 
     def set_run(self, run: Any) -> None:
         self._grid.set_run(run)
@@ -348,10 +367,10 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         return self._grid.get_nodes()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Push messages as they are: one that is pushed by hand is not aggregated, and not protected.
+        """Push messages as they are, neither aggregated nor protected.
 
         Args:
-            messages: What the wrapped grid pushes.
+            messages: For the wrapped grid.
 
         Returns:
             The ids that the wrapped grid gave to the messages.

@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from ccesa.errors import CcesaError, FaultyClient, RoundFailed, shown
 from ccesa.evidence import Evidence, Naming, by_id, counted
 from ccesa.flower.both import log
-from ccesa.flower.both.noisy import NoisyMean
-from ccesa.flower.both.packing import MeanReply
-from ccesa.flower.both.terms import Terms
+from ccesa.flower.both.packing import AnyMean, NoisyMean
+from ccesa.flower.both.terms import ReplyTerms
 
 #: Reasons that a step has lines for, and characters of an error of the protocol.
-_REASONS, _MOST = 5, 1000
+_REASONS, _CHARACTERS = 5, 1000
 
 
 def nodes_text(nodes: Iterable[int]) -> str:
@@ -22,7 +21,7 @@ def nodes_text(nodes: Iterable[int]) -> str:
 
 
 def as_nodes(nodes: Mapping[int, int]) -> Naming:
-    """Name clients by the ids of their nodes; clients that no node is stay clients."""
+    """Name clients by the ids of their nodes; clients without a node stay clients."""
 
     def name(clients: Iterable[int]) -> str:
         every = list(clients)
@@ -33,29 +32,29 @@ def as_nodes(nodes: Mapping[int, int]) -> Naming:
 
 
 def in_nodes(error: CcesaError, nodes: Mapping[int, int], around: int | None = None) -> str:
-    """Return what an error of the protocol says, in terms of nodes; who sent a reply is said beside it.
+    """Return the text of an error of the protocol with node ids, without the sender of a reply.
 
     It is cut and escaped, as the protocol quotes what clients send. ``around`` is the number of lying
-    neighbours that a charter stands; see ``suspected``.
+    neighbours that a charter tolerates; see ``suspect``.
     """
     naming = as_nodes(nodes)
     if isinstance(error, FaultyClient):
-        return shown(error.reason(naming), _MOST)
-    text = shown(error.described(naming), _MOST)
-    return text + (suspected(error.evidence, nodes, around) if isinstance(error, RoundFailed) else "")
+        return shown(error.reason(naming), _CHARACTERS)
+    text = shown(error.described(naming), _CHARACTERS)
+    return text + (suspect(error.evidence, nodes, around) if isinstance(error, RoundFailed) else "")
 
 
-def suspected(evidence: Evidence, nodes: Mapping[int, int], around: int | None) -> str:
-    """Return who must have lied, where the number of an honest node's lying neighbours is agreed."""
-    found = evidence.suspects(around) if around is not None else ()
-    if not found:
+def suspect(evidence: Evidence, nodes: Mapping[int, int], around: int | None) -> str:
+    """Return the nodes that must have lied, if the number of an honest node's lying neighbours is agreed."""
+    suspects = evidence.suspects(around) if around is not None else ()
+    if not suspects:
         return ""
-    stand = "stands" if len(found) == 1 else "stand"
-    return f"; of these, {as_nodes(nodes)(found)} {stand} in more pairs than {around} liars can make"
+    stand = "stands" if len(suspects) == 1 else "stand"
+    return f"; of these, {as_nodes(nodes)(suspects)} {stand} in more pairs than {around} liars can make"
 
 
-class Tally:
-    """Reasons, and the nodes that each of them is true of."""
+class Reasons:
+    """Reasons, each with its nodes."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, list[int]] = {}
@@ -64,7 +63,7 @@ class Tally:
         self._nodes.setdefault(reason, []).append(node)
 
     def lines(self) -> Iterator[str]:
-        """Yield one line per reason, the most frequent first; what is left over shares the last one."""
+        """Yield one line per reason, the most frequent first; rare reasons share the last line."""
         ranked = sorted(self._nodes.items(), key=lambda item: -len(item[1]))
         for reason, nodes in ranked[:_REASONS]:
             yield f"{nodes_text(nodes)}: {reason}"
@@ -73,49 +72,42 @@ class Tally:
             yield f"{nodes_text(rest)}: other reasons"
 
 
-def log_result(terms: Terms, survivors: int, mean: MeanReply, asked: int, neighbours: float) -> None:
-    """Log how many nodes are in the sum, how exact it is, and what was left out."""
+def log_result(terms: ReplyTerms, survivors: int, mean: AnyMean, asked: int, neighbours: float) -> None:
+    """Log how many nodes are in the sum, how exact or noisy it is, and what is missing."""
+    count = f"{terms.kind}, {survivors} of {asked} nodes in the sum, {neighbours:.4g} neighbours each"
+    if isinstance(mean, NoisyMean):
+        what = "every parameter" if terms.kind == "train" else "every metric"
+        log.info(f"{count}; {what} of the mean has noise with a standard deviation of {mean.noise:.2g}")
+        return
     counters = f", no counter by {mean.counter_error:.2g}" if mean.counter_error else ""
     cut = "; clipping moves some by more, see the next line" if mean.clipped else ""
-    log.info(
-        f"{terms.kind}, {survivors} of {asked} nodes in the sum, {neighbours:.4g} neighbours each; rounding "
-        f"moves no value by more than {mean.error:.2g}{counters}{cut}"
-    )
+    log.info(f"{count}; rounding moves no value by more than {mean.error:.2g}{counters}{cut}")
     if mean.clipped:
         log.warn(
             f"{mean.clipped} of {survivors} nodes changed values by more than clip = {terms.clip:g}: "
-            f"{mean.clipped_values} values were cut to it, and the mean is wrong by what was cut off. Take a "
-            "larger clip, or a smaller learning rate"
+            f"{mean.clipped_values} values were cut to it, so the mean is wrong. Use a larger clip, or a "
+            "smaller learning rate"
         )
     if mean.capped:
         log.warn(
-            f"{mean.capped} nodes have more than max_weight = {terms.max_weight:g} of {terms.weighted_by!r} "
-            "and count as that many"
+            f"{mean.capped} nodes have more than max_weight = {terms.max_weight:g} of {terms.weighted_by!r}, "
+            "and count as max_weight"
         )
     if mean.nothing:
-        log.warn(f"{mean.nothing} of {survivors} nodes had nothing to contribute; their own logs say why")
+        log.warn(f"{mean.nothing} of {survivors} nodes contributed nothing; read their logs")
     if not mean.alike:
-        log.warn("nodes report different metrics; they are left out")
+        log.warn("nodes report different metrics, so the mean has none")
     for name in mean.absent:
-        log.info_once(f"no node has '{shown(name)}' as a number in a {terms.kind} round")
+        log.info_once(f"no node reports '{shown(name)}' as a number in a {terms.kind} round")
     for name in mean.unusable:
         log.warn(
-            f"metric '{shown(name)}' is left out: on some node it is not a finite number, or beyond "
+            f"metric '{shown(name)}' is left out: on some node it is not finite, or beyond "
             f"{terms.metric_clip:g}"
         )
 
 
-def log_noise(terms: Terms, survivors: int, mean: NoisyMean, asked: int, neighbours: float) -> None:
-    """Log how many nodes are in the sum, and how much noise is in their mean."""
-    what = "every parameter" if terms.kind == "train" else "every metric"
-    log.info(
-        f"{terms.kind}, {survivors} of {asked} nodes in the sum, {neighbours:.4g} neighbours each; in {what} "
-        f"of the mean there is noise with a standard deviation of {mean.noise:.2g}"
-    )
-
-
 def log_evidence(evidence: Evidence, nodes: Mapping[int, int], around: int | None) -> None:
-    """Log the pairs of nodes of whom one lied, or the network did; nothing tells which."""
+    """Log the pairs of nodes one of which lied, unless the network did; which of the three is unknown."""
     if evidence:
-        pairs = evidence.described(as_nodes(nodes)) + suspected(evidence, nodes, around)
-        log.warn(f"in each of these pairs one lied, or the network did: {pairs}")
+        pairs = evidence.described(as_nodes(nodes)) + suspect(evidence, nodes, around)
+        log.warn(f"in each of these pairs one node lied, or the network did: {pairs}")

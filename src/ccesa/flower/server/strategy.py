@@ -1,13 +1,15 @@
-"""Which strategy is calling, whether it can work with a mean, and whether this is its last round."""
+"""Which strategy is calling, how far it has come, and which of its rounds are lost."""
 
 import inspect
+import weakref
+from collections import Counter
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NamedTuple
 
 from flwr.serverapp.strategy import Strategy
 
-from ccesa.errors import ConfigError
+from ccesa.errors import ConfigError, RoundFailed, RoundsLost
 
 #: Flower's strategies that look at single updates, and what for.
 NEED_SINGLE_UPDATES = {
@@ -26,29 +28,29 @@ NEED_SINGLE_UPDATES = {
 
 
 class Start(NamedTuple):
-    """How far a ``Strategy.start`` that is running has come."""
+    """The progress of a running ``Strategy.start``."""
 
-    #: An object that every start has of its own.
+    #: An object of this start alone.
     result: Any
-    #: The round that it is in, 0 before the first, and the one that it ends with.
+    #: The current round, 0 before the first, and the last one.
     current: int
     last: int
 
     @property
     def left(self) -> int:
-        """Rounds that are left, the current one included."""
+        """How many rounds are left, the current one included."""
         return self.last - self.current + 1
 
 
 def check_caller() -> str | None:
-    """Refuse a strategy that needs single updates; return what it weights replies by, if it says so."""
-    strategy, weighted_by = _calling(), None
+    """Refuse a strategy that needs single updates; return its metric to weight replies by, if it has one."""
+    strategy, weighted_by = _find_strategy(), None
     while isinstance(strategy, Strategy):
         for name in (its_class.__name__ for its_class in type(strategy).__mro__):
             if name in NEED_SINGLE_UPDATES:
                 raise ConfigError(
-                    f"{name} {NEED_SINGLE_UPDATES[name]}, and secure aggregation gives it nothing but their "
-                    "mean: use a strategy that averages (FedAvg, FedAvgM, FedProx, FedAdam, FedYogi, "
+                    f"{name} {NEED_SINGLE_UPDATES[name]}, but secure aggregation gives it only their mean: "
+                    "use a strategy that averages (FedAvg, FedAvgM, FedProx, FedAdam, FedYogi, "
                     "FedAdagrad), or Flower's own grid"
                 )
         weighted_by = weighted_by or getattr(strategy, "weighted_by_key", None)
@@ -56,29 +58,95 @@ def check_caller() -> str | None:
     return weighted_by
 
 
-def running() -> Start | None:
-    """Return the ``Strategy.start`` on the stack; None in a loop of somebody's own, whose end nobody knows.
+def find_start() -> Start | None:
+    """Return the ``Strategy.start`` on the stack; None in a loop of the user's own, whose end is unknown.
 
-    Flower tells a grid neither the number of rounds nor that they are over, so its variables are read.
+    Flower does not pass the number of rounds to a grid, so its variables are read.
     """
-    for frame in _stack():
+    for frame in _frames():
         if frame.f_code is Strategy.start.__code__:
-            found = frame.f_locals
-            return Start(found["result"], found.get("current_round", 0), found["num_rounds"])
+            names = frame.f_locals
+            return Start(names["result"], names.get("current_round", 0), names["num_rounds"])
     return None
 
 
-def _calling() -> Strategy | None:
+def _find_strategy() -> Strategy | None:
     """Return the strategy whose ``start`` (or any other method) is on the stack."""
-    for frame in _stack():
+    for frame in _frames():
         owner = frame.f_locals.get("self")
         if isinstance(owner, Strategy):
             return owner
     return None
 
 
-def _stack() -> Iterator[FrameType]:
+def _frames() -> Iterator[FrameType]:
     frame = inspect.currentframe()
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+# Lost rounds
+
+
+class RoundLost(RoundFailed):
+    """A round ended without a mean; the text names nodes."""
+
+    def __init__(self, why: str, *, repeatable: bool) -> None:
+        super().__init__(why)
+        #: Whether another round with the same messages may succeed.
+        self.repeatable = repeatable
+
+
+class LostRounds:
+    """The lost rounds of one ``Strategy.start``, or of one ``SecureGrid`` without any.
+
+    Train rounds count; evaluate rounds count only if nothing is trained.
+    """
+
+    def __init__(self, give_up_after: int | None) -> None:
+        if give_up_after is not None and (type(give_up_after) is not int or give_up_after < 1):
+            raise ConfigError(f"give_up_after must be a whole number of 1 or more, not {give_up_after!r}")
+        self._give_up_after = give_up_after
+        self._start: weakref.ref[Any] | None = None
+        #: By kind, why rounds were lost since the last success; and the kinds that had a success.
+        self._reasons: dict[str, list[str]] = {}
+        self._succeeded: set[str] = set()
+
+    def enter(self, start: Start | None) -> None:
+        """Begin anew if a strategy is started again."""
+        if start is not None and (self._start is None or self._start() is not start.result):
+            self._start = weakref.ref(start.result)
+            self._reasons.clear()
+            self._succeeded.clear()
+
+    def note_success(self, kind: str) -> None:
+        self._succeeded.add(kind)
+        self._reasons[kind] = []
+
+    def note_loss(self, kind: str, why: str) -> None:
+        self._reasons.setdefault(kind, []).append(why)
+
+    def check(self, start: Start | None, asked: set[str]) -> None:
+        """Raise RoundsLost in the last round if none went well, and after too many lost rounds in a row.
+
+        ``asked`` are the kinds of messages that the strategy has just sent. After none at all it will not
+        train in this round any more, but may evaluate; after a query it may do both.
+        """
+        kind = "train" if "train" in self._reasons else "evaluate"
+        if asked.isdisjoint({kind, "evaluate"}) and (asked or kind == "evaluate"):
+            return
+        reasons = self._reasons.get(kind, [])
+        last = start is not None and start.current >= start.last
+        if reasons and last and kind not in self._succeeded:
+            raise RoundsLost(f"all {kind} rounds of this strategy are lost: {_summarize(reasons)}")
+        if self._give_up_after is not None and len(reasons) >= self._give_up_after:
+            raise RoundsLost(
+                f"the last {len(reasons)} {kind} round(s) are lost (give_up_after = {self._give_up_after}): "
+                f"{_summarize(reasons)}"
+            )
+
+
+def _summarize(reasons: list[str]) -> str:
+    """Return each reason once, the most frequent first."""
+    return " | ".join(f"{times} x {why}" for why, times in Counter(reasons).most_common(3))

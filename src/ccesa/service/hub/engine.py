@@ -14,9 +14,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from ccesa.errors import CcesaError, LateMessage
+from ccesa.errors import CcesaError, LateMessage, StaleLog
+from ccesa.logfile import OpeningCounter
 from ccesa.service.desk import Receipt, Status, Taken, View
-from ccesa.service.errors import Forgotten, NewerDatabase, StaleStore, Unavailable
+from ccesa.service.errors import Forgotten, NewerDatabase, Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import Presence, elapsed
 from ccesa.service.hub.leader import Leader, Records
@@ -24,7 +25,7 @@ from ccesa.service.hub.replica import Diverged, Replica
 from ccesa.service.hub.showing import DEAD, Showing
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store
-from ccesa.service.store.mark import Mark, Saved
+from ccesa.service.store.mark import Mark, Saved, count_of
 from ccesa.service.store.rows import Claim, Exchange, SeriesRow
 from ccesa.wire import Data
 
@@ -63,7 +64,8 @@ class Handed:
 class Engine:
     """Takes replies, follows the log and leads, in a thread of its own, which alone uses ``store``.
 
-    It calls ``publish`` with each new view and status.
+    It calls ``publish`` with each new view and status. ``counter`` counts the exchanges that this hub has
+    shown; without one, it forgets them when it ends.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Engine:
         publish: Callable[[View, Status], None],
         meters: Meters,
         name: str,
+        counter: OpeningCounter | None = None,
     ) -> None:
         self._federation, self._store, self._leader, self._records = federation, store, leader, records
         self._presence, self._showing, self._publish = presence, showing, publish
@@ -87,7 +90,8 @@ class Engine:
         self._stopping = self._ended = False
         #: The newest series and the mark of the store at the last look.
         self._row: SeriesRow | None = None
-        self._mark = Mark()
+        self._counter = counter
+        self._mark = Mark() if counter is None else Mark.counted(counter.value)
         self._beat = self._glance = self._status_made = self._status_rest = 0.0
         self._status: Status | None = None
         self._thread = threading.Thread(target=self._run, name="ccesa-engine", daemon=True)
@@ -176,7 +180,7 @@ class Engine:
         except CcesaError as error:  # such as a series under another charter, or a store that has gone back
             self._replica = None
             self.trouble = str(error)
-            self._leader.hold(self.trouble, now, is_stale=isinstance(error, StaleStore))
+            self._leader.hold(self.trouble, now, is_stale=isinstance(error, StaleLog))
             _refuse(batch, "this hub cannot go on")
             with suppress(CcesaError):
                 self._show(now)
@@ -204,22 +208,34 @@ class Engine:
             changed = True
         else:
             changed = self._replica.follow() or changed
+        self._count_opening()
         if changed:  # other hubs may have recorded rounds
             self._records.reload()
             self._row, self._glance = row, 0.0  # last, as the store may go away before
 
+    def _count_opening(self) -> None:
+        """Count the open exchange, before its first request leaves this hub."""
+        if self._counter is None or self._replica is None or self._replica.open is None:
+            return
+        count = count_of(self._replica.row.series, self._replica.open)
+        if count != self._counter.value:
+            try:
+                self._counter.set(*count)
+            except OSError as error:
+                raise Unavailable(f"the counter of this hub cannot be written: {error.strerror}") from error
+
     def _reached(self) -> SeriesRow | None:
-        """Return the newest series; raise StaleStore if the store has gone back."""
+        """Return the newest series; raise StaleLog if the store has gone back."""
         self._presence.share_known()  # before the store is read, which must know every request
         try:
             self._mark = self._store.follow(self._mark)
-        except StaleStore as error:
+        except StaleLog as error:
             self._store.went_back(str(error), self._presence.now())  # for the other hubs, and the next start
             raise
         if witnesses := self._presence.ahead_of(max(self._mark.place, (self._mark.above, -1))):
-            raise StaleStore(
+            raise StaleLog(
                 f"the database has gone back: {witnesses}, and its last one is exchange "
-                f"{self._mark.exchange} of series {self._mark.place[0]}"
+                f"{self._mark.place[1]} of series {self._mark.place[0]}"
             )
         return self._mark.series
 

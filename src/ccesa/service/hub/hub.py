@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from ccesa.errors import OrderError
+from ccesa.logfile import OpeningCounter
 from ccesa.service import http, operator
 from ccesa.service.coordinator import Coordinator, Questions
 from ccesa.service.errors import EngineFailed, NewerDatabase, Unavailable
@@ -22,6 +23,7 @@ from ccesa.service.hub.showing import Showing
 from ccesa.service.logs import event
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store, open_store
+from ccesa.service.store.mark import Mark
 
 #: Seconds between two looks at whether the engine is alive.
 _LOOK = 0.5
@@ -135,11 +137,15 @@ class Hub:
                 self.federation, open_store(self.federation.store), Presence(self.federation, store)
             )
             closing.callback(board.close)
-            await self._run(store, board, ready)
+            counter = OpeningCounter(self.federation.counter)
+            closing.callback(counter.close)
+            await self._run(store, board, counter, ready)
 
-    async def _run(self, store: Store, board: Board, ready: Callable[["Hub"], None] | None) -> None:
+    async def _run(
+        self, store: Store, board: Board, counter: OpeningCounter, ready: Callable[["Hub"], None] | None
+    ) -> None:
         meters = Meters()
-        engine = board.engine = self._engine(store, board, meters)
+        engine = board.engine = self._engine(store, board, counter, meters)
         meters.follow(board.status)
         hub, limits = self.federation.hub, self._limits
         sites = http.app(board, self.federation, limits, meters)
@@ -168,13 +174,13 @@ class Hub:
         wait = min(http.Limits().wait_seconds, int(self.federation.policy.absent / 2))
         return http.Limits(connections=self.federation.hub.connections, wait_seconds=wait)
 
-    def _engine(self, store: Store, board: Board, meters: Meters) -> Engine:
+    def _engine(self, store: Store, board: Board, counter: OpeningCounter, meters: Meters) -> Engine:
         federation, presence = self.federation, board.presence
         agenda = Agenda(federation, store, self._coordinator)
         agenda.start(presence.now())
         records = Records(federation, store, agenda, presence, meters)
         if self._new_series:
-            records.abandon(presence.now())
+            records.abandon(presence.now(), Mark.counted(counter.value).place[0])
         leader = Leader(federation, store, agenda, records, presence, meters, self.name)
         showing = Showing(federation, store, agenda, presence, leader)
         board.show(showing.view(None), showing.status(None, presence.now()))
@@ -188,6 +194,7 @@ class Hub:
             publish=board.publish,
             meters=meters,
             name=self.name,
+            counter=counter,
         )
 
     async def _watch(self, engine: Engine, board: Board, ready: Callable[["Hub"], None] | None) -> None:

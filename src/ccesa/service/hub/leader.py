@@ -72,15 +72,16 @@ class Records:
             replica.ended.pop(0)
         self._store.forget(replica.row.series, replica.oldest)
 
-    def abandon(self, now: float) -> None:
+    def abandon(self, now: float, counted: int = 0) -> None:
         """End the running series, if there is one. Its rounds in flight are lost.
 
-        Their questions count as asked, since vectors may have left for them.
+        Their questions count as asked, since vectors may have left for them. The next series has a number
+        above ``counted``.
         """
         row = self._store.series()
         if row is not None and not row.over:
             self._abandon(row, now)
-        self._store.begin_anew()
+        self._store.begin_anew(counted)
 
     def _abandon(self, row: SeriesRow, now: float) -> None:
         self._agenda.reload()
@@ -330,10 +331,10 @@ class Leader:
         """
         place, seconds = (replica.row.series, opened.exchange), elapsed(opened.opened, now)
         answers, empty = self._store.count_answered(*place)
-        closes = self._federation.policy.closes(
+        closes = not self._federation.policy.stays_open(
             asked=len(replica.requests) - empty,
             answered=answers - empty,
-            least=min(self._federation.minimum, len(replica.requests)),
+            minimum=min(self._federation.minimum, len(replica.requests)),
             seconds=seconds,
             vectors=opened.question is not None,
         )

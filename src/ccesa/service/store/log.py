@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ccesa.errors import OrderError
-from ccesa.service.errors import StaleStore
+from ccesa.errors import OrderError, StaleLog
 from ccesa.service.store import audit
 from ccesa.service.store.database import Run
 from ccesa.service.store.mark import ABOVE, Mark, lacking, newest, reached
@@ -35,16 +34,16 @@ class Log(Replies):
     def follow(self, mark: Mark) -> Mark:
         """Return how far this database is, which was at a mark before.
 
-        Raises StaleStore if it is not there any more, or if it was found to have gone back before.
+        Raises StaleLog if it is not there any more, or if it was found to have gone back before.
         """
         with self._database.reading() as run:
             noted = run("SELECT value FROM facts WHERE name = ?", _GONE_BACK)
             if noted:
-                raise StaleStore(noted[0][0].decode())
+                raise StaleLog(noted[0][0].decode())
             now = reached(run, mark)
             missing = lacking(run, mark, now)
         if missing:
-            raise StaleStore(f"the database has gone back: it lacks {missing}, which this hub has seen")
+            raise StaleLog(f"the database has gone back: it lacks {missing}, which this hub has seen")
         return now
 
     def went_back(self, reason: str, now: float) -> None:
@@ -57,14 +56,17 @@ class Log(Replies):
             ):
                 audit.append(run, "gone back", {"reason": reason}, now)
 
-    def begin_anew(self) -> None:
-        """Let the next series have a number that no member knows, whatever this database has forgotten."""
+    def begin_anew(self, counted: int = 0) -> None:
+        """Let the next series have a number that no member knows, whatever this database has forgotten.
+
+        ``counted`` is the last series that the counter of this hub knows.
+        """
         with self._database.alone() as run:
             run("DELETE FROM facts WHERE name = ?", _GONE_BACK)
             run("DELETE FROM facts WHERE name = ?", ABOVE)
             run("UPDATE members SET known_series = 0, known_exchange = -1")
             found = newest(run)
-            above = (0 if found is None else found.series) + _SKIPPED
+            above = max(0 if found is None else found.series, counted) + _SKIPPED
             run("INSERT INTO facts VALUES (?, ?)", ABOVE, str(above).encode())
 
     def begin_series(

@@ -1,6 +1,7 @@
-"""A policy says when an exchange closes: everyone has answered, enough have after a while, or time is up."""
+"""How long a server waits for the answers to an exchange: for all, for enough, or until a deadline."""
 
 import math
+from typing import Self
 
 from ccesa.errors import ConfigError, quoted
 from ccesa.parts import Part
@@ -8,7 +9,10 @@ from ccesa.values.fields import is_positive
 
 
 class Policy(Part, frozen=True, kw_only=True):
-    """How long a hub waits for its sites, in seconds.
+    """How long a hub waits for its sites, or ``SecureGrid`` for its nodes, in seconds.
+
+    An exchange is open from when its requests are out. ``gather``, ``absent`` and ``faults`` are for hubs;
+    ``SecureGrid`` refuses them, because Flower decides which nodes are asked.
 
     Attributes:
         enough: The fraction of those asked that is enough after a while.
@@ -18,11 +22,11 @@ class Policy(Part, frozen=True, kw_only=True):
         vector_deadline: As ``deadline``, for such exchanges.
         gather: How long all members are waited for before the first round of a series.
         absent: A member that was not heard from for this long is not asked to take part in a new round.
-        faults: How many faults or blames set a member aside. One that is here, and has left that many rounds
-            in a row without a word, is not asked for as long as ``absent``, then twice as long.
+        faults: How many faults or blames set a member aside. A member that is present, but did not answer in
+            this many rounds in a row, is not asked for as long as ``absent``, then twice as long.
 
     Raises:
-        ConfigError: A number is out of range, or a deadline ends before its while.
+        ConfigError: A number is out of range, or a deadline is shorter than the time before it.
     """
 
     enough: float = 0.9
@@ -46,6 +50,15 @@ class Policy(Part, frozen=True, kw_only=True):
                 "deadline must not be shorter than after, nor vector_deadline than vector_after"
             )
 
+    @classmethod
+    def wait_for_all(cls, seconds: float) -> Self:
+        """Return the policy that waits for everyone, but in no exchange longer than this.
+
+        Args:
+            seconds: The deadline of every exchange.
+        """
+        return cls(enough=1.0, after=seconds, deadline=seconds, vector_after=seconds, vector_deadline=seconds)
+
     def lasts(self, vectors: bool) -> float:
         """Return how long an exchange is open at most.
 
@@ -54,27 +67,25 @@ class Policy(Part, frozen=True, kw_only=True):
         """
         return self.vector_deadline if vectors else self.deadline
 
-    def closes(self, *, asked: int, answered: int, least: int, seconds: float, vectors: bool) -> bool:
-        """Tell whether an exchange closes now.
+    def stays_open(self, *, asked: int, answered: int, minimum: int, seconds: float, vectors: bool) -> float:
+        """Return for how many more seconds an exchange stays open if nobody else answers; 0: it closes.
 
-        With fewer answers than ``least`` it stays open for a second deadline: rounds in it would be lost, and
-        a slow site is better than a lost round. Then it closes all the same, so nothing hangs.
+        With fewer answers than ``minimum`` it stays open for a second deadline: a slow site is better than a
+        lost round. Then it closes all the same, so nothing hangs.
 
         Args:
             asked: How many were asked.
             answered: How many have answered.
-            least: The fewest answers that are enough for a sum.
+            minimum: The fewest answers that are enough for a sum.
             seconds: How long it is open.
             vectors: Whether it asks for vectors.
-
-        Returns:
-            Whether it does.
         """
         if answered >= asked:
-            return True
-        if answered < least:
-            return seconds >= 2 * self.lasts(vectors)
-        after = self.vector_after if vectors else self.after
-        if seconds >= after and answered >= math.ceil(self.enough * asked):
-            return True
-        return seconds >= self.lasts(vectors)
+            return 0.0
+        if answered < minimum:
+            lasts = 2 * self.lasts(vectors)
+        elif answered >= math.ceil(self.enough * asked - 1e-9):  # 0.55 * 100 is 55.00000000000001
+            lasts = self.vector_after if vectors else self.after
+        else:
+            lasts = self.lasts(vectors)
+        return max(lasts - seconds, 0.0)

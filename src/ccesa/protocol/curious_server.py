@@ -1,0 +1,128 @@
+"""The steps of a server under the guard ``curious``: what it keeps of each reply, and what follows from all.
+
+Each step has a function that takes one reply, and one that closes the step: it returns the next state and the
+requests of the next step. Of these ``take_sealed``, ``take_acceptance``, ``take_shares`` and ``unmask`` are
+the same under every guard (``drawing``, ``summing``).
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ccesa import labels
+from ccesa.agreement.agreement import Trust
+from ccesa.evidence import Accusation
+from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
+from ccesa.protocol import messages as m
+from ccesa.protocol import signed_texts
+from ccesa.protocol.drawing import accused_edges, deliver, draw_graph, fit, hold_together, note_keys, stack
+from ccesa.protocol.server_states import (
+    Advertising,
+    Delivered,
+    Requests,
+    ServerRound,
+    Settled,
+    Sharing,
+    cut,
+    grow,
+    ids_near,
+)
+from ccesa.protocol.summing import check_asked_for, settle
+
+#: The round of a server that clients trust to follow the protocol.
+Round: TypeAlias = ServerRound[Trust]
+
+# Step 0, advertise: collect public keys, draw the graph, name everyone its neighbours
+
+
+def take_keys(round: Round, state: Advertising, client: int, reply: m.AdvertiseReply) -> bytes:
+    """Keep the public keys of a client."""
+    note_keys(round, state, m.checked(reply, round.config))
+    return reply.keys
+
+
+def close_advertise(round: Round, state: Advertising, kept: dict[int, bytes]) -> tuple[Sharing, Requests]:
+    """Name each client its neighbours, their keys, and with whom masks run."""
+    bundles = {client: kept[client] for client in sorted(kept)}
+    entries = [labels.client_bytes(client) + bundle for client, bundle in bundles.items()]
+    root = labels.digest(labels.ROSTER, round.context, b"".join(entries))
+    drawn, public_keys = draw_graph(round, root, bundles), stack(bundles.values())
+    graph = drawn.graph
+    neighbours = cut(m.pack_ids(graph.ids[graph.columns]), m.ID_BYTES * graph.degrees)
+    masked = cut(graph.carries_masks.tobytes(), graph.degrees)
+
+    def make(node: int, head: dict[str, Any]) -> m.Message:
+        return m.ShareRequest(
+            **head,
+            neighbours=neighbours(node),
+            keys=public_keys.take(graph.neighbours(node), axis=0).tobytes(),
+            masked=masked(node),
+        )
+
+    return drawn, round.requests(graph, fit(round.config, drawn), make)
+
+
+# Step 1, share: hand on sealed shares, say who dropped
+
+
+def close_share(round: Round, state: Sharing, kept: dict[int, None]) -> tuple[Delivered, Requests]:
+    """Name each client the neighbours that have not shared, and hand on what the others sealed for it."""
+    delivered, texts = deliver(round, state, kept)
+    dropped = ids_near(state.graph, ~delivered.v2)
+
+    def make(node: int, head: dict[str, Any]) -> m.Message:
+        if round.config.accept:
+            return m.AcceptRequest(**head, dropped=dropped(node), **texts(node))
+        return m.MaskAtOnceRequest(**head, dropped=dropped(node), **texts(node), task=round.task)
+
+    return delivered, round.requests(state.graph, delivered.v2, make)
+
+
+# Step accept: an accusation costs the edge between accuser and dealer, and nobody's place
+#
+# Both ends are told that the other dropped. Neither masks with nor holds shares of the other, so an honest
+# client loses nothing but edges to liars. A client that is left with too few holders to survive the dropouts
+# still to come is left out. So is one without a mask in common with most of the others: where masks are thin,
+# a few liars could cut themselves off together, and no sum could be opened.
+
+
+def close_accept(
+    round: Round, state: Delivered, kept: dict[int, frozenset[Accusation]]
+) -> tuple[Delivered, Requests]:
+    """Settle V2, and name each client those that had shared and are not in it, for this client."""
+    graph, shared = state.graph, state.v2
+    cut_off = graph.edge_flags(accused_edges(graph, frozenset().union(*kept.values())))
+    left = grow(Delivered, state, graph=graph.without(cut_off))
+    spare = spare_holders(graph, cut_off, round.dropout)
+    v2 = hold_together(round.config, left, graph.flags(kept), spare)
+
+    def make(node: int, head: dict[str, Any]) -> m.Message:
+        near = graph.neighbours(node)
+        gone = near[shared[near] & (cut_off[graph.edges(node)] | ~v2[near])]
+        return m.MaskRequest(**head, dropped=m.pack_ids(graph.ids[gone]), task=round.task)
+
+    return grow(Delivered, left, v2=v2), round.requests(graph, v2, make)
+
+
+def spare_holders(graph: AssignmentGraph, cut_off: Flags, dropout: float) -> Nodes:
+    """Return how many holders beyond its threshold each node needs: some, if accusations took any from it."""
+    accused = graph.count(cut_off) > 0
+    return np.where(accused, np.ceil(dropout * graph.degrees), 0).astype(np.int64)
+
+
+# Step 2, mask: add masked vectors up, say who dropped since
+
+
+def take_vector(round: Round, state: Delivered, client: int, reply: m.MaskReply) -> None:
+    """Check what is added to the sum."""
+    known = state.ids_around(state.graph.nodes[client])
+    check_asked_for(round, reply, signed_texts.among(round.context, client, known))
+
+
+def close_mask(round: Round, state: Delivered, kept: dict[int, None]) -> tuple[Settled, Requests]:
+    """Name each client those of its neighbours that dropped after sharing."""
+    settled = settle(round, state, kept)
+    dropped = ids_near(state.graph, state.v2 & ~settled.v3)
+    return settled, round.requests(
+        state.graph, settled.v3, lambda node, head: m.UnmaskRequest(**head, dropped=dropped(node))
+    )
