@@ -15,7 +15,7 @@ from ccesa import files
 from ccesa.errors import ConfigError, OrderError
 from ccesa.service.errors import Forgotten, Unavailable
 from ccesa.service.store import Store, database, open_store, postgres
-from ccesa.service.store.rows import Claim, Exchange, MemberRow, RoundRow, SeriesRow, TokenRow
+from ccesa.service.store.rows import Claim, ExchangeRow, MemberRow, RoundRow, SeriesRow, TokenRow
 
 
 @pytest.fixture
@@ -34,9 +34,9 @@ def series(store):
     return store
 
 
-def opening(place: int, **given) -> Exchange:
+def opening(place: int, **given) -> ExchangeRow:
     values = {"members": (0, 3, 7), "task": bytes(32), "question": None, "opened": 1.25}
-    return Exchange(exchange=place, **values | given)
+    return ExchangeRow(exchange=place, **values | given)
 
 
 def a_round(number: int = 0, **given) -> RoundRow:

@@ -25,8 +25,8 @@ from ccesa.service.hub.replica import Diverged, Replica
 from ccesa.service.hub.showing import DEAD, Showing
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store
-from ccesa.service.store.mark import Mark, Saved, count_of
-from ccesa.service.store.rows import Claim, Exchange, SeriesRow
+from ccesa.service.store.mark import Mark, SavedAnswer, count_of
+from ccesa.service.store.rows import Claim, ExchangeRow, SeriesRow
 from ccesa.wire import Data
 
 #: Seconds between two looks at the log without replies, and between two views.
@@ -258,7 +258,7 @@ class Engine:
         return receipts
 
     def _taken(
-        self, replica: Replica, opened: Exchange, due: dict[int, Handed]
+        self, replica: Replica, opened: ExchangeRow, due: dict[int, Handed]
     ) -> list[tuple[Handed, Receipt]]:
         """Take replies to the open exchange, one per client."""
         place = (replica.row.series, opened.exchange)
@@ -278,7 +278,7 @@ class Engine:
         saved = not answers or self._store.save(*place, replica.hub, answers, replica.total)
         if saved and answers:
             client, answer = next(iter(answers.items()))
-            saved_last = Saved(series=place[0], exchange=place[1], client=client, answer=answer)
+            saved_last = SavedAnswer(series=place[0], exchange=place[1], client=client, answer=answer)
             self._mark = replace(self._mark, saved=saved_last)
         if not saved:  # the exchange has closed, or this hub was taken for dead
             self._replica = None

@@ -33,7 +33,7 @@ from ccesa.service.hub.replica import Replica, Started
 from ccesa.service.logs import event
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store
-from ccesa.service.store.rows import Exchange, RoundRow, SeriesRow
+from ccesa.service.store.rows import ExchangeRow, RoundRow, SeriesRow
 from ccesa.service.tasks import task_digest
 
 #: The last step of a round.
@@ -187,7 +187,7 @@ def _pairs(evidence: Evidence) -> tuple[tuple[int, int], ...]:
     return tuple(sorted((min(pair), max(pair)) for pair in evidence.pairs()))
 
 
-def _abandoned(series: int, number: int, asked: Exchange, agenda: Agenda, now: float) -> RoundRow:
+def _abandoned(series: int, number: int, asked: ExchangeRow, agenda: Agenda, now: float) -> RoundRow:
     """Return the row of a round that was asked for vectors in a series that was ended."""
     return RoundRow(
         series=series,
@@ -289,7 +289,7 @@ class Leader:
         self._federation.agreement.check_current(now)
         self._tried = self._presence.present(now)
         question = pending[0] if replica.masking is not None else None
-        opening = Exchange(
+        opening = ExchangeRow(
             exchange=replica.next,
             members=tuple(sorted(self._tried)) if self._is_needed(replica) else (),
             task=m.NO_TASK if question is None else task_digest(self._agenda.task(question)),
@@ -324,7 +324,7 @@ class Leader:
         """
         return present <= self._tried and now < self._agenda.rests_until
 
-    def _close(self, replica: Replica, opened: Exchange, now: float) -> bool:
+    def _close(self, replica: Replica, opened: ExchangeRow, now: float) -> bool:
         """Close the open exchange if the policy says so; return whether it is closed.
 
         Clients that have declined with an empty reply count neither as asked nor as answered.

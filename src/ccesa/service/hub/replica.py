@@ -19,7 +19,7 @@ from ccesa.protocol.steps import Requests, steps_of
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import form_of_series
 from ccesa.service.store import Store
-from ccesa.service.store.rows import Exchange, SeriesRow
+from ccesa.service.store.rows import ExchangeRow, SeriesRow
 from ccesa.wire import Data
 
 
@@ -67,7 +67,7 @@ class Replica:
         if skipped < row.rounds:
             begun = numbered(self.config, first)
             self.series = Series(begun, server=self._server, rounds=row.rounds - skipped)
-        self.open: Exchange | None = None
+        self.open: ExchangeRow | None = None
         self.requests: Requests = {}
         self.started: dict[int, Started] = {}
         #: Rounds that are over and not recorded yet, as far as this replica knows.
@@ -168,7 +168,7 @@ class Replica:
         made = self._federation
         return Server(config, made.agreement, dropout=made.dropout, now=self._now)
 
-    def _open(self, logged: Exchange) -> None:
+    def _open(self, logged: ExchangeRow) -> None:
         self.open, self.next, self._has_taken = logged, logged.exchange + 1, False
         if self.series is None or logged.exchange < self._start:
             return
@@ -180,7 +180,7 @@ class Replica:
         if masking in self.series.rounds:  # else it was lost before anyone was asked for a vector
             self.started[masking].question, self.started[masking].task = logged.question, logged.task
 
-    def _close(self, logged: Exchange) -> None:
+    def _close(self, logged: ExchangeRow) -> None:
         self.open = None
         if self.series is None or logged.exchange < self._start:
             return

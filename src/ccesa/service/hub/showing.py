@@ -8,7 +8,7 @@ from ccesa.service.hub.agenda import Agenda, Presence, measure_privacy
 from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.replica import Replica
 from ccesa.service.store import Store
-from ccesa.service.store.rows import Exchange, RoundRow
+from ccesa.service.store.rows import ExchangeRow, RoundRow
 
 #: The most rounds in a status: the latest.
 MOST_ROUNDS = 500
@@ -107,13 +107,13 @@ class Showing:
             most_bytes=0 if replica is None else replica.most_bytes,
         )
 
-    def _closes(self, opened: Exchange | None) -> float:
+    def _closes(self, opened: ExchangeRow | None) -> float:
         """Return when the open exchange closes at the latest, if enough have answered by then."""
         if opened is None:
             return 0.0
         return opened.opened + self._federation.policy.lasts(opened.question is not None)
 
-    def _next_start(self, replica: Replica, opened: Exchange) -> float:
+    def _next_start(self, replica: Replica, opened: ExchangeRow) -> float:
         """Return when the next round starts at the latest."""
         return self._closes(opened) + replica.before_start * self._federation.policy.deadline
 

@@ -157,7 +157,7 @@ class Database(ABC):
         """Return our error for one of the driver, without rows in its text."""
 
 
-class Part:
+class StorePart:
     """A part of the store: methods that are one transaction each."""
 
     def __init__(self, database: Database) -> None:

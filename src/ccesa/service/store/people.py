@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ccesa.errors import ConfigError
 from ccesa.service.store import audit
-from ccesa.service.store.database import Part, reason_of
+from ccesa.service.store.database import StorePart, reason_of
 from ccesa.service.store.rows import MemberRow, TokenRow
 
 #: The client number of an operator's token.
@@ -21,7 +21,7 @@ _SKEW = 60.0
 _GRACE = 3600.0
 
 
-class People(Part):
+class People(StorePart):
     """Members, tokens, sessions and hubs."""
 
     # Members

@@ -7,7 +7,7 @@ saves answer and sum together. Closing waits for saves under way, and no save co
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ccesa.service.errors import Forgotten
-from ccesa.service.store.database import Part, Row, Run
+from ccesa.service.store.database import Row, Run, StorePart
 from ccesa.service.store.rows import Claim
 from ccesa.wire import Data
 
@@ -43,7 +43,7 @@ class _Fenced(Exception):
     """Undoes a save."""
 
 
-class Replies(Part):
+class Replies(StorePart):
     """The answers of clients, and the hubs that took them."""
 
     def claim(self, series: int, exchange: int, hub: str, digests: Mapping[int, bytes]) -> dict[int, Claim]:

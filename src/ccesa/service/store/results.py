@@ -11,7 +11,7 @@ import msgspec
 from ccesa.errors import ConfigError
 from ccesa.service.store import audit
 from ccesa.service.store.audit import AuditRow
-from ccesa.service.store.database import Part, Run, reason_of
+from ccesa.service.store.database import Run, StorePart, reason_of
 from ccesa.service.store.rows import RoundRow
 
 _ROUND = msgspec.json.Decoder(RoundRow)
@@ -19,7 +19,7 @@ _ROUND = msgspec.json.Decoder(RoundRow)
 _ENTRIES = 1000
 
 
-class Results(Part):
+class Results(StorePart):
     """Questions, tasks and rounds."""
 
     # The federation

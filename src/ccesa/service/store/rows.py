@@ -15,7 +15,7 @@ class SeriesRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exchange:
+class ExchangeRow:
     """An exchange as its opening decided it, for all hubs."""
 
     exchange: int
