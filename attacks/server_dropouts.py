@@ -5,8 +5,7 @@ import numpy as np
 from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import Stage, changed, curious, ids, names
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor, RoundConfig
 from ccesa.crypto import shamir
 from ccesa.graphs import Harary
 from ccesa.graphs.neighbourhood import Flags, Neighbourhood

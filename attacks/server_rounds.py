@@ -13,8 +13,7 @@ import msgspec
 from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, weaken
 from attacks.stage import Stage, changed, curious, inputs, opened
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import BARE_FLOOR, Floor
+from ccesa.agreement.config import BARE_FLOOR, Floor, RoundConfig
 from ccesa.crypto import keys, primitives, shamir
 from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.errors import ConfigError

@@ -6,8 +6,7 @@ from attacks.base import Attack, Outcome, Tell
 from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from attacks.stage import Stage, changed, curious, ids, names
 from ccesa import words
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor, RoundConfig
 from ccesa.crypto import keys, masks, shamir
 from ccesa.crypto.keys import X25519, Content, Encapsulated
 from ccesa.errors import ConfigError

@@ -14,8 +14,7 @@ from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.hostile import HostileRound
 from ccesa import words
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor, RoundConfig
 from ccesa.agreement.identity import Identity
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, RoundFailed, TaskSpent
 from ccesa.guards import guard_named

@@ -23,7 +23,7 @@ from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError
 from ccesa.memory import ProcessMemory
 from ccesa.plan import Plan, plan
-from ccesa.service.participant.calls import Answer, Call, Event, Part, Pause
+from ccesa.service.participant.calls import Call, Event, Flow, HubAnswer, Pause
 from ccesa.service.participant.core import take_part
 from ccesa.service.participant.site import Site, standing_of
 from ccesa.simulate.enrolment import chartered
@@ -179,14 +179,14 @@ class Wire:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
-    async def carry(self, call: Call) -> Answer:
+    async def carry(self, call: Call) -> HubAnswer:
         """Make one call; where nothing comes back, the answer says why."""
         try:
             async with asyncio.timeout(SILENCE + call.wait):
                 return await self._answer(call)
         except (OSError, EOFError, TimeoutError, ValueError, LookupError) as error:
             self.close()
-            return Answer(status=0, reason=f"{type(error).__name__} {error}")
+            return HubAnswer(status=0, reason=f"{type(error).__name__} {error}")
 
     def close(self) -> None:
         """Close the connection."""
@@ -194,7 +194,7 @@ class Wire:
             self._writer.close()
         self._reader = self._writer = None
 
-    async def _answer(self, call: Call) -> Answer:
+    async def _answer(self, call: Call) -> HubAnswer:
         if self._reader is None or self._reader.at_eof() or self._writer is None:
             self.close()
             async with self._door:
@@ -213,7 +213,7 @@ class Wire:
         self._seen.bytes_in += len(raw) + len(body)
         if headers.get("connection", "") == "close":
             self.close()
-        return Answer(status=status, headers=headers, body=body)
+        return HubAnswer(status=status, headers=headers, body=body)
 
 
 def _head(call: Call, address: tuple[str, int]) -> bytes:
@@ -231,10 +231,10 @@ def _parsed(head: bytes) -> tuple[int, dict[str, str]]:
 
 
 async def drive(
-    core: Part[None], wire: Wire, sent: Callable[[Call, float, Answer], None], hold: Hold | None
+    core: Flow[None], wire: Wire, sent: Callable[[Call, float, HubAnswer], None], hold: Hold | None
 ) -> None:
     """Run one participant to its end."""
-    answer: Answer | None = None
+    answer: HubAnswer | None = None
     try:
         while True:
             wish = core.send(answer)
@@ -277,7 +277,7 @@ async def gather(
         address = addresses[client % len(addresses)]
         site = case.site(client, "http://{}:{}".format(*address), seen.tell)
 
-        def sent(call: Call, began: float, answer: Answer) -> None:
+        def sent(call: Call, began: float, answer: HubAnswer) -> None:
             if call.method == "PUT":
                 exchange = int(call.path.split("/")[-2])
                 seen.sent.append(Sent(client, exchange, len(call.body), began, time.time(), answer.status))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ccesa import plan
     from ccesa.agreement.charter import Charter
-    from ccesa.agreement.config import RoundConfig
-    from ccesa.agreement.floor import Floor
+    from ccesa.agreement.config import Floor, RoundConfig
     from ccesa.agreement.identity import Admission, Identity, Member
     from ccesa.errors import (
         AttemptsSpent,
@@ -119,7 +118,7 @@ __all__ = [
 #: whoever stops it sees no traceback of an import; and nobody but the planner needs scipy.
 _WHERE = {
     "ccesa.agreement.charter": "Charter",
-    "ccesa.agreement.config": "RoundConfig",
+    "ccesa.agreement.config": "Floor RoundConfig",
     "ccesa.errors": (
         "AttemptsSpent BudgetSpent CcesaError ConfigError ConflictingMessage CorruptSeeds CorruptShares "
         "DamagedLedger DamagedLog Disconnected FaultyClient FaultyNeighbour FaultyServer ImpossiblePlan "
@@ -127,7 +126,6 @@ _WHERE = {
         "TooFewClients Unreliable UsageError VectorError "
     ),
     "ccesa.evidence": "Evidence",
-    "ccesa.agreement.floor": "Floor",
     "ccesa.graphs": "Complete ErdosRenyi Harary",
     "ccesa.agreement.identity": "Admission Identity Member",
     "ccesa.memory": "FolderMemory ProcessMemory",

@@ -169,7 +169,7 @@ def test_from_its_file(tmp_path):
     path.chmod(0o644)
     assert Charter.load(path) == AGREED
     path.write_text("serial = ", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"charter\.toml: this is not a charter, it is not TOML"):
+    with pytest.raises(ConfigError, match=r"charter\.toml: this is not a charter, because it is not TOML"):
         Charter.load(path)
     assert len(str(AGREED)) < MAX_FILE_BYTES
 
@@ -182,27 +182,31 @@ def test_from_its_file(tmp_path):
         ("serial = 1", "serial = 1.0", "Expected `int`"),
         ("serial = 1", "serial = true", "Expected `int`"),
         ("serial = 1", 'serial = "1"', "Expected `int`"),
-        ("serial = 1", "serial = 0", r"serial of a charter lies in 1\.\."),
+        ("serial = 1", "serial = 0", r"serial of a charter must lie in 1\.\."),
         ("version = 2", "version = 1", "Invalid enum value 1"),
         ("\nbits = 64", "\nbits = 12", "Invalid enum value 12"),
         ("\nbits = 64", "\nbits = 32", "a charter with learning has words of 64 bits, not 32"),
         ("field_bits = 32", "field_bits = 4", "4 bits overflow with 8 clients; at most 7 clients fit"),
         ("field_bits = 32", "field_bits = 65", "a field has 2 to 64 bits, not 65"),
-        ("least_roster = 3", "least_roster = 9", r"least_roster of a charter lies in 3\.\.8, it is 9"),
-        ("least_roster = 3", "least_roster = 2", r"least_roster of a charter lies in 3\.\.8, it is 2"),
+        ("least_roster = 3", "least_roster = 9", r"least_roster of a charter must lie in 3\.\.8, not 9"),
+        ("least_roster = 3", "least_roster = 2", r"least_roster of a charter must lie in 3\.\.8, not 2"),
         ("min_survivors = 2", "min_survivors = 9", r"min_survivors must lie in 2\.\.clients = 8"),
-        ("attempts = 2", "attempts = 0", r"attempts of a charter lies in 1\.\.1000, it is 0"),
-        ("expires = 9007199254740991", "expires = 0", r"expires of a charter lies in 1\.\."),
+        ("attempts = 2", "attempts = 0", r"attempts of a charter must lie in 1\.\.1000, not 0"),
+        ("expires = 9007199254740991", "expires = 0", r"expires of a charter must lie in 1\.\."),
         ("expires = 9007199254740991", "expires = 2030-01-31T12:00:00", "expires needs an offset"),
         ("expires = 9007199254740991", "expires = 12:00:00", "this is not a charter"),
-        ("client-1", "client-0", "in the admission list twice"),
+        ("client-1", "client-0", "appears twice in the admission list"),
         ("client-1", "client 1", "is not a name"),
-        ("dropout = 0.0", "dropout = nan", "dropout = nan in the charter's certificate cannot be"),
+        ("dropout = 0.0", "dropout = nan", "dropout = nan in the charter's certificate is out of range"),
         ("clip = 2.0", "clip = 0.0", "clip in the charter must be a positive number"),
         ("clip = 2.0", "clip = inf", "clip in the charter must be a positive number"),
-        ('metrics = ["loss"]', 'metrics = ["loss", "loss"]', "metrics in the charter has an entry twice"),
-        ('metrics = ["loss"]', 'metrics = [""]', "is not a name"),
-        ('["train", "evaluate"]', "[]", "names no message type"),
+        (
+            'metrics = ["loss"]',
+            'metrics = ["loss", "loss"]',
+            "metrics in the charter must not have an entry twice",
+        ),
+        ('metrics = ["loss"]', 'metrics = [""]', "must have 1 to 100 printable"),
+        ('["train", "evaluate"]', "[]", "must name at least one type"),
     ],
 )
 def test_a_text_that_is_no_charter_says_why(old, new, match):
@@ -221,7 +225,7 @@ def test_a_date_begins_at_midnight_utc(moment):
 @pytest.mark.parametrize(
     ("fields", "match"),
     [
-        ({"members": AGREED.members[:2]}, r"least_roster of a charter lies in 3\.\.2"),
+        ({"members": AGREED.members[:2]}, r"least_roster of a charter must lie in 3\.\.2"),
         ({"members": (*AGREED.members, AGREED.members[0])}, "twice"),
         ({"members": (*AGREED.members[:-1], Seat("x", bytes(32)))}, "low order"),
         ({"members": (*AGREED.members[:-1], Seat("x", bytes(31)))}, "must be 32 bytes"),
@@ -234,8 +238,8 @@ def test_a_date_begins_at_midnight_utc(moment):
         ({"serial": "1"}, "serial must be a whole number"),
         ({"expires": 2**53}, "expires of a charter"),
         ({"attempts": 1001}, "attempts of a charter"),
-        ({"releases": 0}, r"releases of a charter lies in 1\.\.2"),
-        ({"releases": 3}, r"releases of a charter lies in 1\.\.2"),
+        ({"releases": 0}, r"releases of a charter must lie in 1\.\.2"),
+        ({"releases": 3}, r"releases of a charter must lie in 1\.\.2"),
     ],
 )
 def test_an_agreement_that_cannot_work_is_refused_when_it_is_made(fields, match):

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ccesa.agreement.config import MAX_BYTES, MAX_VECTOR_BYTES, CharteredRound, RoundConfig
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import MAX_BYTES, MAX_VECTOR_BYTES, CharteredRound, Floor, RoundConfig
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError, MalformedMessage
 from ccesa.graphs import Complete, ErdosRenyi, Harary
@@ -105,9 +104,9 @@ def test_vector_bytes_are_length_times_word(config):
         ({"guard": "active", "charter": bytes(31)}, "needs the 32-byte digest"),
         ({"guard": "active", "charter": "a" * 32}, "needs the 32-byte digest"),
         ({"guard": "active", "charter": None}, "needs the 32-byte digest"),
-        ({"charter": bytes(32)}, "does not go with guard = curious"),
-        ({"charter": None}, "does not go with guard = curious"),
-        ({**ACTIVE, "graph": ErdosRenyi(p=0.9, mask_p=0.9)}, "masks run on every edge.*leave out mask_p"),
+        ({"charter": bytes(32)}, "guard = curious has no charter"),
+        ({"charter": None}, "guard = curious has no charter"),
+        ({**ACTIVE, "graph": ErdosRenyi(p=0.9, mask_p=0.9)}, "leave out mask_p.*masks run on every edge"),
         ({**ACTIVE, "graph": Harary(degree=4, mask_degree=2)}, "masks run on every edge"),
         ({**ACTIVE, "graph": Harary(degree=4, mask_degree=4)}, "masks run on every edge"),
         ({**ACTIVE, "graph": Complete(mask_degree=4)}, "masks run on every edge"),

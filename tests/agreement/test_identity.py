@@ -377,7 +377,7 @@ def test_a_member_has_a_key_of_32_bytes(public):
 
 @pytest.mark.parametrize(("name", "comment"), [(None, ""), (b"a", ""), ("a", None), ("a", 5)])
 def test_a_member_has_text_for_people(name, comment):
-    with pytest.raises(ConfigError, match="is text"):
+    with pytest.raises(ConfigError, match="must be text"):
         Member(name, Identity.new().public, comment)
 
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from attacks.stage import ids
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor, RoundConfig
 from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, LateMessage, OrderError
 from ccesa.graphs import Complete, ErdosRenyi, Harary

@@ -154,7 +154,7 @@ def test_a_new_charter_never_falls_back_to_a_weaker_agreement(folder):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--charter", "new.toml"), "--charter goes with --guard active"),
+        (("--charter", "new.toml"), "--charter needs --guard active"),
         (("--guard", "active", "--clients", "30", "--charter", "new.toml"), "--charter needs --members"),
         (("--guard", "active", "--members", "admitted.txt", "--clients", "29"), "a list of 30 members"),
         (("--guard", "active", "--members", "nobody.txt"), "the list admits nobody"),
@@ -181,7 +181,7 @@ def test_a_new_charter_never_falls_back_to_a_weaker_agreement(folder):
             ),
             "--expires 2001-01-01 is in the past",
         ),
-        (("--clients", "40", "--attempts", "1"), "go with --charter FILE"),
+        (("--clients", "40", "--attempts", "1"), "need --charter FILE"),
         (
             (
                 *("--guard", "active", "--members", "admitted.txt"),
@@ -222,7 +222,7 @@ def test_the_noise_of_a_charter_is_shown_in_words(folder, against):
         "parameters and an L2 norm of at most 1.5",
         f"{noise.honest} honest members in every sum that can be opened, and on ledgers",
         f"noise with a standard deviation of {noise.noise(1):.3g} to each parameter; a sum has "
-        f"{noise.noise(noise.honest):.3g} by those that are counted on, {noise.noise(MEMBERS):.3g} if all",
+        f"{noise.noise(noise.honest):.3g} from that many members, {noise.noise(MEMBERS):.3g} if all",
         f"a trusted curator would add {noise.curator:.3g}",
         f"fields of {noise.field_bits} bits",
     ):

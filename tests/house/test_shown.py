@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor, RoundConfig
 from ccesa.agreement.identity import Admission, Identity, Member
 from ccesa.errors import CcesaError, MalformedMessage, quoted, shown
 from ccesa.graphs import Complete, ErdosRenyi, Harary

@@ -443,7 +443,9 @@ def test_two_sums_that_differ_by_one_client_have_the_noise_of_both():
 
 def test_noise_for_more_honest_clients_than_the_certificate_has_is_no_charter():
     lying_stage(11, Complete(), 8, {10}, 7, 0)
-    with pytest.raises(ConfigError, match=r"counts on 7 honest clients in every sum, .* certificate has 6"):
+    with pytest.raises(
+        ConfigError, match=r"counts on 7 honest clients in every sum, .* certificate promises 6"
+    ):
         lying_stage(11, Complete(), 8, {10}, 7, 0, stated=6)
 
 

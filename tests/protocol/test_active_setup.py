@@ -8,8 +8,7 @@ import pytest
 
 from active_rounds import STEP_NAMES, played, secrets_of
 from ccesa.agreement.charter import Charter, Seat
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor, RoundConfig
 from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError
 from ccesa.graphs import Harary

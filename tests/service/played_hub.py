@@ -19,7 +19,7 @@ from ccesa.memory import VECTOR, ProcessMemory
 from ccesa.protocol import messages as m
 from ccesa.protocol.series import Ended, Series
 from ccesa.service.forms import Words
-from ccesa.service.participant.calls import Answer, Call, Event
+from ccesa.service.participant.calls import Call, Event, HubAnswer
 from ccesa.service.participant.core import take_part
 from ccesa.service.participant.site import Site, standing_of
 from ccesa.service.tasks import task_digest
@@ -38,9 +38,9 @@ def contribution(config: RoundConfig, client: int, payload: bytes) -> np.ndarray
     return np.frombuffer(source.bytes(config.vector_bytes), words.dtype(config.bits))
 
 
-def problem(status: int, name: str, **members) -> Answer:
+def problem(status: int, name: str, **members) -> HubAnswer:
     document = {"type": f"urn:ccesa:problem:{name}", "detail": f"it is {name}", **members}
-    return Answer(status=status, body=json.dumps(document).encode())
+    return HubAnswer(status=status, body=json.dumps(document).encode())
 
 
 class PlayedHub:
@@ -101,7 +101,7 @@ class PlayedHub:
 
     # Calls
 
-    def answer(self, call: Call) -> Answer | None:
+    def answer(self, call: Call) -> HubAnswer | None:
         path, _, query = call.path.partition("?")
         parts = path.strip("/").split("/")
         if parts[:2] == ["v1", "federation"]:
@@ -121,7 +121,7 @@ class PlayedHub:
             return self.get(client, int(parts[2]), int(query.removeprefix("after=")))
         return self.put(client, int(parts[2]), int(parts[4]), call)
 
-    def federation(self, after: int) -> Answer | None:
+    def federation(self, after: int) -> HubAnswer | None:
         if self.number <= after and self.state != "over":
             return None
         told = {
@@ -135,7 +135,7 @@ class PlayedHub:
         }
         return _json(200, told)
 
-    def new_session(self, said: dict) -> Answer:
+    def new_session(self, said: dict) -> HubAnswer:
         key, challenge, signature = (
             base64.b64decode(said[name]) for name in ("key", "challenge", "signature")
         )
@@ -147,7 +147,7 @@ class PlayedHub:
         self.sessions[token] = client
         return _json(201, {"token": token, "expires_in": 60, "client": client})
 
-    def get(self, client: int, series: int, after: int) -> Answer | None:
+    def get(self, client: int, series: int, after: int) -> HubAnswer | None:
         if series != self.number or self.state == "over":
             return problem(410, "series-over")
         if self.exchange <= after or client not in self.requests:
@@ -155,19 +155,19 @@ class PlayedHub:
         headers = {"ccesa-exchange": str(self.exchange), "ccesa-closes-in": "10"}
         if self.payload is not None:
             headers["ccesa-task"] = task_digest(self.payload).hex()
-        return Answer(status=200, headers=headers, body=self.requests[client])
+        return HubAnswer(status=200, headers=headers, body=self.requests[client])
 
-    def task(self, digest: bytes, ranged: str | None) -> Answer:
+    def task(self, digest: bytes, ranged: str | None) -> HubAnswer:
         if self.payload is None or digest != task_digest(self.payload):
             return problem(404, "not-found")
         if ranged is None:
-            return Answer(status=200, body=self.payload)
+            return HubAnswer(status=200, body=self.payload)
         first, last = map(int, ranged.removeprefix("bytes=").split("-"))
         part, total = self.payload[first : last + 1], len(self.payload)
         told = {"content-range": f"bytes {first}-{first + len(part) - 1}/{total}"}
-        return Answer(status=206, headers=told, body=part)
+        return HubAnswer(status=206, headers=told, body=part)
 
-    def result(self, question: int) -> Answer:
+    def result(self, question: int) -> HubAnswer:
         ended = self.ended[question]
         if ended.aggregate is None:
             return problem(404, "no-result")
@@ -183,23 +183,23 @@ class PlayedHub:
         }
         return _json(200, told)
 
-    def put(self, client: int, series: int, exchange: int, call: Call) -> Answer:
+    def put(self, client: int, series: int, exchange: int, call: Call) -> HubAnswer:
         if (series, exchange) != (self.number, self.exchange) or self.state == "over":
             return problem(410, "late")
         reply = bytes(call.body)
         if call.method == "HEAD":
-            return Answer(status=204, headers={"upload-offset": str(len(self.uploads[client]))})
+            return HubAnswer(status=204, headers={"upload-offset": str(len(self.uploads[client]))})
         if call.method == "PATCH":
             offset, length = int(call.headers["upload-offset"]), int(call.headers["upload-length"])
             if offset != len(self.uploads[client]):
                 return problem(409, "upload-offset", upload_offset=len(self.uploads[client]))
             self.uploads[client] += reply
             if len(self.uploads[client]) < length:
-                return Answer(status=204)
+                return HubAnswer(status=204)
             reply = self.uploads[client]
         self.sent.append((client, exchange, reply))
         if client in self.replies:
-            return Answer(status=204) if self.replies[client] == reply else problem(409, "conflict")
+            return HubAnswer(status=204) if self.replies[client] == reply else problem(409, "conflict")
         if reply:
             try:
                 self.series.receive(client, reply)
@@ -207,7 +207,7 @@ class PlayedHub:
                 self.faults.append(error)
                 return problem(422, "faulty")
         self.replies[client] = reply
-        return Answer(status=204)
+        return HubAnswer(status=204)
 
 
 def site_of(**options) -> Site:
@@ -277,7 +277,7 @@ class Played:
     def said(self, kind: str) -> list[str]:
         return [event.text for event in self.events if event.kind == kind]
 
-    def step(self, answer: Callable[[Call], Answer | None]) -> bool:
+    def step(self, answer: Callable[[Call], HubAnswer | None]) -> bool:
         """Let one call or pause pass; False if the hub has nothing yet."""
         found = None
         if isinstance(self.wish, Call):
@@ -323,8 +323,8 @@ def check_sums(hub: PlayedHub) -> None:
             assert np.array_equal(one.aggregate.vector, total)
 
 
-def _json(status: int, value: object) -> Answer:
-    return Answer(status=status, body=msgspec.json.encode(value))
+def _json(status: int, value: object) -> HubAnswer:
+    return HubAnswer(status=status, body=msgspec.json.encode(value))
 
 
 def _text(data: bytes) -> str:

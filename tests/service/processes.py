@@ -34,7 +34,7 @@ from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.hub import Hub
 from ccesa.service.participant import driver
-from ccesa.service.participant.calls import Answer, Call
+from ccesa.service.participant.calls import Call, HubAnswer
 from ccesa.service.participant.core import take_part
 from ccesa.service.participant.driver import carry, drive
 from ccesa.service.participant.site import Site, standing_of
@@ -221,7 +221,7 @@ def check(place: Place) -> list:
     rows = store.rounds(totals=True)
     sums = [row for row in rows if row.outcome == "sum"]
     for row in sums:
-        assert len(set(row.survivors)) == len(row.survivors) >= made.minimum
+        assert len(set(row.survivors)) == len(row.survivors) >= made.min_survivors
         expected = sum(vector(client, store.task_of(row.question)) for client in row.survivors)
         assert np.array_equal(np.frombuffer(row.total, np.uint32), expected)
     assert len({row.question for row in sums}) == len(sums)
@@ -303,7 +303,7 @@ def _site(folder: Path, client: int, agreed: Charter | None, urls: list[str]) ->
     )
     lines = [httpx.Client(base_url=url) for url in urls]
 
-    def call(what: Call) -> Answer:
+    def call(what: Call) -> HubAnswer:
         if random.random() < 0.1:
             lines.append(lines.pop(0))
         answer = carry(lines[0], what)

@@ -94,7 +94,7 @@ def test_what_people_would_do_by_hand(tmp_path):
         identity = ccesa.Identity.load(tmp_path / f"{name}.key")
         assert charter.admission.id_of(identity.public) == client
     # Two of eight may leave, and the rest is still enough for a sum.
-    assert found.minimum <= len(service_demo.SITES) - 2 >= charter.threshold.t
+    assert found.min_survivors <= len(service_demo.SITES) - 2 >= charter.threshold.t
 
 
 @pytest.mark.parametrize("change", [0, 1])

@@ -13,7 +13,7 @@ from ccesa.errors import ConfigError, FaultyServer, OrderError, VectorError
 from ccesa.memory import RELEASE, ROUND, ProcessMemory
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
-from ccesa.service.participant.calls import Answer, Pause
+from ccesa.service.participant.calls import HubAnswer, Pause
 from ccesa.service.participant.taking import Taking
 from ccesa.service.tasks import task_digest
 from played_hub import FORGOTTEN, Played, PlayedHub, check_sums, contribution, play, problem, site_of
@@ -229,7 +229,7 @@ def test_what_is_lost_on_the_way_changes_nothing(losses, part_bytes):
             return found
         if "range" in call.headers and found.status == 206:
             return replace(found, body=found.body[: int(left * len(found.body))], broken=True)
-        return Answer(status=0, reason="the connection broke")
+        return HubAnswer(status=0, reason="the connection broke")
 
     hub.answer = lossy
     play(hub, players)
@@ -368,7 +368,7 @@ def test_a_token_that_the_hub_does_not_know():
 def test_a_second_process_with_the_same_identity_is_found_out():
     hub = PlayedHub("active")
     players = [Played(hub, 0), Played(hub, 0)]
-    with pytest.raises(OrderError, match="does a second process take part"):
+    with pytest.raises(OrderError, match="check whether a second process"):
         play(hub, players)
 
 
@@ -381,7 +381,7 @@ def test_a_hub_that_is_away_is_asked_again_more_and_more_rarely(status):
     def ask_on() -> None:
         first = player.wish
         while True:
-            player.step(lambda call: Answer(status=status))
+            player.step(lambda call: HubAnswer(status=status))
             if isinstance(player.wish, Pause):
                 pauses.append(player.wish.seconds)
             else:
@@ -397,10 +397,10 @@ def test_a_hub_that_is_away_is_asked_again_more_and_more_rarely(status):
 def test_the_hub_says_when_to_come_back():
     hub = PlayedHub("curious")
     player = Played(hub, 0)
-    player.step(lambda call: Answer(status=503, headers={"retry-after": "7"}))
+    player.step(lambda call: HubAnswer(status=503, headers={"retry-after": "7"}))
     assert player.wish == Pause(seconds=7)
     player.step(hub.answer)
-    player.step(lambda call: Answer(status=503, headers={"retry-after": "86400"}))
+    player.step(lambda call: HubAnswer(status=503, headers={"retry-after": "86400"}))
     assert player.wish == Pause(seconds=30)
 
 
@@ -424,7 +424,7 @@ def test_a_result_that_is_none_is_an_error_by_name(said):
     hub, players = federation("curious", rounds=1)
     told = []
     players[2].changed(results=told.append)
-    hub.result = lambda question: Answer(status=200, body=said)
+    hub.result = lambda question: HubAnswer(status=200, body=said)
     with pytest.raises(FaultyServer):
         play(hub, players)
     assert told == []

@@ -32,7 +32,7 @@ from ccesa.policy import Policy
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.hub.hub import Hub
 from ccesa.service.participant import driver
-from ccesa.service.participant.calls import Answer, Call
+from ccesa.service.participant.calls import Call, HubAnswer
 from ccesa.service.participant.driver import Participant, origin_of
 from ccesa.service.store import open_store
 from processes import free_ports
@@ -198,7 +198,7 @@ def test_the_certificate_of_a_private_authority_is_trusted_where_it_is_given(tmp
 
     def untrusting(url: str) -> None:
         assert url.startswith("https://")
-        with pytest.raises(FaultyServer, match="the hub's certificate is not to be trusted"):
+        with pytest.raises(FaultyServer, match="the hub's certificate is not trusted"):
             stranger.run(lambda task, number: None)
 
     run(made, *works(made, tmp_path, ca=certificate), untrusting)
@@ -219,8 +219,8 @@ def test_an_address_without_tls_of_a_hub_that_wants_it_is_refused(tmp_path):
 
 def test_a_certificate_that_is_bad_for_a_while_does_not_end_a_site(tmp_path):
     """It is the hub's that was met before, or of a box on the way: nothing is said to whoever has it."""
-    refused = FaultyServer("the hub's certificate is not to be trusted")
-    answers = [Answer(status=204), refused, refused, Answer(status=204)]
+    refused = FaultyServer("the hub's certificate is not trusted")
+    answers = [HubAnswer(status=204), refused, refused, HubAnswer(status=204)]
 
     def carry(client, call):
         found = answers.pop(0)
@@ -272,7 +272,7 @@ def test_a_file_without_certificates(tmp_path, content):
     if content is not None:
         (tmp_path / "ca.pem").write_bytes(content)
     site = Participant("https://127.0.0.1:1", **WHO, ca=tmp_path / "ca.pem")
-    with pytest.raises(ConfigError, match=r"^[^ ]*ca.pem has no certificates in it"):
+    with pytest.raises(ConfigError, match=r"^cannot read certificates from [^ ]*ca\.pem"):
         site.run(lambda task, number: None)
 
 
@@ -375,7 +375,7 @@ def test_the_proxy_of_the_environment_is_used(monkeypatch):
         monkeypatch.setenv("HTTP_PROXY", proxy)
         monkeypatch.setenv("NO_PROXY", "")
         site = Participant("http://hub.example", **WHO, insecure_http=True, patience=0.1)
-        with pytest.raises(TimeoutError, match=r"404: .*is it the right address and port"):
+        with pytest.raises(TimeoutError, match=r"404: .*check the address and the port"):
             site.run(lambda task, number: None)
     assert heard[0].startswith(b"GET http://hub.example/v1/federation?after=0 HTTP/1.1\r\n")
     assert b"accept-encoding: identity\r\n" in heard[0].lower()
@@ -407,7 +407,7 @@ def test_a_site_with_a_charter_needs_a_memory():
 def test_one_process_at_a_time_has_a_memory(tmp_path):
     def while_running(url: str) -> None:
         site = participant(made, 0, url, tmp_path)
-        with pytest.raises(ConfigError, match="another process takes part with the memory in"):
+        with pytest.raises(ConfigError, match="another process uses the memory in"):
             site.run(lambda task, number: None)
 
     made = federation(tmp_path, "active", rounds=1)
@@ -472,7 +472,7 @@ def test_a_memory_is_swept_while_a_site_runs(tmp_path, monkeypatch):
     swept = []
     memory = ProcessMemory()
     memory.sweep = swept.append
-    monkeypatch.setattr(driver, "carry", lambda client, call: Answer(status=204))
+    monkeypatch.setattr(driver, "carry", lambda client, call: HubAnswer(status=204))
     clock = [0.0]
     monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
     carrier = driver._Carrier(None, memory)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor
 from ccesa.errors import CcesaError, ConfigError, FaultyServer, MalformedMessage
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.service.forms import AnyForm, Arrays, Statistics, Words
 from ccesa.service.participant import core as results
-from ccesa.service.participant.calls import MOST_JSON, Answer, Call
+from ccesa.service.participant.calls import MOST_JSON, Call, HubAnswer
 from ccesa.service.participant.line import Line
 from ccesa.service.tokens import new_token
 from ccesa.statistics import Category, Schema
@@ -30,7 +30,7 @@ SCHEMA = Schema(
 OTHER = {"active": "curious", "curious": "active"}
 
 
-def told(hub: PlayedHub, **changes) -> Answer:
+def told(hub: PlayedHub, **changes) -> HubAnswer:
     """What the hub announces, but for this."""
     answer = PlayedHub.federation(hub, 0)
     said = {**json.loads(answer.body), **changes}
@@ -47,12 +47,12 @@ def another(guard: str, **options) -> str:
 
 #: What is announced, by the guard of the site.
 ANNOUNCED = {
-    "nothing": lambda hub: Answer(status=200),
-    "a page": lambda hub: Answer(status=200, body=b"<html>Please log in"),
-    "no text": lambda hub: Answer(status=200, body=b'{"guard": "\xff"}'),
-    "a deep list": lambda hub: Answer(status=200, body=b"[" * 100_000),
-    "a list": lambda hub: Answer(status=200, body=b"[]"),
-    "too much": lambda hub: Answer(status=200, body=told(hub).body + b" " * MOST_JSON),
+    "nothing": lambda hub: HubAnswer(status=200),
+    "a page": lambda hub: HubAnswer(status=200, body=b"<html>Please log in"),
+    "no text": lambda hub: HubAnswer(status=200, body=b'{"guard": "\xff"}'),
+    "a deep list": lambda hub: HubAnswer(status=200, body=b"[" * 100_000),
+    "a list": lambda hub: HubAnswer(status=200, body=b"[]"),
+    "too much": lambda hub: HubAnswer(status=200, body=told(hub).body + b" " * MOST_JSON),
     "not here": lambda hub: problem(404, "not-found"),
     "no guard": lambda hub: told(hub, guard=...),
     "an unknown guard": lambda hub: told(hub, guard="none"),
@@ -107,12 +107,12 @@ def test_rounds_below_the_floor_of_a_site_without_a_charter():
 
 #: What boxes on the way say in place of a hub: portals, proxies, and networks that deliver.
 NOT_HUBS = [
-    *(Answer(status=status) for status in (302, 403, 404, 407, 502, 511, 520)),
-    Answer(status=307, headers={"location": "https://evil.example"}),
-    Answer(status=401, headers={"www-authenticate": "Basic"}, body=b"who are you"),
-    Answer(status=200, headers={"content-type": "text/html; charset=utf-8"}, body=b"<html>Log in"),
-    Answer(status=404, body=b'{"type": "about:blank", "detail": "no such site"}'),
-    Answer(status=409, headers={"content-type": "text/html"}, body=b"<html>"),
+    *(HubAnswer(status=status) for status in (302, 403, 404, 407, 502, 511, 520)),
+    HubAnswer(status=307, headers={"location": "https://evil.example"}),
+    HubAnswer(status=401, headers={"www-authenticate": "Basic"}, body=b"who are you"),
+    HubAnswer(status=200, headers={"content-type": "text/html; charset=utf-8"}, body=b"<html>Log in"),
+    HubAnswer(status=404, body=b'{"type": "about:blank", "detail": "no such site"}'),
+    HubAnswer(status=409, headers={"content-type": "text/html"}, body=b"<html>"),
 ]
 
 
@@ -126,7 +126,7 @@ def test_whoever_answers_in_place_of_the_hub_costs_time_and_nothing_else(guard, 
     players[1].changed(part_bytes=70)
     honest = hub.answer
 
-    def answer(call: Call) -> Answer | None:
+    def answer(call: Call) -> HubAnswer | None:
         box = boxes.get(len(players[1].calls) + 1) if call is players[1].wish else None
         return box or honest(call)
 
@@ -152,10 +152,10 @@ def test_whoever_answers_in_place_of_the_hub_for_ever(box):
 # Sessions
 
 SIGNED = {
-    "no JSON": lambda call: Answer(status=200, body=b"no"),
-    "no base64": lambda call: Answer(status=200, body=b'{"challenge": "%", "expires_in": 1}'),
-    "a short one": lambda call: Answer(status=200, body=b'{"challenge": "AAAA", "expires_in": 1}'),
-    "a long one": lambda call: Answer(
+    "no JSON": lambda call: HubAnswer(status=200, body=b"no"),
+    "no base64": lambda call: HubAnswer(status=200, body=b'{"challenge": "%", "expires_in": 1}'),
+    "a short one": lambda call: HubAnswer(status=200, body=b'{"challenge": "AAAA", "expires_in": 1}'),
+    "a long one": lambda call: HubAnswer(
         status=200, body=json.dumps({"challenge": in_base64(bytes(2000)), "expires_in": 1}).encode()
     ),
     "none here": lambda call: problem(404, "not-found"),
@@ -177,7 +177,7 @@ def test_a_challenge_that_is_none_is_not_signed(lie):
 def test_a_session_whose_token_no_header_can_have(token):
     hub = PlayedHub("active")
     player = Played(hub, 0)
-    hub.new_session = lambda said: Answer(status=201, body=json.dumps({"token": token}).encode())
+    hub.new_session = lambda said: HubAnswer(status=201, body=json.dumps({"token": token}).encode())
     with pytest.raises(FaultyServer, match="the token contains characters not allowed in a header"):
         play(hub, [player])
 
@@ -199,7 +199,7 @@ def vectors_sent(hub: PlayedHub) -> int:
     return sum(m.has_vector(m.named(one)) for one in messages)
 
 
-def with_header(answer: Answer, **changes) -> Answer:
+def with_header(answer: HubAnswer, **changes) -> HubAnswer:
     headers = {**answer.headers, **{name.replace("_", "-"): value for name, value in changes.items()}}
     return replace(answer, headers={name: value for name, value in headers.items() if value is not None})
 
@@ -336,15 +336,15 @@ def test_a_strict_site_ends_with_what_a_hub_never_asks():
 PARTS = {
     "no range": (
         lambda answer: with_header(answer, content_range=None),
-        "did not hand over what it was asked for",
+        "did not send the bytes that it was asked for",
     ),
     "another part": (
         lambda answer: with_header(answer, content_range="bytes 1-10/10"),
         "another part than it was asked for",
     ),
     "nothing": (
-        lambda answer: Answer(status=206, headers={"content-range": "bytes 0--1/9"}),
-        "hand over what",
+        lambda answer: HubAnswer(status=206, headers={"content-range": "bytes 0--1/9"}),
+        "did not send the bytes",
     ),
     "more than there is": (
         lambda answer: with_header(
@@ -354,7 +354,7 @@ PARTS = {
     ),
     "more than fits": (
         lambda answer: with_header(answer, content_range=f"bytes 0-{len(answer.body) - 1}/{2**40}"),
-        "1099511627776 bytes where this site takes at most",
+        "1099511627776 bytes, and this site takes at most",
     ),
     "forbidden": (lambda answer: problem(403, "malformed"), "403: it is malformed"),
 }
@@ -376,9 +376,9 @@ def test_a_task_that_does_not_come_as_it_was_asked_for(lie, why):
     [
         (0, "the server repeatedly rewound it"),
         (1, "the server repeatedly rewound it"),
-        (-1, "an offset that is not in it"),
-        (10**9, "an offset that is not in it"),
-        (None, "an offset that is not in it"),
+        (-1, "an offset beyond its end"),
+        (10**9, "an offset beyond its end"),
+        (None, "an offset beyond its end"),
     ],
 )
 def test_an_upload_that_the_hub_never_takes_is_given_up(offset, why):
@@ -406,7 +406,7 @@ def test_a_reply_that_is_refused_as_no_hub_does(status):
 
 def test_what_a_hub_says_is_shown_in_one_line_of_ascii():
     said = "\x1b[2J" + "ä\n" * 1000
-    text = str(Answer(status=422, body=json.dumps({"detail": said}).encode()))
+    text = str(HubAnswer(status=422, body=json.dumps({"detail": said}).encode()))
     assert text.isascii()
     assert text.isprintable()
     assert len(text) < 400
@@ -436,7 +436,7 @@ JSONS = st.recursive(
 )
 BODIES = st.binary(max_size=60) | JSONS.map(lambda value: json.dumps(value).encode())
 ANSWERS = st.builds(
-    Answer,
+    HubAnswer,
     status=st.sampled_from(
         [0, 200, 201, 204, 206, 301, 304, 400, 401, 404, 409, 410, 413, 416, 422, 500, 503]
     ),
@@ -457,7 +457,7 @@ def test_whatever_comes_ends_by_name_or_goes_on(guard, data):
     players = [Played(hub, client) for client in range(6)]
     honest, target, bad = hub.answer, players[2], st.integers(0, 5)
 
-    def answer(call: Call) -> Answer | None:
+    def answer(call: Call) -> HubAnswer | None:
         return data.draw(ANSWERS) if call is target.wish and data.draw(bad) == 0 else honest(call)
 
     hub.answer = answer
@@ -486,7 +486,7 @@ def result_of(form: AnyForm, value: object, **changes) -> list[dict]:
     core = results.fetch_results(Line(token=new_token(), part_bytes=1 << 26), form, 0, found.append)
     asked = next(core)
     with pytest.raises(StopIteration):
-        core.send(Answer(status=200, body=body[: asked.most + 1]))
+        core.send(HubAnswer(status=200, body=body[: asked.most + 1]))
     return [one["value"] for one in found]
 
 

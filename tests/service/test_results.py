@@ -10,7 +10,7 @@ from ccesa.cli.app import app
 from ccesa.errors import ConfigError
 from ccesa.service.federation import Federation
 from ccesa.service.forms import Words
-from ccesa.service.participant.calls import Answer
+from ccesa.service.participant.calls import HubAnswer
 from ccesa.service.participant.core import fetch_results
 from ccesa.service.participant.line import Line
 from ccesa.service.problems import Problem
@@ -94,6 +94,6 @@ def test_a_site_that_is_set_aside_is_told_why_it_gets_none():
     asked = fetch_results(Line(token="a token"), Words(words=1), 3, lambda result: None)  # noqa: S106
     next(asked)
     refusal = Problem("set-aside", "it gets no results until the operator lets it in again")
-    answer = Answer(status=refusal.status, body=bytes(refusal.response().body))
+    answer = HubAnswer(status=refusal.status, body=bytes(refusal.response().body))
     with pytest.raises(ConfigError, match=r"hands no results to this site.*lets it in again"):
         asked.send(answer)

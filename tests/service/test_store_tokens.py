@@ -57,7 +57,7 @@ def test_an_operator_is_no_client(path, store):
     [token] = TOKEN.findall(run("invite", path, "--operator").stdout)
     assert store.is_operator(hashed(token))
     assert store.member_of(hashed(token)) is None
-    assert run("invite", path, "--revoke", "operator").stdout == "operator: 1 token(s) are void\n"
+    assert run("invite", path, "--revoke", "operator").stdout == "operator: 1 token(s) revoked\n"
     assert not store.is_operator(hashed(token))
 
 
@@ -74,7 +74,7 @@ def test_all_get_files_that_only_the_owner_can_read(path, store, tmp_path):
         assert store.member_of(hashed(file.read_text().strip())) == client
     assert store.member_of(hashed(first)) == 0
     assert "every client has a token" in run("invite", path, "--all").stdout
-    assert run("invite", path, "--revoke", 2).stdout == "client-2: 1 token(s) are void\n"
+    assert run("invite", path, "--revoke", 2).stdout == "client-2: 1 token(s) revoked\n"
     assert store.member_of(hashed(files[1].read_text().strip())) is None
     assert len(store.tokens()) == 4
 
@@ -91,7 +91,7 @@ def test_where_not_all_files_can_be_written_nobody_is_invited(path, store, tmp_p
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--client", 5], "there is no client 5: they are 0 to 4"),
+        (["--client", 5], "there is no client 5: clients are 0 to 4"),
         (["--client", -1], "there is no client -1"),
         (["--revoke", 5], "there is no client 5"),
         (["--revoke", "all"], "number of a client, or operator"),
@@ -114,6 +114,6 @@ def test_under_a_charter_only_operators_have_tokens(path, store):
     (path.parent / "charter.toml").write_text(str(charter(8)))
     path.write_text(FEDERATION.replace("[round]\nclients = 5", 'charter = "charter.toml"'))
     for options in (["--client", 3], ["--all"], ["--revoke", 3]):
-        fails(run("invite", path, *options), "have identities and need no token")
+        fails(run("invite", path, *options), "sign in with identities")
     assert run("invite", path, "--operator").returncode == 0
     assert store.tokens() == [TokenRow(client=None, label="operator")]

@@ -375,7 +375,7 @@ def test_a_new_database_in_place_of_a_lost_one_takes_a_number_that_no_member_kno
 def test_no_more_members_than_may_lie_stop_a_hub(tmp_path, monkeypatch):
     """And one that is set aside is not believed."""
     made = federation("active", rounds=2)
-    monkeypatch.setattr(type(made.agreement), "colluders", property(lambda _: 2))
+    monkeypatch.setattr(type(made.agreement.certificate), "colluders", property(lambda _: 2))
     world = World(f"sqlite:///{tmp_path}/a.db", made, seed=7, hubs=1)
     go_on(world, 2)
     told(world, [0, 1], (10**9 - 1, 10**9 - 1))

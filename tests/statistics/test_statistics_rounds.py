@@ -318,7 +318,7 @@ def test_a_charter_with_statistics_is_written_shown_and_replaced(folder):
     assert "age, 0 to 110 with 0 decimal place(s): mean variance histogram" in shown
     assert "a member leaves out each group of which it has fewer than 5 records" in shown
     assert json.loads(run("charter", "show", path, "--json"))["statistics"]["name"] == SCHEMA.name
-    assert "keeps what it promises" in run("charter", "check", path)
+    assert "keeps its promise" in run("charter", "check", path)
     planning(folder, "--charter", again, "--replaces", path)
     assert (Charter.load(again).schema, Charter.load(again).serial) == (SCHEMA, 2)
 
@@ -326,7 +326,7 @@ def test_a_charter_with_statistics_is_written_shown_and_replaced(folder):
 def test_a_charter_that_leaves_no_group_out_says_so(folder):
     (folder / "bare.toml").write_text('name = "bare"\nleast_group = 1')
     planning(folder, "--statistics", folder / "bare.toml", "--charter", folder / "bare-charter.toml")
-    assert "a group of one record is seen as it is" in run("charter", "show", folder / "bare-charter.toml")
+    assert "a group of one record is visible" in run("charter", "show", folder / "bare-charter.toml")
 
 
 def test_a_charter_with_noise_for_records_is_written_and_says_so(folder):
@@ -342,7 +342,7 @@ def test_a_charter_with_noise_for_records_is_written_and_says_so(folder):
     assert "epsilon = 3 at delta = 1e-06 about any one record if the server follows the protocol" in shown
     assert "to each count" in shown
     assert "leaves out" not in shown
-    assert "keeps what it promises" in run("charter", "check", path)
+    assert "keeps its promise" in run("charter", "check", path)
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,7 @@ import pytest
 from adversary_tampering import TAMPERINGS
 from attacks.hostile import HostileRound
 from ccesa import words
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor, RoundConfig
 from ccesa.errors import ConfigError, FaultyClient, FaultyNeighbour, FaultyServer, OrderError, RoundFailed
 from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.graphs.thresholds import Fixed, Linear, Majority, Threshold

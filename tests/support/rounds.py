@@ -10,8 +10,7 @@ from attacks.hostile import HostileRound
 from attacks.stage import changed
 from ccesa import words
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor, RoundConfig
 from ccesa.agreement.identity import Identity
 from ccesa.errors import FaultyClient, RoundFailed
 from ccesa.graphs import Complete

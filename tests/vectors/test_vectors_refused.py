@@ -6,8 +6,7 @@ import pytest
 import second_replay
 from ccesa import words
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor, RoundConfig
 from ccesa.agreement.identity import Admission, Identity, Member
 from ccesa.crypto import primitives
 from ccesa.errors import CcesaError, OrderError

@@ -9,8 +9,7 @@ import msgspec
 from cases.common import Case, Stream
 from ccesa import words
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor, RoundConfig
 from ccesa.agreement.identity import Identity
 from ccesa.errors import CcesaError
 from ccesa.memory import MASK, RELEASE, TASK, VECTOR, Entry, ProcessMemory

@@ -1,1 +1,1 @@
-"""What was agreed, before a round begins: members, rounds and their limits."""
+"""The agreement before a round begins: members, rounds and their limits."""

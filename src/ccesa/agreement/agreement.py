@@ -1,17 +1,16 @@
-"""An agreement holds for all rounds of a federation: it is a charter, or trust in the server.
+"""An agreement holds for all rounds of a federation. It is a charter, or trust in the server.
 
-Whoever makes clients, servers, forms or memories asks the agreement. Nobody asks whether there is a charter.
+All that makes clients, servers, forms or memories asks the agreement, and never whether there is a charter.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import BARE_FLOOR, Floor
+from ccesa.agreement.config import NO_FLOOR, Floor, RoundConfig
 from ccesa.agreement.identity import Admission
 from ccesa.errors import ConfigError
 from ccesa.guards import guard_named
@@ -19,21 +18,31 @@ from ccesa.parts import check_type
 from ccesa.privacy.ledger import Account
 from ccesa.values.fields import WORD_BITS
 
-#: The most vectors for one task, and the most rounds that open shares for it, where no charter says more.
+#: Without a charter: the most vectors for one task, and the most rounds that release shares for it.
 ATTEMPTS, RELEASES = 2, 1
-#: What a server decides for each series.
+#: The fields of a round that the server chooses for each series.
 DECIDED = frozenset({"series_id", "number", "length", "bits", "accept", "charter", "version"})
+
+
+class NoCertificate(NamedTuple):
+    """The figures without a charter: nobody colludes with a trusted server, and nothing is certified."""
+
+    colluders: int = 0
+    around: int | None = None
+    privacy_bits: float | None = None
+    logged: dict[str, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trust:
     """Without a charter, clients trust the server to follow the protocol, and it chooses the rounds.
 
-    What only a charter can say is empty here, so that nothing follows from it: no member signs in, no
-    certificate holds, and a round under a guard with a charter is refused.
+    The values of a charter are empty here, so that nothing follows from them: no member signs in, nothing is
+    certified, and a round under a guard with a charter is refused.
     """
 
-    floor: Floor = BARE_FLOOR
+    #: The client's own; a server has none.
+    floor: Floor = NO_FLOOR
     attempts: int = ATTEMPTS
     releases: int = RELEASES
 
@@ -41,10 +50,7 @@ class Trust:
     admission: ClassVar = Admission(())
     schema: ClassVar = None
     mechanism: ClassVar = None
-    colluders: ClassVar = 0
-    around: ClassVar = None
-    privacy_bits: ClassVar = None
-    stated: ClassVar = None
+    certificate: ClassVar = NoCertificate()
     promises: ClassVar = (
         "The hub is trusted to follow the protocol; what it sees is masked vectors and their sum.",
     )
@@ -90,7 +96,8 @@ class OwnRounds(Trust):
     any_round: RoundConfig
 
     def __post_init__(self) -> None:
-        self.check(self.any_round)
+        if guard_named(self.any_round.guard).chartered:
+            raise ConfigError(f"rounds with guard = {self.any_round.guard} need a charter")
 
     @property
     def needed(self) -> int:
@@ -99,7 +106,7 @@ class OwnRounds(Trust):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What the clients are called, by id."""
+        """The names of the clients, by id."""
         return tuple(f"client {client}" for client in range(self.any_round.clients))
 
     def series(self, length: int, bits: int) -> RoundConfig:
@@ -109,10 +116,10 @@ class OwnRounds(Trust):
         return RoundConfig(**kept | {"length": length, "bits": bits, "accept": True})
 
 
-#: What a client or a server has agreed to where nothing else is said.
+#: The agreement of a server without a charter.
 TRUST = Trust()
 Agreement = Charter | Trust
-#: What a server has: it also knows what rounds to begin.
+#: The agreement of a hub, which also says which rounds to begin.
 HostedAgreement = Charter | OwnRounds
 
 

@@ -1,7 +1,7 @@
-"""``Charter``: everything about a federation's rounds but series, number, roster, length and *accept*.
+"""A ``Charter`` fixes a federation's rounds, except series, number, roster, length and *accept*.
 
-A server that lies chooses whatever it may choose, against one client. Limits are not enough: another kind of
-graph with the same mean degree lies within every limit, and its tail is another one. So all of it is fixed.
+A lying server uses every choice it has against one client. Limits are not enough: another kind of graph with
+the same mean degree is within every limit, and has another tail. So the charter fixes everything else.
 """
 
 import math
@@ -16,8 +16,14 @@ import msgspec
 
 from ccesa import files, labels
 from ccesa.agreement import toml
-from ccesa.agreement.config import CHARTER_BYTES, SERIES_ID_BYTES, VERSION, CharteredRound, RoundConfig
-from ccesa.agreement.floor import BARE_FLOOR
+from ccesa.agreement.config import (
+    BARE_FLOOR,
+    CHARTER_BYTES,
+    SERIES_ID_BYTES,
+    VERSION,
+    CharteredRound,
+    RoundConfig,
+)
 from ccesa.agreement.identity import Admission, Member, in_base64
 from ccesa.crypto.keys import DEFAULT, needs_accept
 from ccesa.errors import ConfigError, quoted, shown
@@ -31,13 +37,13 @@ from ccesa.privacy.mechanism import Mechanism
 from ccesa.statistics.schema import Schema
 from ccesa.values.fields import USUAL_BITS, WORD_BITS, Fields
 
-#: The largest serial number and time: what every language can count to.
+#: The largest serial number and time; every language can count to it.
 _MOST = 2**53 - 1
-#: What a charter does not say about a round.
+#: The fields of a round that a charter leaves open.
 _LEFT_OPEN = ("series_id", "number", "length", "accept")
-#: A hundred thousand members fit in.
+#: Enough for a hundred thousand members.
 MAX_FILE_BYTES = 1 << 24
-#: What a certificate can state; everything else is log2 of a probability.
+#: The range of each figure of a certificate; all others are log2 of a probability.
 _STATED = {
     "dropout": (0.0, 1.0),
     "exact_dropout": (False, True),
@@ -48,28 +54,28 @@ _STATED = {
     "privacy_bits": (0.0, 1024.0),
     "reliability_bits": (0.0, 1024.0),
 }
-#: What a hub logs of a certificate.
-_PROMISED = ("colluders", "least_honest", "privacy_bits", "reliability_bits")
+#: The figures that a hub logs.
+_LOGGED = ("colluders", "least_honest", "privacy_bits", "reliability_bits")
 
 
 class Seat(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One member: a client's id is its place in the list."""
+    """One member. A client's id is its place in the list."""
 
     name: str
     key: bytes
 
 
 class Stated(Part, frozen=True, kw_only=True):
-    """The certificate that graph and threshold rest on: what was assumed, and log2 of what can go wrong."""
+    """The certificate of graph and threshold: assumptions, and log2 of the probabilities of failure."""
 
     dropout: float
     exact_dropout: bool = False
     collusion: float
-    #: So many of all members may work with the server.
+    #: The most members that may work with the server.
     colluders: int
-    #: So many of anyone's neighbours do, at most.
+    #: The most colluders among one member's neighbours.
     around: int
-    #: So many honest clients are in every sum that can be opened.
+    #: The minimum of honest clients in every sum that can be opened.
     least_honest: int
     privacy_bits: float
     reliability_bits: float
@@ -77,7 +83,7 @@ class Stated(Part, frozen=True, kw_only=True):
     disconnected: float
     exposed: float
     unmaskable: float
-    #: With which probability a client leaves in each step, in order; left out where that was not said.
+    #: The probability that a client leaves in each step, in order; left out if nobody said so.
     dropout_per_step: tuple[float, ...] | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
@@ -89,26 +95,31 @@ class Stated(Part, frozen=True, kw_only=True):
         for name, value in ((name, getattr(self, name)) for name in figures):
             least, most = _STATED.get(name, (-math.inf, 0.0))
             if not least <= value <= most:  # not a number is neither
-                raise ConfigError(f"{name} = {quoted(value)} in the charter's certificate cannot be")
+                raise ConfigError(f"{name} = {quoted(value)} in the charter's certificate is out of range")
         if not isinstance(self.exact_dropout, bool):
-            raise ConfigError("exact_dropout in the charter's certificate is true or false")
+            raise ConfigError("exact_dropout in the charter's certificate must be true or false")
+
+    @property
+    def logged(self) -> dict[str, float]:
+        """The figures that a hub logs with every sum, by name."""
+        return {name: getattr(self, name) for name in _LOGGED}
 
 
 class Learning(Part, frozen=True, kw_only=True):
-    """How replies of learning become vectors: nothing of it is left to the server."""
+    """How replies in learning become vectors. The server has no say in it."""
 
-    #: Full message types that take part, as the apps register them.
+    #: Full message types that take part, as registered by the apps.
     message_types: tuple[str, ...] = ("train", "evaluate")
-    #: The metric that a reply is weighted by.
+    #: The metric that weights a reply.
     weighted_by: str = "num-examples"
-    #: Metrics that are averaged, by name; no other leaves a site.
+    #: Names of the metrics that are averaged; no other metric leaves a site.
     metrics: tuple[str, ...] = ()
-    #: Arrays of whole numbers, which have a bound of their own.
+    #: Arrays of whole numbers, with a bound of their own.
     counters: tuple[str, ...] = ()
     clip: float = 2.0
     metric_clip: float = 1e6
     max_weight: float = 65536.0
-    #: Bits of a field; with the number of members it says how every number lies in the words.
+    #: Bits of a field; with the number of members it fixes the layout of the words.
     field_bits: int = USUAL_BITS
 
     def __post_init__(self) -> None:
@@ -119,35 +130,35 @@ class Learning(Part, frozen=True, kw_only=True):
                     f"{name} in the charter must be a positive number, not {getattr(self, name)}"
                 )
         if not self.message_types:
-            raise ConfigError("the charter names no message type: nothing could be learned")
+            raise ConfigError("message_types in the charter must name at least one type")
         for name in ("message_types", "metrics", "counters"):
             if len(set(getattr(self, name))) != len(getattr(self, name)):
-                raise ConfigError(f"{name} in the charter has an entry twice")
+                raise ConfigError(f"{name} in the charter must not have an entry twice")
         for text in (*self.message_types, self.weighted_by, *self.metrics, *self.counters):
             _check_name(text)
 
 
 class Charter(Part, frozen=True, kw_only=True, dict=True):
-    """What all members have agreed on. ``str`` gives the text of its file, which ``load`` reads.
+    """The agreement of all members. ``str`` gives the text of its file, which ``load`` reads.
 
     Attributes:
         version: Version of the wire format, 2.
-        serial: A site accepts the newest charter it was given, by this number, from 1 on.
-        expires: Seconds since 1970; from then on no round is joined.
+        serial: 1 or greater. A site accepts only a charter with a higher serial than its own.
+        expires: Seconds since 1970. Members join no round from then on.
         members: Name and 32-byte key of each; a client's id is its place.
-        graph: Who holds shares of whom; masks run on every edge.
+        graph: Which members hold shares of which; masks run on every edge.
         threshold: How many holders open a secret.
-        generator: What expands masks, ``aes128-ctr`` or ``chacha20``.
-        agreement: How two members come to a common secret: ``x25519`` or ``x25519-mlkem768``.
+        generator: The generator that expands masks, ``aes128-ctr`` or ``chacha20``.
+        agreement: How two members agree on a secret: ``x25519`` or ``x25519-mlkem768``.
         bits: Bits of a word, 8, 16, 32 or 64; 64 with learning.
-        least_roster: The fewest members whose keys make a round, F.
-        min_survivors: The fewest members in a sum.
-        attempts: How many vectors a member sends for one task, 1 to 1000.
-        releases: In how many rounds a member releases shares for one task, 1 to ``attempts``. Left out of the
-            encoding if it is 1.
-        certificate: What graph and threshold rest on: assumptions, and log2 of what can go wrong.
-        learning: How replies of learning become vectors; None outside of learning.
-        privacy: The noise in every vector; left out where sums are released as they are.
+        least_roster: The minimum of members in a roster, F.
+        min_survivors: The minimum of members in a sum.
+        attempts: The most vectors that a member sends for one task, 1 to 1000.
+        releases: The most rounds in which a member releases shares for one task, 1 to ``attempts``. Left out
+            of the encoding if it is 1.
+        certificate: The assumptions behind graph and threshold, and log2 of the probabilities of failure.
+        learning: How replies in learning become vectors; None outside of learning.
+        privacy: The noise in every vector; left out if sums are released as they are.
         statistics: Which columns of the members' tables are counted, and how; left out elsewhere.
 
     Raises:
@@ -182,9 +193,11 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             ("least_roster", 3, len(self.members)),
         ):
             if not least <= getattr(self, name) <= most:
-                raise ConfigError(f"{name} of a charter lies in {least}..{most}, it is {getattr(self, name)}")
+                raise ConfigError(
+                    f"{name} of a charter must lie in {least}..{most}, not {getattr(self, name)}"
+                )
         if len(self.members) > MAX_CLIENTS:
-            raise ConfigError(f"a charter has at most {MAX_CLIENTS} members")
+            raise ConfigError(f"a charter has at most {MAX_CLIENTS} members, not {len(self.members)}")
         msgspec.structs.force_setattr(self, "members", tuple(self.members))
         if self.learning is not None:
             if self.bits != WORD_BITS:
@@ -197,10 +210,11 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         BARE_FLOOR.check(self.any_round)
 
     def _check_noise(self, mechanism: Mechanism) -> None:
-        """Refuse noise of more honest clients than the certificate has in every sum that can be opened.
+        """Refuse noise that counts on more honest clients than every sum that can be opened has.
 
-        Against a server that lies it is its least number. Against one that follows the protocol colluders may
-        still choose who drops out, and part a sparse graph as that server would; not a complete one.
+        Against a lying server that minimum is in the certificate. Against one that follows the protocol,
+        colluders may still choose who drops out, and part a sparse graph as a lying server would. They cannot
+        part a complete graph.
         """
         if self.bits != WORD_BITS:
             raise ConfigError(f"a charter with privacy has words of {WORD_BITS} bits, not {self.bits}")
@@ -210,11 +224,11 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         if mechanism.honest > honest:
             raise ConfigError(
                 f"the charter's noise counts on {mechanism.honest} honest clients in every sum, and its "
-                f"certificate has {honest}"
+                f"certificate promises {honest}"
             )
 
     def _check_unit(self) -> None:
-        """Refuse statistics and noise that are not made for each other."""
+        """Refuse statistics and noise that do not fit each other."""
         if self.schema is not None:
             if self.learning is not None or self.bits != WORD_BITS:
                 raise ConfigError(f"a charter with statistics has words of {WORD_BITS} bits, and no learning")
@@ -224,12 +238,12 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     @property
     def schema(self) -> Schema | None:
-        """What is counted of the members' tables; None where vectors come from elsewhere."""
+        """The statistics of the members' tables; None if vectors come from elsewhere."""
         return self.statistics if isinstance(self.statistics, Schema) else None
 
     @property
     def length(self) -> int | None:
-        """Words of a vector, where the charter says it: with statistics or noise."""
+        """Words of a vector, with statistics or noise; None if the charter leaves it open."""
         said = self.schema or self.mechanism
         return None if said is None else said.length
 
@@ -247,32 +261,12 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the members are called, by id."""
+        """The names of the members, by id."""
         return tuple(seat.name for seat in self.members)
 
     @property
-    def colluders(self) -> int:
-        """The most members that may work with the server."""
-        return self.certificate.colluders
-
-    @property
-    def around(self) -> int:
-        """The most colluders among one member's neighbours."""
-        return self.certificate.around
-
-    @property
-    def privacy_bits(self) -> float:
-        """How unlikely it is, in bits, that the promise of privacy fails for one roster."""
-        return self.certificate.privacy_bits
-
-    @property
-    def stated(self) -> dict[str, float]:
-        """What the certificate promises, by name."""
-        return {name: getattr(self.certificate, name) for name in _PROMISED}
-
-    @property
     def promises(self) -> tuple[str, ...]:
-        """What the certificate promises, in sentences."""
+        """The promises of the certificate, in sentences."""
         stated = self.certificate
         return (
             f"Even if the hub lies and {stated.colluders} of {len(self.members)} members work with it, every "
@@ -286,7 +280,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     @property
     def mechanism(self) -> Mechanism | None:
-        """The noise in every vector; None where sums are released as they are."""
+        """The noise in every vector; None if sums are released as they are."""
         return self.privacy if isinstance(self.privacy, Mechanism) else None
 
     @cached_property
@@ -295,18 +289,18 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return Admission(Member(seat.name, seat.key) for seat in self.members)
 
     def encode(self) -> bytes:
-        """Return the only encoding, which the digest is over; comments and layout of a file are not in it."""
+        """Return the only encoding, under the digest. It has no comments and no layout of a file."""
         # Of a struct with 16 fields msgspec writes a longer header, even if some are left out; not of a dict.
         return msgspec.msgpack.encode(self._said(msgspec.to_builtins(self, builtin_types=(bytes,))))
 
     @cached_property
     def digest(self) -> bytes:
-        """The 32-byte digest that all members have to have in common."""
+        """The 32-byte digest, the same for all members."""
         return labels.digest(labels.CHARTER, self.encode())
 
     @property
     def fingerprint(self) -> str:
-        """The digest for people who compare it: hexadecimal, in groups of four."""
+        """The digest for people to compare: hexadecimal, in groups of four."""
         text = self.digest.hex()
         return " ".join(text[place : place + 4] for place in range(0, len(text), 4))
 
@@ -318,18 +312,18 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         Args:
             length: Words of a vector.
             series_id: 32 bytes, fresh for every series; random unless given.
-            number: Of the round in its series.
-            accept: Whether members say, before they mask, whose shares they could open; by default if the
-                agreement needs it.
+            number: The number of the round in its series.
+            accept: Whether members report, before they mask, whose shares they could open; by default only if
+                the key agreement needs it.
 
         Raises:
-            ConfigError: One of them cannot be.
+            ConfigError: An argument is out of range, or the charter has another length.
         """
         if self.length not in (None, length):
             what = "statistics have" if self.schema else "noise is made for"
             raise ConfigError(
-                f"a round of {length} words, and the charter's {what} {self.length}: vectors of another size "
-                "need another charter"
+                f"a round of {length} words, and the charter's {what} {self.length}: for another length, "
+                "agree on another charter"
             )
         given: dict[str, Any] = {} if series_id is None else {"series_id": series_id}
         if accept is not None:
@@ -358,14 +352,14 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
         Raises:
             MalformedMessage: The bytes are not the only encoding of a configuration under a charter.
-            ConfigError: It is for another charter, or cannot work.
+            ConfigError: It is for another charter, or out of range.
         """
         found = CharteredRound.decode(data)
         self._check_digest(found.charter)
         return self.config(**{name: getattr(found, name) for name in _LEFT_OPEN})
 
     def check(self, config: RoundConfig) -> None:
-        """Check that a round is as agreed on.
+        """Check that a round follows the charter.
 
         Args:
             config: The round that a server proposes.
@@ -383,19 +377,19 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         for name in config.__struct_fields__:
             if getattr(config, name) != getattr(agreed, name):
                 raise ConfigError(
-                    f"the round differs from the charter in {name}: nothing but {', '.join(_LEFT_OPEN)} is "
-                    "left to choose"
+                    f"the round differs from the charter in {name}: the server chooses only "
+                    f"{', '.join(_LEFT_OPEN)}"
                 )
 
     def check_account(self, config: RoundConfig, account: Account | None) -> None:
-        """Refuse vectors with noise that nobody charges, or that are charged as others.
+        """Check that vectors with the charter's noise are charged to an account for it.
 
         Args:
             config: The round that they are for.
-            account: What they are charged to.
+            account: The account that is charged for them.
 
         Raises:
-            ConfigError: It is missing, or for other noise, or for another charter.
+            ConfigError: The account is missing, or for other noise, or for another charter.
         """
         if account is None and self.mechanism is not None:
             raise ConfigError(
@@ -422,7 +416,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             now: Seconds since 1970, by default the system's.
 
         Raises:
-            ConfigError: It has; get a new one.
+            ConfigError: It has expired; get a new one.
         """
         if not (time.time() if now is None else now) < self.expires:
             raise ConfigError(
@@ -445,7 +439,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             text: TOML, as ``str`` of a charter gives it.
 
         Raises:
-            ConfigError: The text is not a charter, or one that cannot be.
+            ConfigError: The text is not a valid charter.
         """
         tables = toml.parse(text)
         try:
@@ -453,7 +447,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         except (msgspec.ValidationError, RecursionError) as error:
             raise ConfigError(f"this is not a charter: {shown(str(error), 200)}") from None
         if [key for _, key in tables["members"]] != [in_base64(seat.key) for seat in found.members]:
-            raise ConfigError("a key of the charter is in another spelling; copy it as it was made")
+            raise ConfigError("a key of the charter has another spelling; copy it unchanged")
         return found
 
     @classmethod
@@ -478,7 +472,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return toml.written(self._said(msgspec.to_builtins(self)))
 
     def _said(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Leave out what older charters do not say, so that their digests stay."""
+        """Leave out fields that older charters do not have, so that their digests stay."""
         if self.releases == 1:
             del fields["releases"]
         return fields
@@ -499,18 +493,20 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
 
 def _settle_numbers(part: Part) -> None:
-    """Give each number one form: 20 and 20.0 would have two digests, and numpy's numbers none."""
+    """Give each number one form; 20 and 20.0 would have two digests, and numpy's numbers none."""
     for field in msgspec.structs.fields(part):
         value = getattr(part, field.name)
         if field.type is int:
             value = int(whole_number(field.name, value))
         elif field.type is float:
             if not isinstance(value, numbers.Real):
-                raise ConfigError(f"{field.name} of a charter is a number, not {value!r:.60}")
+                raise ConfigError(f"{field.name} of a charter must be a number, not {value!r:.60}")
             value = float(value) + 0.0  # the other zero is the same number
         msgspec.structs.force_setattr(part, field.name, value)
 
 
 def _check_name(text: str) -> None:
     if not 1 <= len(text) <= 100 or not is_printable(text):
-        raise ConfigError(f"{quoted(text)} in the charter is not a name: one to 100 printable characters")
+        raise ConfigError(
+            f"a name in the charter must have 1 to 100 printable characters, not {quoted(text)}"
+        )

@@ -1,10 +1,12 @@
-"""A ``RoundConfig`` holds everything about a round that is public and agreed before it starts.
+"""A ``RoundConfig`` holds everything about a round that is public and agreed on before it starts.
 
-A configuration validates itself, has exactly one encoding, and that encoding's hash, the
-*context*, enters every derivation of the round: change a field and nothing decrypts any more.
+A configuration validates itself and has exactly one encoding. The hash of that encoding, the *context*,
+enters every derivation of the round: after a change of any field nothing decrypts any more. A ``Floor`` is a
+client's own minimum for such a configuration.
 """
 
 import os
+from collections.abc import Iterator
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -19,16 +21,15 @@ from ccesa.graphs.thresholds import Degree, HolderCounts, Majority, Threshold
 from ccesa.guards import CURIOUS, GUARDS, GuardName, guard_named
 from ccesa.parts import Part, check_clients, check_integer
 
-#: Version of the wire format. Parties with different versions refuse each other's configurations by name.
+#: Version of the wire format. Parties refuse configurations of other versions by name.
 VERSION: Final = 2
 SERIES_ID_BYTES = 32
 #: Rounds of a series have numbers below this one.
 MAX_NUMBER: Final = 2**32 - 1
 CHARTER_BYTES = 32
-#: What one byte string of the wire format can carry.
+#: The most bytes of a byte string on the wire.
 MAX_VECTOR_BYTES = 2**32 - 1
 MAX_BYTES = 1024  # of an encoded configuration; the longest has less than half
-
 
 _CHOICES: dict[str, tuple[object, ...]] = {
     "version": (VERSION,),
@@ -38,7 +39,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "accept": (False, True),
     "guard": tuple(GUARDS),
 }
-#: The types of other fields, and what to give for those that people know by name.
+#: The types of other fields, and hints for those that people know by name.
 _TYPES: dict[str, Any] = {"series_id": bytes, "graph": Graph, "threshold": Threshold}
 _MEANT = {
     name: f": give one of {', '.join(f'ccesa.{kind.__name__}(...)' for kind in get_args(_TYPES[name]))}"
@@ -47,28 +48,29 @@ _MEANT = {
 
 
 class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
-    """What all parties of one round agree on. See docs/protocol.md, "Configuration".
+    """The configuration that all parties of one round agree on. See docs/protocol.md, "Configuration".
 
     Attributes:
         version: Version of the wire format, 2.
         series_id: 32 bytes, fresh for every series; random unless given.
-        number: Of the round in its series, from 0 on. A single round is a series of length one.
-        clients: How many are enrolled, 3 to 2^32 - 1; their ids are 0 to ``clients`` - 1.
+        number: The number of the round in its series, 0 or greater. A single round is a series of one.
+        clients: The number of enrolled clients, 3 to 2^32 - 1; their ids are 0 to ``clients`` - 1.
         length: Words of a vector, at least 1; a vector has at most 2^32 - 1 bytes.
         bits: Bits of a word, 8, 16, 32 or 64; sums are modulo 2^bits.
-        graph: Who holds shares of whom and who masks with whom: Complete, Harary or ErdosRenyi.
+        graph: Which clients hold shares of each other, and mask with each other: Complete, Harary or
+            ErdosRenyi.
         threshold: How many holders open a secret: Majority, Linear or Fixed.
-        generator: What expands masks, ``aes128-ctr`` or ``chacha20``.
-        agreement: How two clients come to a common secret: ``x25519``, or ``x25519-mlkem768``, which stays
-            secret when X25519 falls and needs ``accept``.
-        accept: Whether clients say, before they mask, whose shares they could open; rounds of a series do.
-        min_survivors: The fewest clients in a sum, 2 to ``clients``.
+        generator: The generator that expands masks, ``aes128-ctr`` or ``chacha20``.
+        agreement: How two clients agree on a secret: ``x25519``, or ``x25519-mlkem768``, which protects it if
+            X25519 is broken, and needs ``accept``.
+        accept: Whether clients report, before they mask, whose shares they could open. Rounds of a series do.
+        min_survivors: The minimum of clients in a sum, 2 to ``clients``.
         guard: ``curious``, for a server that follows the protocol, or ``active``, for one that may lie.
         charter: 32 bytes, the digest of the charter under ``active``; absent otherwise. ``Charter.config``
             sets it.
 
     Raises:
-        ConfigError: Fields that cannot work, alone or together, or cannot work safely.
+        ConfigError: A field is out of range, or fields do not work together, or not safely.
     """
 
     version: Literal[2] = VERSION
@@ -100,7 +102,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         return labels.digest(labels.CONTEXT, self.encode())
 
     def encode(self) -> bytes:
-        """Return the only encoding, at most 1024 bytes; what a charter says is left out of it."""
+        """Return the only encoding, at most 1024 bytes. It leaves out the fields that a charter fixes."""
         return wire.encode(CharteredRound.of(self) if guard_named(self.guard).chartered else self)
 
     @staticmethod
@@ -108,14 +110,14 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         """Return the configuration that ``encode`` gave these bytes for.
 
         Args:
-            data: At most 1024 bytes. One under a charter says little without it: ``Charter.decode`` reads it.
+            data: At most 1024 bytes. For a round under a charter use ``Charter.decode``.
 
         Raises:
             MalformedMessage: The bytes are not the only encoding of a configuration without a charter, or
-                its fields cannot work.
+                its fields do not work.
         """
         if b"chartered-round" in bytes(data[:32]):
-            raise MalformedMessage("a configuration under a charter: Charter.decode reads it")
+            raise MalformedMessage("a configuration under a charter: use Charter.decode")
         found = wire.decode(_DECODER, data, MAX_BYTES, "configuration")
         if guard_named(found.guard).chartered:
             raise MalformedMessage(f"a configuration with guard = {found.guard} that is not under a charter")
@@ -123,7 +125,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
 
     @property
     def round_id(self) -> bytes:
-        """What no two rounds have in common, 36 bytes: the id of the series, and the number."""
+        """The id of the series, and the number: 36 bytes that no other round has."""
         return self.series_id + labels.client_bytes(self.number)
 
     @property
@@ -132,7 +134,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         return self.length * self.bits // 8
 
     def _check_choices(self) -> None:
-        """Check values and types; msgspec does so when it decodes, not when Python builds a configuration."""
+        """Check values and types. msgspec does so only when it decodes, not when Python makes an object."""
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if not any(value == known and type(value) is type(known) for known in allowed):
@@ -163,14 +165,14 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
     def _check_agreement(self) -> None:
         if needs_accept(self.agreement) and not self.accept:
             raise ConfigError(
-                f"agreement = {self.agreement} needs accept = True: masks rest on seeds that have to be "
-                "accepted before"
+                f"agreement = {self.agreement} needs accept = True: clients have to accept the seeds of "
+                "masks before they mask"
             )
 
     def _check_guard(self) -> None:
         if not guard_named(self.guard).chartered:
             if self.charter is not msgspec.UNSET:
-                raise ConfigError(f"a charter does not go with guard = {self.guard}")
+                raise ConfigError(f"a round with guard = {self.guard} has no charter")
             return
         if not isinstance(self.charter, bytes) or len(self.charter) != CHARTER_BYTES:
             raise ConfigError(
@@ -179,8 +181,8 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
             )
         if self.graph.thin:
             raise ConfigError(
-                f"under guard = {self.guard} masks run on every edge: a lying server chooses who drops out "
-                "after it has seen the graph; leave out mask_p and mask_degree"
+                f"leave out mask_p and mask_degree: under guard = {self.guard} masks run on every edge, "
+                "because a lying server chooses who drops out after it has seen the graph"
             )
 
     def _check_graph(self) -> None:
@@ -207,26 +209,26 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         """Tell whether a client can take part: enough hold shares of its secrets, and no two sets of t_i do.
 
         Args:
-            degree: How many neighbours the client has, or an array of such numbers.
+            degree: The number of the client's neighbours, or an array of such numbers.
 
         Returns:
-            Whether it can, or an array that says so of each.
+            A truth value, or an array of them.
         """
         t, holders = self.threshold.of(degree), degree + 1
         shared = (t <= self.largest_threshold(degree)) & (holders < 2 * t)
         return (degree >= 1) & (holders <= MAX_HOLDERS) & shared
 
     def needed(self, roster: int = 0) -> int:
-        """Return the fewest clients that have to be there for a round to succeed, if none of them leaves.
+        """Return the minimum of clients for a round to succeed, if none of them leaves.
 
-        With fewer, everyone has too few neighbours to share with. Where degrees vary it is about a client of
+        With fewer, everyone has too few neighbours to share with. If degrees vary, this is about a client of
         the mean degree.
 
         Args:
-            roster: The fewest with which a client starts; a charter says so.
+            roster: The minimum roster, from the charter.
 
         Returns:
-            Their number; all clients, if no smaller one will do.
+            Their number; all clients, if no smaller number is enough.
         """
         sizes = range(max(self.min_survivors, roster), self.clients)
         enough = (size for size in sizes if self.can_share(int(self.graph.mean_degree(size))))
@@ -235,10 +237,10 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
     def largest_threshold(self, degree: Degree) -> Degree:
         """Return the largest t_i with which a client can take part.
 
-        Everyone who holds a share counts; where neighbours have to confirm, only they do.
+        All holders of a share count. If neighbours have to confirm, only they count.
 
         Args:
-            degree: How many neighbours the client has.
+            degree: The number of the client's neighbours.
         """
         return degree + guard_named(self.guard).dealer_counts
 
@@ -252,7 +254,7 @@ _DECODER = msgspec.msgpack.Decoder(RoundConfig)
 
 
 class CharteredRound(Part, frozen=True, kw_only=True, tag="chartered-round"):
-    """A configuration under a charter travels as the charter's digest and the little that is left to say."""
+    """A configuration under a charter, as it travels: the charter's digest, and the fields left open."""
 
     version: Literal[2] = VERSION
     charter: bytes
@@ -271,3 +273,102 @@ class CharteredRound(Part, frozen=True, kw_only=True, tag="chartered-round"):
 
 
 _CHARTERED_DECODER = msgspec.msgpack.Decoder(CharteredRound)
+
+
+def threshold_ratio(threshold: int, degree: int) -> float:
+    """Return t_i / d_i: the holders that open a secret, per neighbour."""
+    return threshold / max(degree, 1)
+
+
+def _short(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+def _check_ratio(ratio: object) -> None:
+    if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 <= ratio <= 2:
+        raise ConfigError(f"floor threshold_ratio must lie in [0, 2], not {quoted(ratio)}")
+
+
+class Floor(msgspec.Struct, frozen=True, kw_only=True):
+    """A client's own minimum, whatever the server proposes.
+
+    Fields that are left out stay as in the floor of every client: no round of two, no vector without a mask.
+    If degrees vary, ``degree``, ``mask_degree`` and ``threshold`` are about a client of mean degree.
+
+    Attributes:
+        clients: The minimum of clients in a round (3).
+        degree: The minimum of a client's neighbours (1).
+        mask_degree: The minimum of neighbours that share a mask with a client (1).
+        threshold: The minimum of holders that open a secret, t_i (2).
+        threshold_ratio: The minimum of t_i / d_i in each neighbourhood, in [0, 2] (0). Without it a higher
+            degree would weaken the same threshold.
+        survivors: The minimum of clients in a sum (2).
+
+    Raises:
+        ConfigError: A field is not a number, or the ratio is out of range.
+    """
+
+    clients: int | None = None
+    degree: int | None = None
+    mask_degree: int | None = None
+    threshold: int | None = None
+    threshold_ratio: float | None = None
+    survivors: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in self._given():
+            if name == "threshold_ratio":
+                _check_ratio(least)
+            else:
+                check_integer(f"floor {name}", least)
+
+    def over(self, default: "Floor") -> "Floor":
+        """Return this floor, with the fields of another where this one leaves them out.
+
+        Args:
+            default: The other floor.
+        """
+        return msgspec.structs.replace(default, **dict(self._given()))
+
+    def lacking(self, **found: float) -> str | None:
+        """Return the first value below this floor, in words; None if there is none.
+
+        Args:
+            **found: The values of a round, by the names of fields.
+        """
+        for name, least in self._given():
+            if name in found and found[name] < least:
+                return f"{name} = {_short(found[name])}, this client's floor is {_short(least)}"
+        return None
+
+    def check(self, config: RoundConfig) -> None:
+        """Check that a round is not weaker than this floor.
+
+        Args:
+            config: The round that a server proposes.
+
+        Raises:
+            ConfigError: A field is below the floor; the text names it.
+        """
+        degree = config.graph.mean_degree(config.clients)
+        t = config.threshold.of(int(degree))
+        lacking = self.lacking(
+            clients=config.clients,
+            degree=degree,
+            mask_degree=config.graph.mean_mask_degree(config.clients),
+            threshold=t,
+            threshold_ratio=threshold_ratio(t, int(degree)),
+            survivors=config.min_survivors,
+        )
+        if lacking:
+            raise ConfigError(f"the round offers {lacking}")
+
+    def _given(self) -> Iterator[tuple[str, float]]:
+        every = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return (item for item in every if item[1] is not None)
+
+
+#: The floor of a server.
+NO_FLOOR = Floor()
+#: The floor of every client: no round of two, no vector without a mask.
+BARE_FLOOR = Floor(clients=3, degree=1, mask_degree=1, threshold=2, threshold_ratio=0.0, survivors=2)

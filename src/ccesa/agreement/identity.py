@@ -1,4 +1,4 @@
-"""Who is who: each client has a long-lived key, and a list has the keys of all that are admitted.
+"""Each client has a long-lived key, and an admission list has the keys of all clients.
 
 The list is text, one line per client, in the style of ``authorized_keys``::
 
@@ -6,7 +6,7 @@ The list is text, one line per client, in the style of ``authorized_keys``::
     hospital-a    Zm9vYmFy...                                   cardiology, since March
 
 A client's id in a round is its place in the list, counted from 0, so one identity cannot take two places.
-Every client holds the list for itself; the server's word does not count.
+Every client keeps its own copy of the list; the server's word does not count.
 """
 
 import base64
@@ -32,14 +32,14 @@ _MOST_ADMISSION = 1 << 28  # bytes; millions of clients
 
 @dataclass(frozen=True)
 class Identity:
-    """A client's long-lived Ed25519 key pair, and the name it goes by, if it has one.
+    """A client's long-lived Ed25519 key pair, with or without a name.
 
     Attributes:
-        seed: The 32 secret bytes that the key pair follows from; never shown.
-        name: One printable word of at most 128 bytes, for people; identities are compared without it.
+        seed: The 32 secret bytes behind the key pair; never shown.
+        name: One printable word of at most 128 bytes, for people; comparisons ignore it.
 
     Raises:
-        ConfigError: A seed of another size, or a name that cannot stand in a list.
+        ConfigError: The seed has another size, or the name is not allowed in a list.
     """
 
     seed: bytes = field(repr=False)
@@ -47,21 +47,21 @@ class Identity:
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed, bytes) or len(self.seed) != KEY_BYTES:
-            raise ConfigError(f"the seed of an identity has {KEY_BYTES} bytes")
+            raise ConfigError(f"the seed of an identity must have {KEY_BYTES} bytes")
         if self.name != "":
             _check_name(self.name)
             if len(self.name.encode()) > _MOST_NAME:
-                raise ConfigError(f"the name of an identity has at most {_MOST_NAME} bytes")
+                raise ConfigError(f"the name of an identity must have at most {_MOST_NAME} bytes")
 
     @classmethod
     def new(cls, name: str = "") -> "Identity":
         """Return a new identity from the system's randomness.
 
         Args:
-            name: The name it goes by, or nothing.
+            name: Its name, or nothing.
 
         Raises:
-            ConfigError: The name cannot stand in a list.
+            ConfigError: The name is not allowed in a list.
         """
         return cls(os.urandom(KEY_BYTES), name)
 
@@ -86,11 +86,11 @@ class Identity:
         """Write the identity to a new file that only its owner can read.
 
         Args:
-            path: Where; a file that is there is never overwritten.
+            path: The new file; an existing one is never overwritten.
 
         Raises:
-            ConfigError: Something of that name is there, or no folder, or one that others can write to.
-            OSError: The system cannot write the file; then there is none.
+            ConfigError: The path exists, or its folder does not, or others can write to that folder.
+            OSError: The system cannot write the file; nothing is left of it.
         """
         words = [_HEADER, in_base64(self.seed), *([self.name] if self.name else [])]
         files.write_new(path, " ".join(words) + "\n", private=True)
@@ -110,7 +110,7 @@ class Identity:
         try:
             lines = _lines(files.read_trusted(path, _MOST_IDENTITY, private=True))
         except ConfigError:
-            with open(path, "rb") as file:  # to keep some other file secret would not help
+            with open(path, "rb") as file:  # for another kind of file, its permissions do not matter
                 if _HEADER.encode() not in file.read(_MOST_IDENTITY):
                     raise none from None
             raise
@@ -122,7 +122,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Member:
-    """One admitted client: one line of the list.
+    """One admitted client, in one line of the list.
 
     Attributes:
         name: One printable word, unique in a list.
@@ -130,7 +130,7 @@ class Member:
         comment: Printable text for people.
 
     Raises:
-        ConfigError: A name or comment that cannot stand in a line, or a key that is not safe to use.
+        ConfigError: The name or the comment is not allowed in a line, or the key is not safe to use.
     """
 
     name: str
@@ -140,7 +140,7 @@ class Member:
     def __post_init__(self) -> None:
         _check_name(self.name)
         if not isinstance(self.comment, str):
-            raise ConfigError(f"the comment of a client is text, not {type(self.comment).__name__}")
+            raise ConfigError(f"the comment of a client must be text, not {type(self.comment).__name__}")
         if not is_printable(self.comment) or self.comment != self.comment.strip(" "):
             raise ConfigError(
                 f"the comment of {quoted(self.name)} cannot be printed, or has spaces around it"
@@ -157,13 +157,13 @@ class Member:
 
     @classmethod
     def parse(cls, line: str) -> "Member":
-        """Return the member that a line describes.
+        """Return the member in a line.
 
         Args:
-            line: A name, a key in base64 and a comment, with spaces or tabs between them and around all.
+            line: A name, a key in base64 and a comment, with spaces or tabs between and around them.
 
         Raises:
-            ConfigError: The line is not of that form, or no such member can be.
+            ConfigError: The line has another form, or its member is not valid.
         """
         name, _, rest = line.replace("\t", " ").strip(" ").partition(" ")
         key, _, comment = rest.lstrip(" ").partition(" ")
@@ -171,13 +171,13 @@ class Member:
 
 
 class Admission:
-    """All admitted clients, in order: a client's id is its place in the list. ``str`` gives its text.
+    """All admitted clients, in order. A client's id is its place in the list. ``str`` gives its text.
 
     Args:
         members: The clients, as ``Member``.
 
     Raises:
-        ConfigError: A name or a key is there twice.
+        ConfigError: A name or a key appears twice.
     """
 
     def __init__(self, members: Iterable[Member]) -> None:
@@ -186,20 +186,20 @@ class Admission:
         for member in self.members:
             if member.name in names or member.public in public:
                 raise ConfigError(
-                    f"the name or the key of {quoted(member.name)} is in the admission list twice"
+                    f"the name or the key of {quoted(member.name)} appears twice in the admission list"
                 )
             names.add(member.name)
             public.add(member.public)
 
     @classmethod
     def parse(cls, text: str) -> "Admission":
-        """Return the list that a text describes; ``load`` gives the same for a file with that text.
+        """Return the list in a text.
 
         Args:
-            text: One line per client; empty lines and those that start with # are left out.
+            text: One line per client; empty lines and those that start with # are ignored.
 
         Raises:
-            ConfigError: A line has unprintable characters or is not a member's, or a member is there twice.
+            ConfigError: A line is not that of a member, or not printable, or a member appears twice.
         """
         return cls(Member.parse(line) for line in _lines(text) if line and not line.startswith("#"))
 
@@ -230,7 +230,7 @@ class Admission:
         """Return one client's public key.
 
         Args:
-            client: Its id, the place in the list.
+            client: Its id, which is its place in the list.
 
         Raises:
             IndexError: The list is shorter.
@@ -238,7 +238,7 @@ class Admission:
         return self.members[client].public
 
     def id_of(self, public: bytes) -> int:
-        """Return the client id that a public key has: its place in the list.
+        """Return the client id of a public key, which is its place in the list.
 
         Args:
             public: The 32 bytes of the key.
@@ -252,14 +252,14 @@ class Admission:
 
     @cached_property
     def _places(self) -> dict[bytes, int]:
-        """Return the place of each key: a process with many clients asks for many."""
+        """Return the place of each key."""
         return {member.public: place for place, member in enumerate(self.members)}
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield all lines, tabs as spaces and without those around; refuse what cannot be printed.
+    """Yield all lines, with tabs as spaces and without those around; refuse unprintable characters.
 
-    Nothing but LF and CR LF ends a line. A byte order mark at the very beginning is not part of the text.
+    Only LF and CR LF end a line. A byte order mark at the very beginning is not part of the text.
     """
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\t", " ")
     for number, line in enumerate(plain.split("\n"), 1):
@@ -271,20 +271,20 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _check_name(name: str) -> None:
-    """Refuse a name that cannot stand in a line of the list, or in the file of an identity."""
+    """Refuse a name that is not allowed in a line of the list, or in the file of an identity."""
     if not isinstance(name, str):
-        raise ConfigError(f"the name of a client is text, not {type(name).__name__}")
+        raise ConfigError(f"the name of a client must be text, not {type(name).__name__}")
     if not name or name.startswith("#") or " " in name or not is_printable(name):
-        raise ConfigError(f"{quoted(name)} is not a name: one word that can be printed, not starting with #")
+        raise ConfigError(f"{quoted(name)} is not a name: give one printable word that does not start with #")
     if name.startswith(_PRIVATE):
         raise ConfigError(
-            f"{quoted(name)} begins the file of a private key, and is not a name: a site sends the line that "
-            "`ccesa identity show` prints, never the file; a key that was sent is compromised, make a new one"
+            f"{quoted(name)} begins the file of a private key, and is not a name: send the line that "
+            "`ccesa identity show` prints, never the file. A key that was sent is compromised: make a new one"
         )
 
 
 def in_base64(data: bytes) -> str:
-    """Return bytes in base64: of a key, the one spelling that is taken."""
+    """Return bytes in base64, in the only spelling that is accepted for a key."""
     return base64.b64encode(data).decode("ascii")
 
 
@@ -296,5 +296,5 @@ def _decode(text: str, where: str) -> bytes:
     if len(data) != KEY_BYTES:
         raise ConfigError(f"{where}: expected a key of {KEY_BYTES} bytes, got {len(data)}")
     if in_base64(data) != text:
-        raise ConfigError(f"{where}: another spelling of the same key; copy it as it was made")
+        raise ConfigError(f"{where}: another spelling of the same key; copy it unchanged")
     return data

@@ -1,4 +1,4 @@
-"""The text of a charter's file: TOML, of which the standard library has only the reader."""
+"""The text of a charter's file is TOML, for which the standard library has a reader and no writer."""
 
 import json
 import math
@@ -16,10 +16,10 @@ _HEAD = """\
 """
 
 
-#: Integers of 64 bits, and digits of a second's fraction: what every reader of TOML has room for.
+#: Integers of 64 bits and a second's fraction of nine digits: the common limits of readers of TOML.
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _LONG_FRACTION = re.compile(r":[0-9]{2}\.[0-9]{10}")
-#: Strings and comments of a text that is TOML: in them nothing is a time.
+#: Strings and comments of TOML; nothing in them is a time.
 _QUOTED = re.compile(
     r'''"""(?:\\.|[^\\])*?"""(?!")|'{3}.*?'{3}(?!')|"(?:\\.|[^"\\])*"|'[^']*'|#[^\n]*''', re.DOTALL
 )
@@ -30,23 +30,25 @@ def parse(text: str) -> dict[str, Any]:
     try:
         found = tables(text.removeprefix("\ufeff"))  # as some editors begin a file
     except (ValueError, RecursionError) as error:  # also nesting that Python does not read
-        raise ConfigError(f"this is not a charter, it is not TOML: {shown(str(error), 200)}") from None
+        raise ConfigError(
+            f"this is not a charter, because it is not TOML: {shown(str(error), 200)}"
+        ) from None
     if "expires" in found:
         found["expires"] = seconds(found["expires"])
     return found
 
 
 def tables(text: str) -> dict[str, Any]:
-    """Return what a text of TOML says, if all readers of TOML read the same.
+    """Return the tables of a text in TOML, if all readers of TOML read it the same.
 
     Raises:
-        ValueError: It is not TOML, or a number or a time in it is beyond what they have in common.
+        ValueError: It is not TOML, or a number or a time in it is beyond their common limits.
         RecursionError: It is nested too deeply.
     """
     found = tomllib.loads(text, parse_float=_float)
     _check_integers(found)
     if _LONG_FRACTION.search(_QUOTED.sub("", text)):
-        raise ValueError("the fraction of a second has at most nine digits")
+        raise ValueError("the fraction of a second must have at most nine digits")
     return found
 
 
@@ -64,11 +66,11 @@ def _check_integers(value: object) -> None:
         for each in value:
             _check_integers(each)
     elif isinstance(value, int) and not _LEAST <= value <= _MOST:
-        raise ValueError("an integer has at most 64 bits, its sign included")
+        raise ValueError("an integer must have at most 64 bits, including its sign")
 
 
 def written(tables: dict[str, Any]) -> str:
-    """Return the text: values first, then a table for each part; what is None is left out."""
+    """Return the text: values first, then a table for each part, without those that are None."""
     given = {name: value for name, value in tables.items() if value is not None}
     given["expires"] = _moment(given["expires"])
     values = {name: value for name, value in given.items() if not isinstance(value, dict)}
@@ -101,7 +103,7 @@ def _value(value: Any) -> str:
 
 
 def _moment(seconds: int) -> datetime | int:
-    """Return the moment as a date, or as it is where a calendar has none."""
+    """Return the moment as a date, or unchanged if it is beyond the calendar."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""``ccesa charter``: what a federation has agreed on, in words, checked, and accepted by a site."""
+"""``ccesa charter`` shows and checks the agreement of a federation, and accepts it for a site."""
 
 import json
 import time
@@ -27,21 +27,25 @@ from ccesa.statistics import Schema
 from ccesa.values.fields import Fields, is_positive
 
 charter = typer.Typer(
-    help="What a federation has agreed on, for rounds with a server that may lie.", no_args_is_help=True
+    help="The agreement of a federation, for rounds with a server that may lie.", no_args_is_help=True
 )
 YEAR = 365 * 24 * 3600
-#: Members that are shown by name.
+#: The most members that are shown by name.
 _NAMES = 100
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the charter.", show_default=False)]
 _Key = Annotated[
     Path | None,
-    typer.Option("--identity", help="This site's private key: is it among the members?", show_default=False),
+    typer.Option(
+        "--identity",
+        help="This site's private key, to check that it is among the members.",
+        show_default=False,
+    ),
 ]
 
 
 @charter.command()
 def show(path: _File, as_json: options.Json = False) -> None:
-    """Print a charter for people: its digest, which all sites compare, and its promise in words."""
+    """Print a charter for people, with its digest to compare between sites, and its promise in words."""
     found = Charter.load(path)
     if as_json:
         typer.echo(json.dumps({"digest": found.digest.hex(), **_plain(found)}))
@@ -54,7 +58,7 @@ def check(path: _File, identity: _Key = None) -> None:
     """Compute a charter's certificate anew, and check its expiry; exit with 1 if anything is wrong."""
     try:
         found = Charter.load(path)
-    except ConfigError as error:  # among others, noise or a certificate that is at odds with itself
+    except ConfigError as error:  # such as noise or a certificate that contradicts itself
         typer.echo(str(error), err=True)
         raise typer.Exit(WENT_WRONG) from error
     problems = _problems(found, identity)
@@ -62,7 +66,7 @@ def check(path: _File, identity: _Key = None) -> None:
         typer.echo(f"{path}: {problem}", err=True)
     if problems:
         raise typer.Exit(WENT_WRONG)
-    typer.echo(f"{path}: serial {found.serial} keeps what it promises; digest {found.fingerprint}")
+    typer.echo(f"{path}: serial {found.serial} keeps its promise; digest {found.fingerprint}")
 
 
 @charter.command()
@@ -71,25 +75,25 @@ def accept(
     accepted: Annotated[Path, typer.Option("--as", help="The file that this site's client reads.")],
     identity: _Key = None,
 ) -> None:
-    """Take a charter that you were given by hand in place of the one that holds here, if it is newer.
+    """Accept a charter that you were given by hand, if it is newer than the one in force here.
 
-    Compare the digest with the other sites first: accepting is what binds this site. The file that --as
-    names is also its memory of what it has accepted; where it is gone, an older charter is taken again.
+    Compare the digest with the other sites first: this site is bound once it accepts. The file of --as also
+    remembers the accepted serial. If that file is lost, this command takes an older charter again.
     """
     found = Charter.load(path)
     problems = _problems(found, identity)
     holds = Charter.load(accepted) if accepted.exists() else found
     if found.digest != holds.digest and found.serial <= holds.serial:
-        problems.append(f"serial {found.serial} is not above {holds.serial}, which holds here")
+        problems.append(f"serial {found.serial} is not above {holds.serial}, which is in force here")
     if problems:
         raise ConfigError(f"{path} is not accepted: {'; '.join(problems)}")
     files.replace(accepted, str(found))
-    typer.echo(f"{accepted}: serial {found.serial} holds from now on; digest {found.fingerprint}")
+    typer.echo(f"{accepted}: serial {found.serial} is in force from now on; digest {found.fingerprint}")
 
 
 @dataclass(frozen=True)
 class Values:
-    """The options of ``ccesa plan`` about values, which lie in fields of 64-bit words."""
+    """The options of ``ccesa plan`` about values, in fields of 64-bit words."""
 
     clients: int
     bits: int | None
@@ -98,13 +102,13 @@ class Values:
 
     def __post_init__(self) -> None:
         if None not in (self.bits, self.precision):
-            raise ConfigError("--value-bits and --precision are two ways to say the same; give one of them")
+            raise ConfigError("give either --value-bits or --precision, not both")
         if not is_positive(self.clip):
             raise ConfigError(f"--clip must be a positive number, not {self.clip}")
 
     @property
     def asked(self) -> bool:
-        """Whether there is a wish; else fields have 32 bits."""
+        """Whether an option asks for a width; else fields have 32 bits."""
         return (self.bits, self.precision) != (None, None)
 
     @cached_property
@@ -112,7 +116,7 @@ class Values:
         return Fields.chosen(self.clients, self.bits, self.precision, self.clip)
 
     def learning(self, before: Learning | None) -> Learning:
-        """Return the table of the charter before with fields as they are wished for, or a new table."""
+        """Return the table of the previous charter with fields of this width, or a new table."""
         if before is None:
             return Learning(clip=self.clip, field_bits=self.fields.bits)
         return msgspec.structs.replace(before, field_bits=self.fields.bits) if self.asked else before
@@ -131,19 +135,17 @@ class NewCharter:
     statistics: Path | None = None
 
     def check(self, members: Admission | None, guard: str) -> None:
-        """Refuse what cannot become a charter before the plan is made, not after it."""
+        """Refuse options that cannot become a charter, before the plan is made."""
         if self.path is None:
             if self.replaces or self.expires or self.attempts or self.releases or self.learning:
                 raise ConfigError(
-                    "--replaces, --expires, --attempts, --releases and --learning go with --charter FILE"
+                    "--replaces, --expires, --attempts, --releases and --learning need --charter FILE"
                 )
             return
         if not guard_named(guard).chartered:
-            raise ConfigError(
-                f"--charter goes with --guard active: under {guard} there is nothing to agree on"
-            )
+            raise ConfigError(f"--charter needs --guard active: rounds under {guard} have no charter")
         if members is None:
-            raise ConfigError("--charter needs --members: the admission list of all who agree on it")
+            raise ConfigError("--charter needs --members, the admission list of all members")
         check_output(self.path, "--charter")
         if self.path.exists():
             raise ConfigError(f"--charter: {self.path} already exists and will not be overwritten")
@@ -152,13 +154,13 @@ class NewCharter:
         _ = self._before
 
     def between(self, post_quantum: bool) -> str:
-        """Return how two members agree on keys, which never falls back behind the charter before."""
+        """Return how two members agree on keys; it is never weaker than in the previous charter."""
         if post_quantum or self._before is None:
             return options.agreement(post_quantum)
         return self._before.agreement
 
     def write(self, made: Plan, members: Admission, values: Values) -> None:
-        """Write the charter of a plan to a new file, and tell what to do next beside the plan's output."""
+        """Write the charter of a plan to a new file, and print the next steps to stderr."""
         if self.path is None:
             return
         before = self._before
@@ -182,14 +184,14 @@ class NewCharter:
             told = f"fill in its table \\[learning], then: ccesa charter show {path}"
         Console(stderr=True).print(
             f"\n[bold]charter[/bold]  {path}, serial {found.serial}, until {found.expiry}\n{told}\n"
-            f"needs    {_needed(found)} to be there for a round\n"
-            "send it to every member, who compares the digest: ccesa charter show FILE",
+            f"needs    {_needed(found)} for a round\n"
+            "Send it to every member. Each compares the digest: ccesa charter show FILE",
             soft_wrap=True,
         )
 
     @cached_property
     def schema(self) -> Schema | None:
-        """What is counted: by its file, or as in the charter before."""
+        """The statistics, from their file or from the previous charter."""
         if self.statistics is not None:
             return Schema.load(self.statistics)
         return None if self._before is None else self._before.schema
@@ -206,7 +208,7 @@ class NewCharter:
 
 
 def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
-    """Yield all of it, the promise first."""
+    """Yield the lines of a charter, the promise first."""
     told = found.certificate
     expired = " [red bold]EXPIRED[/red bold]" if time.time() >= found.expires else ""
     yield "[bold]charter[/bold]", f"serial {found.serial}, until {found.expiry}{expired}"
@@ -220,7 +222,7 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
         "promise",
         f"[green]{covers}[/green], whoever drops out, except with 2^-{told.privacy_bits:g} for each roster "
         f"that the server tries{alone * (found.releases == 1 and not noisy)}. "
-        "It is stated here; `ccesa charter check` computes it",
+        "This is the charter's word; `ccesa charter check` computes it",
     )
     yield (
         "a round",
@@ -230,7 +232,7 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
     yield "a task", _attempts_in_words(found)
     if not noisy:
         yield "excepted", "a server that calls the same work another task; a member that lost its memory"
-    yield "needs", f"{_needed(found)} to be there: with fewer no round is begun"
+    yield "needs", f"{_needed(found)}: with fewer no round begins"
     chance = report.probability_in_words(told.unreliable)
     leaving = report.dropout_in_words(told.dropout, told.dropout_per_step or None)
     yield "is lost", f"with probability {chance} if {leaving}"
@@ -249,7 +251,7 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
 
 
 def _attempts_in_words(found: Charter) -> str:
-    """Say how often members answer for the same task."""
+    """Return how often members answer for the same task, in words."""
     sent = f"gets up to {found.attempts} vector(s) of a member"
     if found.mechanism is not None:
         return f"{sent}, each of which is charged to its ledger"
@@ -270,7 +272,7 @@ def _needed(found: Charter) -> str:
 
 
 def _statistics_in_words(schema: Schema) -> Iterator[tuple[str, str]]:
-    """Yield what is counted of a member's table, and what is left out."""
+    """Yield which statistics of a member's table are counted, and what is left out."""
     groups = f"{len(schema.cells):,} group(s)"
     by = f", by {_some(list(schema.group_by))}" if schema.group_by else ""
     yield (
@@ -290,22 +292,22 @@ def _statistics_in_words(schema: Schema) -> Iterator[tuple[str, str]]:
             "in others each column of numbers with fewer values",
         )
     elif schema.privacy_unit == "none":
-        yield "small groups", "[yellow]are counted: a group of one record is seen as it is[/yellow]"
+        yield "small groups", "[yellow]are counted: a group of one record is visible[/yellow]"
 
 
 def _noise_in_words(mechanism: Mechanism, members: int) -> Iterator[tuple[str, str]]:
-    """Yield what the noise promises, and how much of it there is."""
+    """Yield the promise of the noise, and its size."""
     fields, noise, each = mechanism.fields, mechanism.noise, report.noted(mechanism)
     yield "noise", report.demand_in_words(mechanism)
     yield (
         "counts on",
-        f"{mechanism.honest:,} honest members in every sum that can be opened, and on ledgers: every vector "
-        "that leaves is charged to its member's",
+        f"{mechanism.honest:,} honest members in every sum that can be opened, and on ledgers: each member "
+        "charges every vector to its own",
     )
     yield (
         "a member adds",
         f"noise with a standard deviation of {noise(1):.3g} to each {each}; a sum has "
-        f"{noise(mechanism.honest):.3g} by those that are counted on, {noise(members):.3g} if all "
+        f"{noise(mechanism.honest):.3g} from that many members, {noise(members):.3g} if all "
         f"members are in it; a trusted curator would add {mechanism.curator:.3g}",
     )
     yield (
@@ -322,7 +324,7 @@ def _part(part: msgspec.Struct) -> str:
 
 
 def _shown(value: object) -> str:
-    """Return a name as plain text, whatever it looks like: whoever wrote the file chose it."""
+    """Return a name as plain text, without markup: the author of the file chose it."""
     words = value if isinstance(value, list | tuple) else [value]
     return " ".join(escape(shown(str(word), 100)) for word in words) or "none"
 

@@ -1,4 +1,4 @@
-"""``ccesa identity``: a client's own key, and the line that admits it."""
+"""``ccesa identity`` makes a client's own key, and prints its line of the admission list."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ _Name = Annotated[
     typer.Option(help="Name in the admission list; by default that of the file.", show_default=False),
 ]
 _OtherName = Annotated[
-    str | None, typer.Option(help="Another name than the one it was made with.", show_default=False)
+    str | None, typer.Option(help="Another name than that in the file.", show_default=False)
 ]
 
 
@@ -27,9 +27,9 @@ _OtherName = Annotated[
 def new(
     path: _File,
     name: _Name = None,
-    comment: Annotated[str, typer.Option(help="Anything for people to read, in the same line.")] = "",
+    comment: Annotated[str, typer.Option(help="A comment for people, in the same line.")] = "",
 ) -> None:
-    """Make a new key, write it to a file that only you can read, print its admission line.
+    """Make a new key, write it to a file that only you can read, and print its admission line.
 
     The name goes into FILE too, so that `ccesa identity show` prints the same line.
     """
@@ -54,7 +54,7 @@ def show(path: _File, name: _OtherName = None) -> None:
 
 @contextmanager
 def _hint() -> Iterator[None]:
-    """Say which options a name or a comment comes from that no list can hold."""
+    """Name the options behind a name or a comment that is refused."""
     try:
         yield
     except ConfigError as error:

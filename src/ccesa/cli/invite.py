@@ -1,4 +1,4 @@
-"""``ccesa invite``: tokens for those that take part without a charter, and for the operator."""
+"""``ccesa invite`` makes tokens for clients without a charter, and for the operator."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -23,13 +23,13 @@ def invite(
     client: Annotated[
         int | None, typer.Option(help="Make a token for this client.", show_default=False)
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Make one for each client that has none.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Make one for each client without a token.")] = False,
     operator: Annotated[bool, typer.Option("--operator", help="Make one for the operator's page.")] = False,
     revoke: Annotated[
         str | None,
         typer.Option(
             metavar="N|operator",
-            help="Make all tokens of this client, or of operators, void.",
+            help="Revoke all tokens of this client, or of operators.",
             show_default=False,
         ),
     ] = None,
@@ -37,15 +37,15 @@ def invite(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Write each token to a file of its own, and print none.",
+            help="Write each token to its own file, and print none.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Make tokens, with which clients join and operators act; without options, say who has some.
+    """Make tokens for clients and operators. Without options, list the tokens.
 
-    A token is shown once: the hub keeps a hash. Whoever has it speaks for the client, so hand it over in
-    private. With a charter, members prove who they are with their identities and need none.
+    A token is shown once, because the hub keeps only a hash. Anyone with the token acts for the client, so
+    hand it over in private. Members under a charter sign in with their identities and need none.
     """
     from ccesa.service.federation import Federation
     from ccesa.service.store import open_store
@@ -74,24 +74,24 @@ def _bearer(federation: "Federation", text: str) -> int | None:
     if text == _OPERATOR:
         return None
     if not (text.isascii() and text.isdigit()):
-        raise ConfigError("--revoke is the number of a client, or operator")
+        raise ConfigError("--revoke must be the number of a client, or operator")
     return _checked(federation, int(text))
 
 
 def _checked(federation: "Federation", client: int) -> int:
     _check_tokens(federation)
     if not 0 <= client < federation.clients:
-        raise ConfigError(f"there is no client {client}: they are 0 to {federation.clients - 1}")
+        raise ConfigError(f"there is no client {client}: clients are 0 to {federation.clients - 1}")
     return client
 
 
 def _check_tokens(federation: "Federation") -> None:
     if federation.signs_in:
-        raise ConfigError("members under a charter have identities and need no token; only --operator does")
+        raise ConfigError("members under a charter sign in with identities; make tokens for --operator only")
 
 
 def _without(store: "Store", federation: "Federation") -> list[int]:
-    """Return the clients that have no token."""
+    """Return the clients without a token."""
     _check_tokens(federation)
     have = {row.client for row in store.tokens()}
     return [client for client in range(federation.clients) if client not in have]
@@ -108,9 +108,9 @@ def _invite(
     folder: Path | None,
     named: bool = False,
 ) -> None:
-    """Make tokens; files first, which are gone again where not all goes well.
+    """Make tokens, files first; if anything fails, remove the files.
 
-    One that was asked for by its name is printed alone, as for TOKEN=$(ccesa invite FILE --operator).
+    A token for one client or for the operator is printed alone, as for TOKEN=$(ccesa invite FILE --operator).
     """
     from ccesa.service.tokens import hashed, new_token
 
@@ -134,7 +134,7 @@ def _invite(
 
 
 def _revoke(store: "Store", client: int | None) -> None:
-    typer.echo(f"{_name(client)}: {store.revoke_tokens(client)} token(s) are void")
+    typer.echo(f"{_name(client)}: {store.revoke_tokens(client)} token(s) revoked")
 
 
 def _show(store: "Store") -> None:

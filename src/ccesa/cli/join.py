@@ -24,14 +24,12 @@ from ccesa.statistics import Schema, read_csv
 from ccesa.statistics.table import check_columns
 
 _Url = Annotated[str, typer.Argument(metavar="URL", help="Address of the hub.", show_default=False)]
-_Charter = Annotated[
-    Path | None, typer.Option(help="What the federation has agreed on, your own copy.", show_default=False)
-]
+_Charter = Annotated[Path | None, typer.Option(help="Your own copy of the charter.", show_default=False)]
 _Identity = Annotated[Path | None, typer.Option(help="Your private key.", show_default=False)]
 _Token = Annotated[
     str | None,
     typer.Option(
-        help="Without a charter: what `ccesa invite` printed for you, or @FILE that has it.",
+        help="Without a charter: your token from `ccesa invite`, or @FILE that contains it.",
         envvar="CCESA_TOKEN",
         show_default=False,
     ),
@@ -40,7 +38,7 @@ _Run = Annotated[
     str | None,
     typer.Option(
         metavar="MODULE:FUNCTION",
-        help="What is called with the task and the round's number, and returns your contribution.",
+        help="Your function. It gets the task and the number of the round, and returns your contribution.",
         show_default=False,
     ),
 ]
@@ -48,29 +46,31 @@ _Statistics = Annotated[
     Path | None,
     typer.Option(
         metavar="CSV",
-        help="In place of --run: your table, of which the charter says what is counted.",
+        help="In place of --run: your table. The charter says which columns are counted.",
         show_default=False,
     ),
 ]
 _Results = Annotated[
     Path | None,
     typer.Option(
-        help="New file for what the hub publishes, a line of JSON per sum. It appears when the federation "
-        "is over.",
+        help="New file for the published results, a line of JSON per sum. It appears when the federation is "
+        "over.",
         show_default=False,
     ),
 ]
 _Memory = Annotated[
     Path | None,
     typer.Option(
-        help="Folder that remembers what must not happen twice; by default IDENTITY.memory.",
+        help="Folder with this site's memory; by default IDENTITY.memory. Never restore it from a backup.",
         show_default=False,
     ),
 ]
 _Ledger = Annotated[
-    Path | None, typer.Option(help="What vectors with noise are charged to.", show_default=False)
+    Path | None, typer.Option(help="Ledger that is charged for vectors with noise.", show_default=False)
 ]
-_Ca = Annotated[Path | None, typer.Option(help="Certificates of a private authority.", show_default=False)]
+_Ca = Annotated[
+    Path | None, typer.Option(help="File with certificates of a private authority.", show_default=False)
+]
 _AnswerAfter = Annotated[
     float | None,
     typer.Option(
@@ -83,7 +83,7 @@ _AnswerAfter = Annotated[
 #: The most bytes of a file with a token.
 _MOST_TOKEN = 4096
 _NO_STATISTICS = "this federation asks for no statistics: its charter has no [statistics]"
-#: How kinds of events look.
+#: Styles of kinds of events.
 _STYLES = {
     "summed": "green",
     "nothing": "red",
@@ -92,7 +92,7 @@ _STYLES = {
     "late": "yellow",
     "out": "yellow",
 }
-#: Said only while somebody watches.
+#: Kinds that are printed only to a terminal.
 _PASSING = {"sending"}
 
 
@@ -110,10 +110,12 @@ def join(
     answer_after: _AnswerAfter = None,
     once: Annotated[bool, typer.Option("--once", help="Take part in one sum, and end.")] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="End with the first fault, in place of sitting out its round.")
+        bool,
+        typer.Option("--strict", help="End at the first fault. By default a site only sits out its round."),
     ] = False,
     insecure_http: Annotated[
-        bool, typer.Option("--insecure-http", help="Talk to another machine without TLS, as in a tunnel.")
+        bool,
+        typer.Option("--insecure-http", help="Allow another machine without TLS, for use inside a tunnel."),
     ] = False,
     max_task_mib: Annotated[
         int | None,
@@ -124,13 +126,13 @@ def join(
             show_default=False,
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but what goes wrong.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only problems.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON per event.")] = False,
 ) -> None:
-    """Take part in a federation, until it is over.
+    """Take part in a federation until it is over.
 
-    With --charter nothing that the charter says is taken from the hub. Stopping and starting
-    again is safe at any moment: rounds in flight go on without you, and you are in the next one.
+    With --charter, the hub cannot change anything that the charter says. You may stop and start again at any
+    moment: rounds in flight go on without you, and you are in the next one.
     """
     contribute = _contribution(run, statistics, charter)
     collected = _Collected(results, show=statistics is not None and not quiet)
@@ -165,14 +167,14 @@ def _contribution(run: str | None, statistics: Path | None, charter: Path | None
         return imported(run)
     if run is None and statistics is not None:
         return _counted(statistics, charter)
-    raise ConfigError("say what you contribute: either --run MODULE:FUNCTION or --statistics CSV")
+    raise ConfigError("give either --run MODULE:FUNCTION or --statistics CSV")
 
 
 def _counted(table: Path, charter: Path | None) -> Contribute:
     """Return a function that contributes the records of a table, read anew for every question.
 
-    A table without the charter's columns is refused before anybody counts on this site. No record is looked
-    at then: with noise, whether a site takes part must not depend on its records.
+    Refuse a table without the charter's columns at once. Do not look at its records then: with noise, they
+    must not decide whether a site takes part.
     """
     if not table.is_file():
         raise ConfigError(f"there is no table {table}")
@@ -191,7 +193,7 @@ def _counted(table: Path, charter: Path | None) -> Contribute:
 
 
 class _Collected(ExitStack):
-    """Writes results to a file as they come, or prints reports: no more than one at a time is in memory."""
+    """Writes results to a file as they come, or prints reports; only one at a time is in memory."""
 
     def __init__(self, path: Path | None, show: bool) -> None:
         super().__init__()
@@ -208,14 +210,14 @@ class _Collected(ExitStack):
         self._file.write(json.dumps(result).encode() + b"\n")
 
     def _print(self, value: object) -> None:
-        """Print a report, in the hub's words: nothing in them reaches the terminal as it is."""
+        """Print a report in the hub's words, without control characters."""
         text = value.get("text") if isinstance(value, dict) and self._show else None
         for line in str(text).splitlines() if text is not None else ():
             typer.echo(shown(line, 200))
 
 
 class _Printer:
-    """Prints events; the same one again is said once."""
+    """Prints events; repeated ones only once."""
 
     def __init__(self, quiet: bool, as_json: bool) -> None:
         self._quiet, self._as_json, self._last = quiet, as_json, ""
@@ -236,7 +238,7 @@ class _Printer:
 
 
 def _token(given: str | None) -> str | None:
-    """Return a token that was given itself or, so that no list of processes shows it, in a file."""
+    """Return a token, given directly or in a file, which hides it from the list of processes."""
     if given is None or not given.startswith("@"):
         return given
     return files.read_trusted(given[1:], _MOST_TOKEN, private=True).strip()
@@ -244,7 +246,7 @@ def _token(given: str | None) -> str | None:
 
 @contextmanager
 def _stopped_by(number: signal.Signals) -> Iterator[None]:
-    """Let a signal end the work as Ctrl-C does: what is secret is dropped on the way out."""
+    """Let a signal end the work as Ctrl-C does, which drops all secrets."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

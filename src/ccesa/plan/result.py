@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import Floor, threshold_ratio
+from ccesa.agreement.config import Floor, RoundConfig, threshold_ratio
 from ccesa.crypto.keys import DEFAULT
 from ccesa.graphs import Graph
 from ccesa.graphs.assumptions import Assumptions, Roster

@@ -12,8 +12,7 @@ from typing import Any, NoReturn
 
 from ccesa.agreement.agreement import ATTEMPTS, RELEASES, Trust
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import BARE_FLOOR, Floor
+from ccesa.agreement.config import BARE_FLOOR, Floor, RoundConfig
 from ccesa.agreement.identity import Identity
 from ccesa.crypto import shamir
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMessage, OrderError, VectorError

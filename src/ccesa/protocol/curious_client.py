@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ccesa.agreement.floor import Floor, threshold_ratio
+from ccesa.agreement.config import Floor, threshold_ratio
 from ccesa.errors import FaultyServer
 from ccesa.graphs.neighbourhood import Neighbourhood
 from ccesa.protocol import messages as m

@@ -91,8 +91,7 @@ class Server:
 
     Args:
         config: The round; every client has to know it beforehand.
-        agreement: What was agreed on with the clients: a charter, under a guard that has one.
-        now: Seconds since 1970, by default the system's.
+        agreement: The charter, for a round under ``active``. Without one the clients trust the server.
         task: 32 bytes: a digest of what clients are asked to work on. ``work_on`` can say it later.
         dropout: The fraction of clients that may still leave once shares are accepted: whom accusations
             leave with too few holders for that is left out.
@@ -101,6 +100,7 @@ class Server:
             machines; only where they may know what this server knows, for they get mask keys.
         random: Returns n random bytes. Give another source than the system's only in tests.
         log: Keeps every call on the disk before it returns. Without it nothing is kept.
+        now: Seconds since 1970, by default the system's; the charter must not have expired then.
 
     Attributes:
         context: The 32-byte hash of the configuration, which is in every message.
@@ -108,8 +108,9 @@ class Server:
         failure: Why there is none, once that is known.
 
     Raises:
-        ConfigError: A round of another guard, ``task``, ``dropout`` or ``threads`` out of range, an
-            ``executor`` of another kind, or a broken installation of scipy.
+        ConfigError: A round that differs from the charter, or is under a guard that needs another agreement,
+            an expired charter, ``task``, ``dropout`` or ``threads`` out of range, an ``executor`` of another
+            kind, or a broken installation of scipy.
     """
 
     def __init__(

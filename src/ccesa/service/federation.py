@@ -1,10 +1,10 @@
-"""A federation's file: what the hub runs, for whom, and how long it waits.
+"""A federation's file says what the hub runs, for whom, and how long it waits.
 
     name = "five hospitals"
-    rounds = 3                       # sums that are wanted
+    rounds = 3                       # the number of sums
     charter = "charter.toml"         # under the guard active: everything that members have agreed on
 
-    [form]                           # where the charter leaves it open
+    [form]                           # if the charter leaves it open
     type = "words"
     words = 1000
 
@@ -17,7 +17,7 @@
     operate = "127.0.0.1:8471"
     origins = ["https://hub.example"]
 
-Without a charter a table ``[round]`` has the configuration of rounds under the guard ``curious``.
+Without a charter, a table ``[round]`` has the configuration of rounds under the guard ``curious``.
 """
 
 import tomllib
@@ -44,14 +44,14 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 class HubTable(Part, frozen=True, kw_only=True):
-    """Where a hub keeps what it must not lose, and where it listens.
+    """Where a hub keeps its state, and where it listens.
 
     Attributes:
         store: ``sqlite:///FILE`` for one process, or ``postgresql://...`` that several share.
         listen: Address and port for the sites.
-        operate: Address and port for the operator: page, metrics and health; not for the outside.
-        origins: What sites call this hub, as ``https://hub.example``; members sign it. By default, the
-            loopback addresses.
+        operate: Address and port for the operator: page, metrics and health. Keep it inside.
+        origins: The addresses that sites use for this hub, such as ``https://hub.example``; members sign
+            them. By default, the loopback addresses.
         pages: Origins of web pages whose clients may take part.
         spool: Folder for uploads in parts; by default one beside the file.
         counter: File that counts what this hub has asked; never restored together with the store.
@@ -60,7 +60,7 @@ class HubTable(Part, frozen=True, kw_only=True):
         key: File of its key.
         connections: The most connections at a time.
         publish: Whether members may fetch results.
-        hosts: Names by which browsers may ask for the operator's page, besides ``localhost`` and addresses.
+        hosts: Host names of the operator's page for browsers, besides ``localhost`` and addresses.
     """
 
     store: str = "sqlite:///federation.db"
@@ -87,9 +87,7 @@ class _File(Part, frozen=True, kw_only=True):
     round: dict[str, Any] | None = None
     form: dict[str, Any] | None = None
     attempts: int = ATTEMPTS
-    #: What is asked for, for people.
     question: str = ""
-    #: How many clients may still leave once shares are accepted.
     dropout: float = 0.1
     policy: Policy = Policy()
     hub: HubTable = HubTable()
@@ -100,16 +98,16 @@ class Federation:
 
     Args:
         name: For people.
-        rounds: Sums that are wanted.
-        charter: What the members have agreed on, under the guard ``active``.
+        rounds: The number of sums.
+        charter: The charter of the members, under the guard ``active``.
         config: Without a charter: a round under the guard ``curious``; length and series do not matter.
-        form: How contributions become vectors: a form, or a table of one where the charter leaves it open.
+        form: How contributions become vectors: a form, or a table of one, if the charter leaves it open.
         attempts: Without a charter: how often one question is asked at most.
-        question: What is asked for, for people.
+        question: The question, for people.
         dropout: The fraction of clients that may still leave once shares are accepted.
         policy: How long the hub waits.
         hub: Where it listens and keeps its state.
-        folder: What relative paths are relative to.
+        folder: The folder for relative paths.
 
     Raises:
         ConfigError: Neither or both of charter and configuration, or one that cannot work.
@@ -133,21 +131,21 @@ class Federation:
         if not 1 <= len(name) <= 100 or not is_printable(name) or not is_printable(question):
             raise ConfigError("the name of a federation is one to 100 printable characters")
         if rounds < 1:
-            raise ConfigError(f"a federation wants at least one sum, not {rounds}")
+            raise ConfigError(f"rounds of a federation must be at least 1, not {rounds}")
         self.agreement = agreed_on(charter, config, attempts)
         self.name, self.rounds = name, rounds
         self.question, self.dropout = question, dropout
-        told = msgspec.to_builtins(form) if isinstance(form, msgspec.Struct) else form
-        self.form = form_of(self.agreement, told)
+        table = msgspec.to_builtins(form) if isinstance(form, msgspec.Struct) else form
+        self.form = form_of(self.agreement, table)
         self.policy, self.hub = policy or Policy(), hub or HubTable()
         self._folder = Path(folder)
         if self.agreement.schema is not None and rounds > self.agreement.attempts:
             raise ConfigError(
                 f"{rounds} rounds of statistics: under this charter a member sends its table at most "
-                f"{self.agreement.attempts} time(s), whatever the question"
+                f"{self.agreement.attempts} time(s) in all"
             )
         if self.signs_in and not self.hub.origins and self.hub.listen.endswith(":0"):
-            raise ConfigError("members sign the hub's address: choose a port to listen on, or say origins")
+            raise ConfigError("members sign the hub's address: choose a port to listen on, or give origins")
         for address in (self.hub.listen, self.hub.operate):
             if not _is_address(address):
                 raise ConfigError(f"{quoted(address)} is not ADDRESS:PORT, as in 127.0.0.1:8470")
@@ -200,8 +198,8 @@ class Federation:
         return self.agreement.any_round.clients
 
     @property
-    def minimum(self) -> int:
-        """The minimum of survivors of a round."""
+    def min_survivors(self) -> int:
+        """The minimum of clients in a sum."""
         return self.agreement.any_round.min_survivors
 
     @property
@@ -211,12 +209,12 @@ class Federation:
 
     @property
     def digest(self) -> bytes:
-        """What the database of this federation is known by."""
+        """The name of this federation's database."""
         return labels.digest(labels.FEDERATION, self.name.encode(), self.guard.encode())
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """What sites may call this hub."""
+        """The addresses that sites may use for this hub."""
         if self.hub.origins:
             return self.hub.origins
         _, _, port = self.hub.listen.rpartition(":")
@@ -225,7 +223,7 @@ class Federation:
 
     @property
     def store(self) -> str:
-        """Where the state is kept, with the path of a file spelled out."""
+        """Where the state is kept, with the full path of a file."""
         kind, _, rest = self.hub.store.partition("sqlite:///")
         return self.hub.store if kind else f"sqlite:///{self._folder / rest}"
 
@@ -241,7 +239,7 @@ class Federation:
 
     @property
     def tls(self) -> tuple[Path, Path] | None:
-        """Files of certificate and key; None where a proxy does TLS."""
+        """Files of certificate and key; None if a proxy does TLS."""
         if self.hub.certificate is None or self.hub.key is None:
             return None
         return self._folder / self.hub.certificate, self._folder / self.hub.key
@@ -253,7 +251,7 @@ class Federation:
             length: Words of a vector.
 
         Raises:
-            ConfigError: There is no round with vectors of this length.
+            ConfigError: Vectors cannot have this length.
         """
         return self.agreement.series(length, self.form.bits)
 
@@ -264,31 +262,30 @@ class Federation:
             config: Its encoding.
 
         Raises:
-            ConfigError: It is for another charter than that of this federation, or for rounds of another
-                kind. A hub whose file has changed would log what no hub can follow.
+            ConfigError: It is for another charter, or for rounds of another kind. After such a change of its
+                file, a hub would log what no hub can follow.
         """
         try:
             found = self.agreement.decode(config)
         except MalformedMessage as error:
             raise ConfigError(f"the series in the store is of another kind: {error}") from error
-        length = (
-            found.length if isinstance(self.form, Arrays) else self.form.length(b"")
-        )  # a model has its own
+        is_model = isinstance(self.form, Arrays)  # which has its own length
+        length = found.length if is_model else self.form.length(b"")
         own = msgspec.structs.replace(
             self.config(length), series_id=found.series_id, number=found.number, accept=found.accept
         )
         if found != own:
             raise ConfigError(
-                "the series in the store has other rounds than the federation's file has, such as more "
-                "clients: put the file back until it is over, or end it with --new-series"
+                "the series in the store has other rounds than the federation's file, such as more clients: "
+                "put the file back until the series is over, or end it with --new-series"
             )
         return found
 
     def masked_in(self, exchange: int) -> int:
-        """Return the number of the round whose vectors an exchange of a series asks for.
+        """Return the number of the round for whose vectors an exchange of a series asks.
 
         Args:
-            exchange: One that asks for vectors.
+            exchange: The place of the exchange in its series.
         """
         steps = steps_of(msgspec.structs.replace(self.agreement.any_round, accept=True))
         place = next(place for place, step in enumerate(steps) if has_vector(step.reply))
@@ -301,10 +298,10 @@ def _is_address(text: str) -> bool:
 
 
 def _round_of(table: dict[str, Any]) -> RoundConfig:
-    """Read a table ``[round]``, which has the fields of a ``RoundConfig`` that are left to choose."""
+    """Read a table ``[round]``, with the fields of a ``RoundConfig`` that a federation chooses."""
     extra = sorted(table.keys() & DECIDED)
     if extra:
-        raise ConfigError(f"[round] says {extra[0]}, which the form or the hub decides: leave it out")
+        raise ConfigError(f"leave {extra[0]} out of [round]: the form or the hub decides it")
     try:
         return msgspec.convert({**table, "length": 1, "type": "round"}, RoundConfig)
     except (msgspec.ValidationError, RecursionError) as error:

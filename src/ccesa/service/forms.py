@@ -1,7 +1,7 @@
-"""A form says how a site's contribution becomes a vector of words, and how the sum becomes a result.
+"""A form turns a site's contribution into a vector of words, and the sum into a result.
 
-Under a charter both sides derive it from their own copy; nothing of it comes from the other side. Without one
-the hub announces it: such a hub is trusted to follow the protocol.
+Under a charter both sides derive the form from their own copy; none of it comes from the other side. Without
+a charter the hub announces it: such a hub is trusted to follow the protocol.
 """
 
 import math
@@ -34,11 +34,11 @@ _SHOWN = 16
 
 
 class _Abstract(msgspec.StructMeta, ABCMeta):
-    """Lets a struct have methods that each kind has to have."""
+    """The metaclass of a struct with abstract methods."""
 
 
 class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
-    """How contributions become vectors, and sums results."""
+    """A form turns contributions into vectors, and sums into results."""
 
     @property
     def mechanism(self) -> Mechanism | None:
@@ -48,18 +48,18 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
 
     @abstractmethod
     def length(self, payload: bytes) -> int:
-        """Return how many words a vector has.
+        """Return the number of words in a vector.
 
         Args:
-            payload: What the task asks for.
+            payload: The payload of the task.
 
         Raises:
-            MalformedMessage: That is not of this form.
+            MalformedMessage: The payload is not of this form.
         """
 
     @abstractmethod
     def most_task(self, length: int) -> int:
-        """Return the most bytes of a task for vectors of so many words, unless a site says otherwise.
+        """Return the most bytes of a task for vectors of this length, unless a site says otherwise.
 
         Args:
             length: Words of a vector.
@@ -68,17 +68,17 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
     @property
     @abstractmethod
     def most_result(self) -> int:
-        """The most bytes of what is published about a sum."""
+        """The most bytes of a published result."""
 
     @abstractmethod
     def given(self, payload: bytes) -> Any:
-        """Return what a site's function is called with.
+        """Return the argument for a site's function.
 
         Args:
-            payload: What the task asks for.
+            payload: The payload of the task.
 
         Raises:
-            MalformedMessage: That is not of this form.
+            MalformedMessage: The payload is not of this form.
         """
 
     @abstractmethod
@@ -86,8 +86,8 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
         """Return a site's vector.
 
         Args:
-            contribution: What a site's function has returned.
-            payload: What the task asks for.
+            contribution: The value that a site's function returned.
+            payload: The payload of the task.
             context: ``RoundConfig.context`` of the round.
 
         Raises:
@@ -96,12 +96,12 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
 
     @abstractmethod
     def value(self, total: Vector, survivors: int, payload: bytes, context: bytes) -> Any:
-        """Return what a sum says.
+        """Return the result of a sum.
 
         Args:
             total: The sum of the survivors' vectors.
-            survivors: How many they are.
-            payload: What the task asks for.
+            survivors: The number of survivors.
+            payload: The payload of the task.
             context: ``RoundConfig.context`` of the round.
 
         Raises:
@@ -110,10 +110,10 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
 
     @abstractmethod
     def published(self, value: Any) -> Any:
-        """Return a result as JSON has it.
+        """Return a result for JSON.
 
         Args:
-            value: What ``value`` has returned.
+            value: The value that ``value`` returned.
         """
 
     @abstractmethod
@@ -121,7 +121,7 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
         """Return a result for people.
 
         Args:
-            value: What ``value`` has returned.
+            value: The value that ``value`` returned.
         """
 
 
@@ -129,11 +129,8 @@ class Words(Form, frozen=True, kw_only=True, tag="words"):
     """A contribution is the vector itself, and so is the result.
 
     Attributes:
-        words: How many words it has.
+        words: The number of words, 1 or greater.
         bits: Bits of a word, 8, 16, 32 or 64; sums are modulo 2^bits.
-
-    Raises:
-        ConfigError: There are no words.
     """
 
     words: int
@@ -159,7 +156,7 @@ class Words(Form, frozen=True, kw_only=True, tag="words"):
     def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
         if is_masked(contribution):
             raise VectorError(
-                "a masked array: what is hidden would be summed as well, call filled(...) first"
+                "a masked array: its hidden values would be summed as well; call filled(...) first"
             )
         return words.check(np.asarray(contribution), self.words, self.bits)
 
@@ -175,16 +172,16 @@ class Words(Form, frozen=True, kw_only=True, tag="words"):
 
 
 class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
-    """A contribution is a model's arrays, with a weight or without; the result is their weighted mean.
+    """A contribution is a model's arrays, with or without a weight; the result is their weighted mean.
 
-    With noise every site counts one, and its arrays are clipped to the norm of the mechanism.
+    With noise every site has weight one, and its arrays are clipped to the norm of the mechanism.
 
     Attributes:
         clients: The most clients in a sum.
         clip: The bound on the absolute value of every element.
         max_weight: The largest weight that a site may have.
-        field_bits: Bits of a field, which a sum over all clients has to fit in.
-        privacy: The noise in every vector; left out where sums are released as they are.
+        field_bits: Bits of a field; a sum over all clients has to fit.
+        privacy: The noise in every vector; left out if sums are released as they are.
     """
 
     clients: int
@@ -254,7 +251,7 @@ class Statistics(Form, frozen=True, kw_only=True, tag="statistics"):
 
     Attributes:
         schema: Which columns are counted, and how.
-        privacy: The noise in every vector; left out where sums are released as they are.
+        privacy: The noise in every vector; left out if sums are released as they are.
     """
 
     schema: Schema
@@ -295,31 +292,31 @@ AnyForm = Words | Arrays | Statistics
 
 
 @singledispatch
-def form_of(agreement: Agreement, told: object) -> AnyForm:
-    """Return the form of a federation, as far as agreed; ``told`` says the rest.
+def form_of(agreement: Agreement, table: object) -> AnyForm:
+    """Return the form of a federation, as far as agreed; ``table`` says the rest.
 
     Args:
         agreement: A charter without learning and without noise leaves the number of words open. Trust leaves
             the whole form open.
-        told: A table of a federation's file, or what a hub has announced.
+        table: A table of a federation's file, or the announcement of a hub.
 
     Raises:
-        ConfigError: ``told`` is not a form, or says more than the charter leaves open.
+        ConfigError: ``table`` is not a form, or says more than the charter leaves open.
     """
     raise ConfigError(f"a form follows from an agreement, not from {quoted(type(agreement).__name__)}")
 
 
 @form_of.register
-def _open_form(agreement: Trust, told: object) -> AnyForm:
-    return read_form(told)
+def _open_form(agreement: Trust, table: object) -> AnyForm:
+    return read_form(table)
 
 
 @form_of.register
-def _agreed_form(agreement: Charter, told: object) -> AnyForm:
+def _agreed_form(agreement: Charter, table: object) -> AnyForm:
     if agreement.schema is not None:
         return Statistics(schema=agreement.schema, privacy=agreement.privacy)
     if agreement.learning is None and agreement.mechanism is None:
-        form = read_form(told)
+        form = read_form(table)
         if not isinstance(form, Words):
             raise ConfigError("this charter says nothing about arrays: its vectors are plain words")
         return Words(words=form.words, bits=agreement.bits)
@@ -330,13 +327,13 @@ def _agreed_form(agreement: Charter, told: object) -> AnyForm:
     return msgspec.structs.replace(arrays, **agreed)
 
 
-def read_form(told: object) -> AnyForm:
+def read_form(table: object) -> AnyForm:
     """Return the form that a table describes; ConfigError where it describes none."""
-    if isinstance(told, dict):
-        privacy = told.get("privacy")
+    if isinstance(table, dict):
+        privacy = table.get("privacy")
         if isinstance(privacy, dict) and privacy.get("fails", 0) is None:
-            told = {**told, "privacy": {**privacy, "fails": -math.inf}}  # for which JSON has no number
+            table = {**table, "privacy": {**privacy, "fails": -math.inf}}  # for which JSON has no number
     try:
-        return msgspec.convert(told, AnyForm)
+        return msgspec.convert(table, AnyForm)
     except (msgspec.ValidationError, RecursionError) as error:
         raise ConfigError(f"this is not a form of contributions: {shown(str(error), 200)}") from None

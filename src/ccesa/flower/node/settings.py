@@ -18,8 +18,7 @@ from flwr.app import DEFAULT_TTL
 
 from ccesa.agreement.agreement import ATTEMPTS, RELEASES
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor, RoundConfig
 from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError
 from ccesa.flower.both.terms import COUNTER_CLIP, DEFAULTS, ReplyTerms, check_message_type

@@ -281,7 +281,7 @@ class Presence:
         """
         known = {client: row.known for client, row in self.rows.items() if row.known > place}
         witnesses = sorted(known.keys() & self.eligible)
-        if len(witnesses) <= self._federation.agreement.colluders:
+        if len(witnesses) <= self._federation.agreement.certificate.colluders:
             return ""
         series, exchange = min(known[client] for client in witnesses)
         who = ", ".join(self._federation.agreement.names[client] for client in witnesses[:_NAMED])

@@ -125,7 +125,7 @@ class Records:
         if row.outcome == SUM:
             self._agenda.report_all()
             row = self._reported(row)
-        blames = find_blamed(row.pairs, self._federation.agreement.around)
+        blames = find_blamed(row.pairs, self._federation.agreement.certificate.around)
         if isinstance(ended.failure, CorruptShares):
             blames.add(ended.failure.client)
         aside = self._store.put_round(row, blames, self._federation.policy.faults, self._promised(row))
@@ -155,7 +155,7 @@ class Records:
         )
         return {
             "charter": agreed.digest.hex() or None,
-            "certificate": agreed.stated,
+            "certificate": agreed.certificate.logged,
             "epsilon": None if privacy is None else privacy.epsilon,
             "delta": None if privacy is None else privacy.delta,
         }
@@ -334,7 +334,7 @@ class Leader:
         closes = not self._federation.policy.stays_open(
             asked=len(replica.requests) - empty,
             answered=answers - empty,
-            minimum=min(self._federation.minimum, len(replica.requests)),
+            minimum=min(self._federation.min_survivors, len(replica.requests)),
             seconds=seconds,
             vectors=opened.question is not None,
         )

@@ -148,7 +148,7 @@ class Showing:
             ],
             rounds=[_round(row) for row in self._agenda.rounds[-MOST_ROUNDS:]],
             certificate=list(self._federation.agreement.promises),
-            privacy_bits=self._federation.agreement.privacy_bits,
+            privacy_bits=self._federation.agreement.certificate.privacy_bits,
             privacy=measure_privacy(self._federation, self._agenda.rounds),
             head="" if head is None else head.hash.hex(),
             hubs=self._store.hubs(now - DEAD),

@@ -1,9 +1,11 @@
 """A participant's core asks its driver for calls over HTTP and for pauses, and reports events.
 
-The core has no socket and no clock. It is a generator: it yields a ``Call`` and is sent its ``Answer``, or
+The core has no socket and no clock. It is a generator: it yields a ``Call`` and is sent its ``HubAnswer``, or
 yields a ``Pause`` and is sent None. An answer comes from the hub, or from a proxy on the way.
 """
 
+import base64
+import binascii
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -30,7 +32,7 @@ _LONGEST = 60
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A request: at most ``most`` bytes of the answer's body are read, and one more to know that."""
+    """A request. At most ``most`` bytes of the answer's body are read, and one more to notice more."""
 
     method: str
     #: Under the address of the hub, with the query.
@@ -44,14 +46,14 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Pause:
-    """A time to wait; whoever drives many participants lets their times differ a little."""
+    """A time to wait. A driver of many participants varies it a little."""
 
     seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What came back. Names of headers are in lower case. Status 0 says that nothing did, and why."""
+class HubAnswer:
+    """An answer. Names of headers are in lower case. Status 0 means that none came, for this reason."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -62,9 +64,9 @@ class Answer:
 
     @property
     def is_hubs(self) -> bool:
-        """Whether a hub says this: it refuses by a problem document, and has no pages and no redirects.
+        """Whether a hub says this. It refuses with a problem document, and has no pages and no redirects.
 
-        To HEAD there is no document, and its type has to do.
+        The answer to HEAD has no document; its content type decides.
         """
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if 200 <= self.status < 300:
@@ -73,7 +75,7 @@ class Answer:
 
     @property
     def is_final(self) -> bool:
-        """Whether to ask the same again would change nothing."""
+        """Whether the same call again would change nothing."""
         return self.is_hubs and not self.broken and self.status not in _AGAIN
 
     @property
@@ -82,29 +84,29 @@ class Answer:
         return self.broken or not self.is_hubs or self.status == 408
 
     def number(self, name: str) -> int | None:
-        """Return a header that is a whole number from 0 on; None where there is none."""
+        """Return a header that is a whole number, 0 or greater; None where there is none."""
         text = self.headers.get(name, "")
         plain = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
         return int(text) if plain else None
 
     @property
     def problem(self) -> str:
-        """The name of the problem that the hub states; empty where it states none."""
+        """The name of the problem that the hub reports; empty without one."""
         kind = self._problem.type
         return kind.removeprefix(_PROBLEM) if kind.startswith(_PROBLEM) else ""
 
     @property
     def upload_offset(self) -> int | None:
-        """Where the hub wants an upload to go on, if it says so."""
+        """The offset from which the hub wants the upload to continue, if it says so."""
         return self._problem.upload_offset
 
     def __str__(self) -> str:
-        """The status, and in words what the hub says about it."""
+        """The status, and the hub's words about it."""
         said = shown(self._problem.detail or self.reason, 300)
         if self.broken:
             return f"broken off: {said}"
         if self.status and not self.is_hubs:
-            said = "this is not a hub's answer, is it the right address and port?"
+            said = "this is not a hub's answer; check the address and the port"
         return f"{self.status or 'no answer'}{': ' if said else ''}{said}"
 
     @property
@@ -116,35 +118,43 @@ class Answer:
 
 
 class _Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """As much of a problem document (RFC 9457) as decisions are made by."""
+    """The fields of a problem document (RFC 9457) on which a site decides."""
 
     type: str = ""
     detail: str = ""
     upload_offset: int | None = None
 
 
-#: A part of the core: it yields calls and pauses, and returns something in the end.
-Part = Generator[Call | Pause, Any, T]
+#: A piece of the core: it yields calls and pauses, and returns something in the end.
+Flow = Generator[Call | Pause, Any, T]
 
 
-def read(answer: Answer, what: type[J]) -> J:
-    """Return what an answer says in JSON; raise FaultyServer where it says something else."""
+def read(answer: HubAnswer, what: type[J]) -> J:
+    """Return the JSON of an answer; raise FaultyServer for anything else."""
     if answer.status not in (200, 201):
         raise FaultyServer(f"the hub answered {answer}")
-    return decoded(answer.body, what)
+    return read_json(answer.body, what)
 
 
-def decoded(body: bytes, what: type[J]) -> J:
-    """Return what a body says in JSON; raise FaultyServer where it says something else."""
+def read_base64(text: str, what: str) -> bytes:
+    """Return the bytes of a text in base64; raise FaultyServer for anything else."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise FaultyServer(f"the hub's {what} is not in base64") from None
+
+
+def read_json(body: bytes, what: type[J]) -> J:
+    """Return the JSON of a body; raise FaultyServer for anything else."""
     try:
         return msgspec.json.decode(body, type=what)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FaultyServer(
-            f"the hub did not answer as a hub does, is it the right address? {shown(str(error), 200)}"
+            f"the answer is not that of a hub; check the address: {shown(str(error), 200)}"
         ) from None
 
 
-def pause_of(answer: Answer) -> int:
+def pause_of(answer: HubAnswer) -> int:
     """Return the seconds after which it is worth asking again."""
     told = answer.number("retry-after")
     return 1 if told is None else min(told, _LONGEST)
@@ -168,14 +178,13 @@ Kind = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Something that happened, for people and for logs. No vector, share or key is in it.
+    """Something that happened, for people and for logs. It contains no vector, share or key.
 
     Attributes:
-        kind: What it is about: waiting for the hub, joined a round, working on a task, sending and sent a
-            vector, in a sum, late, out of the rounds in flight, nothing but noise sent, refused something,
-            hub away, all over.
+        kind: Waiting for the hub, joined a round, working on a task, sending and sent a vector, in a sum,
+            late, out of the rounds in flight, sent nothing but noise, refused something, hub away, or over.
         text: A sentence without a full stop.
-        round: The number of the round, where it is about one.
+        round: The number of the round, if it is about one.
     """
 
     kind: Kind

@@ -5,53 +5,48 @@ must not happen twice is in the site's memory before anything leaves. A particip
 started again is out of the rounds in flight, says so, and is in the next one.
 """
 
-import base64
-import binascii
 from typing import Annotated, Any
 
 import msgspec
 
 from ccesa.errors import ConfigError, FaultyServer, VectorError
-from ccesa.privacy.ledger import Account
 from ccesa.service.forms import AnyForm, Statistics, form_of
-from ccesa.service.participant.calls import Call, Event, Part, Pause, decoded, pause_of, read
+from ccesa.service.participant.calls import Call, Event, Flow, Pause, pause_of, read, read_base64, read_json
 from ccesa.service.participant.line import Line, fetch
 from ccesa.service.participant.site import Site, TakeResult
-from ccesa.service.participant.taking import Taking, Terms
+from ccesa.service.participant.taking import SeriesTerms, Taking
 
 #: The state of a federation that has ended.
 OVER = "over"
-#: The most results that are asked for, the most bytes of one beside its value, and how deep it may be nested.
+#: The most results to ask for, the most bytes of one beside its value, and the most levels of nesting.
 MOST_RESULTS, _MOST_BESIDE, _DEPTH = 100_000, 1 << 22, 20
 
 
-def take_part(site: Site) -> Part[None]:
+def take_part(site: Site) -> Flow[None]:
     """Take part in a federation until it is over.
 
     Raises:
         ConfigError: The hub runs rounds that this site has not agreed to, or does not know its token.
-        FaultyServer: It has another charter, refuses this member, or says what a hub never says.
-        OrderError: Somebody else answers in the name of this site.
-        TimeoutError: It has been away for longer than this site is patient.
-        VectorError: The site is strict, and had nothing to send but noise in some round.
+        FaultyServer: The hub has another charter, refuses this member, or sends an invalid answer.
+        OrderError: Another process answers in the name of this site.
+        TimeoutError: The hub has been away for longer than the site's patience.
+        VectorError: The site is strict, and could send nothing but noise in some round.
     """
-    line = Line(
-        member=site.standing.member,
-        token=site.standing.token,
-        patience=site.patience,
-        tell=site.tell,
-    )
+    who = site.standing
+    line = Line(member=who.member, token=who.token, patience=site.patience, tell=site.tell)
     number, failures = 0, list[VectorError]()
     while True:
         found = yield from _next_series(site, line, number)
         if found.state == OVER:
             if site.results is not None:
-                form = form_of(site.standing.agreement, found.form)
+                form = form_of(who.agreement, found.form)
                 yield from fetch_results(line, form, found.question, site.results)
             without = ", without a single sum" if found.question < 0 else ""
             site.tell(Event(kind="over", text=f"the federation is over{without}"))
             break
-        number, line.part_bytes = found.series, site.part_bytes or _part_bytes_of(found.part_bytes)
+        number = found.series
+        # The hub's size is kept between one call per byte and all of the memory.
+        line.part_bytes = site.part_bytes or min(max(found.part_bytes, 1 << 16), 1 << 26)
         taking = Taking(site, line, number, _terms_of(site, found))
         done = yield from taking.run()
         failures += taking.failures.values()
@@ -62,7 +57,7 @@ def take_part(site: Site) -> Part[None]:
 
 
 class Announced(msgspec.Struct, frozen=True, kw_only=True):
-    """As much of what a hub announces as decisions are made by."""
+    """The fields of a hub's announcement on which a site decides."""
 
     guard: str
     state: str
@@ -71,16 +66,11 @@ class Announced(msgspec.Struct, frozen=True, kw_only=True):
     config: str | None = None
     form: Any = None
     part_bytes: int = 8 << 20
-    #: The highest one that has an answer, or -1.
+    #: The highest question that has an answer, or -1.
     question: int = -1
 
 
-def _part_bytes_of(told: int) -> int:
-    """Return a size of parts that costs neither one call per byte nor all memory."""
-    return min(max(told, 1 << 16), 1 << 26)
-
-
-def _next_series(site: Site, line: Line, after: int) -> Part[Announced]:
+def _next_series(site: Site, line: Line, after: int) -> Flow[Announced]:
     """Return the series after this one, once there is one, or that the federation is over."""
     waited = False
     while True:
@@ -101,27 +91,19 @@ def _next_series(site: Site, line: Line, after: int) -> Part[Announced]:
         yield Pause(seconds=pause_of(answer))
 
 
-def _terms_of(site: Site, found: Announced) -> Terms:
-    """Read the configuration and the form of a series; what a charter says is taken from nowhere else."""
-    try:
-        data = base64.b64decode(found.config or "", validate=True)
-    except (binascii.Error, ValueError):
-        raise FaultyServer("the configuration of the series is not in base64") from None
-    agreement = site.standing.agreement
+def _terms_of(site: Site, found: Announced) -> SeriesTerms:
+    """Return the terms of a series; the charter's part of them comes from the site's own copy."""
+    agreement, data = site.standing.agreement, read_base64(found.config or "", "configuration of the series")
     agreement.check_current()
     config, form = agreement.decode(data), form_of(agreement, found.form)
     if form.bits != config.bits:
         raise ConfigError(f"a form of {form.bits} bits in rounds of {config.bits}")
-    return Terms(config=config, form=form, account=_account(site, form))
-
-
-def _account(site: Site, form: AnyForm) -> Account | None:
-    """Return what vectors are charged to. A site with a ledger takes part with noise only."""
+    account = None
     if form.mechanism is not None:
-        return site.standing.account(site.ledger, form.mechanism)
-    if site.ledger is not None:
+        account = site.standing.account(site.ledger, form.mechanism)
+    elif site.ledger is not None:
         raise ConfigError("this site has a ledger, and takes part with noise only; these rounds have none")
-    return None
+    return SeriesTerms(config=config, form=form, account=account)
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,12 +116,12 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     survivors: list[int]
     value: Any
     metrics: dict[str, float]
-    #: Of the audit log, in hexadecimal: whoever keeps it can tell later whether the log was changed.
+    #: Of the audit log, in hexadecimal. Keep it to notice later whether the log was changed.
     head: str
 
 
 class _Sum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A sum of words or the mean of arrays, in base64: no larger in memory than on the way."""
+    """A sum of words or a mean of arrays, in base64: no larger in memory than on the wire."""
 
     words: str | msgspec.UnsetType = msgspec.UNSET
     bits: int | msgspec.UnsetType = msgspec.UNSET
@@ -148,22 +130,22 @@ class _Sum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class _Plain(Published, frozen=True, kw_only=True):
-    """What a hub publishes where it is no report."""
+    """A published result that is no report."""
 
     value: _Sum
 
 
 class _Outline(msgspec.Struct, frozen=True):
-    """Where the value is: nothing else is made of it."""
+    """The value alone, undecoded."""
 
     value: msgspec.Raw
 
 
-def fetch_results(line: Line, form: AnyForm, last: int, take: TakeResult) -> Part[None]:
-    """Fetch all that is published, one after the other, up to the last question that has an answer.
+def fetch_results(line: Line, form: AnyForm, last: int, take: TakeResult) -> Flow[None]:
+    """Fetch all published results, one by one, up to the last question that has an answer.
 
     Raises:
-        FaultyServer: The hub publishes something else than sums of this form.
+        FaultyServer: A result is not a sum of this form.
     """
     for question in range(min(last + 1, MOST_RESULTS)):
         body = yield from fetch(line, f"/v1/results/{question}", form.most_result)
@@ -172,17 +154,17 @@ def fetch_results(line: Line, form: AnyForm, last: int, take: TakeResult) -> Par
 
 
 def _read(body: bytes, form: AnyForm) -> dict[str, Any]:
-    """Return what a result says. Only a report can have any form: lists take thirty times its bytes."""
-    if len(body) - len(decoded(body, _Outline).value) > _MOST_BESIDE:
+    """Return a result. Only a report may have any form, because lists take thirty times their bytes."""
+    if len(body) - len(read_json(body, _Outline).value) > _MOST_BESIDE:
         raise FaultyServer(f"a result has more than {_MOST_BESIDE} bytes beside its value")
     what = Published if isinstance(form, Statistics) else _Plain
-    found: dict[str, Any] = msgspec.to_builtins(decoded(body, what))
+    found: dict[str, Any] = msgspec.to_builtins(read_json(body, what))
     if not _is_flat(found, _DEPTH):
         raise FaultyServer("a result is nested more deeply than any report")
     return found
 
 
 def _is_flat(value: object, depth: int) -> bool:
-    """Tell whether nothing lies deeper than this: whoever writes it down again would fail."""
+    """Tell whether nothing is nested more deeply than this; JSON could not be written again."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return depth > 0 and all(_is_flat(one, depth - 1) for one in inner)

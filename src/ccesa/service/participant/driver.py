@@ -1,5 +1,6 @@
-"""``Participant`` carries the core over HTTP, with httpx: certificates are checked, proxies are those of the
-environment, and answers are read no further than the core asks for.
+"""``Participant`` carries the core over HTTP, with httpx.
+
+It checks certificates, uses the proxies of the environment, and reads only as much as the core wants.
 """
 
 import contextlib
@@ -19,13 +20,13 @@ from urllib.parse import urlsplit
 from ccesa import files
 from ccesa.agreement.agreement import ATTEMPTS
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.floor import Floor
+from ccesa.agreement.config import Floor
 from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError, FaultyServer, quoted
 from ccesa.extras import missing
 from ccesa.memory import Entry, FolderMemory, Memory, ProcessMemory
 from ccesa.privacy.ledger import Ledger
-from ccesa.service.participant.calls import Answer, Call, Event, Part, Pause, Tell, silent
+from ccesa.service.participant.calls import Call, Event, Flow, HubAnswer, Pause, Tell, silent
 from ccesa.service.participant.core import take_part
 from ccesa.service.participant.site import Contribute, Make, Site, TakeResult, at_once, standing_of
 from ccesa.words import Vector
@@ -37,44 +38,44 @@ if TYPE_CHECKING:
 _CONNECT, _SILENCE = 20.0, 60.0
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _PORTS = {"http": 80, "https": 443}
-#: In a memory: whose it is. Behind the name of an identity: that it was used, so its memory cannot be new.
+#: In a memory: its lock and its owner. Beside an identity: the mark that it was used, and has a memory.
 _LOCK, _OWNER, _USED = "lock", "identity", ".used"
 _DAY = 86400.0
-#: What a connection without TLS ends with where TLS is spoken.
+#: The errors of a plain connection to a port that expects TLS.
 _BROKEN = ("ReadError", "RemoteProtocolError")
 
 
 class Participant:
-    """A site's part in a federation: ``run`` takes it until the federation is over.
+    """A site's part in a federation, until the federation is over.
 
     Args:
         url: Address of the hub, ``https://hub.example``; without TLS only on this machine.
-        charter: This site's own copy of what the federation has agreed on, or the file of it.
-        identity: The site's private key, or the file of it; it goes with the charter.
-        token: Without a charter: what ``ccesa invite`` printed for this client.
-        client: Without a charter: which client this is; by default as the hub says.
-        memory: Folder in which this site remembers what must not happen twice. Needed with a charter, where
-            the hub may lie; without one it ends with the process unless a folder is given.
-        ledger: What vectors with noise are charged to, or the file of it.
-        floor: Without a charter: what this site insists on.
+        charter: This site's own copy of the charter, or its file.
+        identity: The site's private key, or its file; it goes with the charter.
+        token: Without a charter: the client's token from ``ccesa invite``.
+        client: Without a charter: the id of this client; by default the hub says it.
+        memory: Folder with the memory of this site. With a charter it is required, because the hub may lie.
+            Without one, the memory ends with the process unless a folder is given.
+        ledger: The ledger that is charged for vectors with noise, or its file.
+        floor: Without a charter: this site's own minimum.
         attempts: Without a charter: the most vectors that leave for one task.
         ca: File with certificates of a private authority, in place of the public ones.
-        insecure_http: Whether to talk to another machine without TLS, as behind a tunnel.
+        insecure_http: Whether to talk to another machine without TLS, as inside a tunnel.
         progress: Called with an ``Event`` whenever something happens.
         once: Whether to take part in one sum only.
-        strict: Whether to end with the first fault, in place of sitting out its round.
-        threads: The most threads that make masks; 0 stands for as many as help.
-        patience: Seconds after which a hub that is away is given up.
-        results: Called in the end with what the hub publishes about each question, as JSON has it.
-        max_task_bytes: The largest task that is fetched. By default as large as the federation's form can
-            need: for arrays, the model that vectors of this length are for; at most 1 GiB.
-        answer_after: With noise: seconds from the call of the function to the moment at which a vector
-            leaves, whether the function is fast, slow or never ends; where none is ready, it is noise around
-            zeros. The function runs in a thread of its own. By default a vector leaves when it is ready.
+        strict: Whether to end at the first fault. By default the site only sits out its round.
+        threads: The most threads that make masks; 0 takes as many as help.
+        patience: Seconds after which the site gives up a hub that is away.
+        results: Called in the end with each published result, as in JSON.
+        max_task_bytes: The largest task to fetch. By default the federation's form sets it: for arrays, the
+            size of the model; at most 1 GiB.
+        answer_after: With noise: seconds from the call of the function until a vector leaves, however long
+            the function takes. If it has not returned by then, noise around zeros leaves. The function runs
+            in its own thread. By default a vector leaves when it is ready.
 
     Raises:
-        ConfigError: Arguments that do not go together, an address that is none, an identity that is not in
-            the charter, or a file that cannot be trusted.
+        ConfigError: Arguments that do not go together, an invalid address, an identity that is not in the
+            charter, or a file that cannot be trusted.
         OSError: The system cannot read a file.
     """
 
@@ -134,18 +135,18 @@ class Participant:
         """Take part until the federation is over.
 
         Args:
-            contribute: Called with what is asked for, and the number of the round: bytes, a dict of arrays or
-                a query, as the federation has it. It returns a vector of words, a dict of arrays, or such a
-                dict and a weight. A round for which it raises goes on without this site; with noise the site
-                sends noise around zeros, and ``progress`` is told.
+            contribute: Called with the task and the number of the round. The task is bytes, a dict of arrays
+                or a schema, depending on the federation. It returns a vector of words, a dict of arrays, such
+                a dict and a weight, or records. If it raises, the round goes on without this site; with noise
+                the site sends noise around zeros, and ``progress`` gets an event.
 
         Raises:
             ConfigError: The hub runs rounds that this site has not agreed to, or does not let it in; another
-                process has this memory; or httpx is not installed.
-            FaultyServer: The hub answers what a hub never answers.
-            OrderError: Somebody else answers in the name of this site.
+                process uses this memory; or httpx is not installed.
+            FaultyServer: The hub sends an invalid answer.
+            OrderError: Another process answers in the name of this site.
             OSError: The hub has been away for too long, or the memory cannot be written.
-            VectorError: With ``strict`` and noise, in the end: there was nothing to send in some round.
+            VectorError: With ``strict`` and noise, in the end: the site had no vector in some round.
         """
         with self._remembering() as memory, self._http() as client:
             site = replace(self._site, contribute=contribute, memory=memory)
@@ -153,7 +154,7 @@ class Participant:
 
     @contextlib.contextmanager
     def _remembering(self) -> Iterator[Memory]:
-        """Open the memory of this site for this process alone; without a folder it ends with the process."""
+        """Open this site's memory for this process alone; without a folder it ends with the process."""
         folder, identity = self._memory, self._site.standing.identity
         if folder is None:
             yield ProcessMemory()
@@ -168,7 +169,7 @@ class Participant:
             yield memory
 
     def _check_owner(self, memory: Memory, owner: Entry, folder: Path) -> None:
-        """Refuse a memory that is not the one with which this identity was used before."""
+        """Refuse another memory than that with which this identity was used before."""
         if owner not in memory:
             if self._used is not None and self._used.exists():
                 raise self._lost(folder)
@@ -176,14 +177,14 @@ class Participant:
             self._site.tell(Event(kind="waiting", text=text))
             memory.add(owner)
         if self._used is not None:
-            with contextlib.suppress(OSError):  # a folder that is not to be written to
+            with contextlib.suppress(OSError):  # a read-only folder
                 self._used.touch(mode=0o600)
 
     def _lost(self, folder: Path) -> ConfigError:
         return ConfigError(
             f"{folder} is not the memory of this identity, and {self._used} says that it was used before: "
-            "give the folder that was used then. If it is gone, make a new identity, and put it into a new "
-            f"charter. If this identity has never sent anything, delete {self._used}"
+            "give the folder that was used then. If it is lost, make a new identity, and a new charter with "
+            f"it. If this identity has never sent anything, delete {self._used}"
         )
 
     def _http(self) -> "httpx.Client":
@@ -204,13 +205,13 @@ class Participant:
 
 
 def _nothing(task: Any, number: int) -> None:
-    """Stand in for a site's function until there is one."""
+    """Stand in for a site's function."""
 
 
 def _trusting(ca: Path | str | None) -> ssl.SSLContext:
-    """Trust the authorities in a file and no others, or the public ones as httpx finds them.
+    """Trust only the authorities in a file, or the public ones as httpx finds them.
 
-    Unlike the usual context it knows no ``SSLKEYLOGFILE``: whoever reads such a file reads tokens.
+    Unlike the usual context, this one ignores ``SSLKEYLOGFILE``, because such a file reveals tokens.
     """
     import certifi  # httpx needs it, too
 
@@ -224,7 +225,7 @@ def _trusting(ca: Path | str | None) -> ssl.SSLContext:
             context.load_verify_locations(cafile=ca)
     except (OSError, ValueError) as error:  # SSLError is an OSError
         why = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"{ca} has no certificates in it that can be read: {why}") from error
+        raise ConfigError(f"cannot read certificates from {ca}: {why}") from error
     return context
 
 
@@ -235,8 +236,8 @@ class _Carrier:
         self._client, self._met = client, False
         self._memory, self._swept = memory, time.monotonic()
 
-    def __call__(self, call: Call) -> Answer:
-        """Make one call. A hub that was met before may have a bad certificate for a while."""
+    def __call__(self, call: Call) -> HubAnswer:
+        """Make one call. A hub that was reached before may have a bad certificate for a while."""
         if time.monotonic() - self._swept > _DAY:
             self._memory.sweep(time.time())
             self._swept = time.monotonic()
@@ -245,7 +246,7 @@ class _Carrier:
         except FaultyServer as error:
             if not self._met:
                 raise
-            return Answer(status=0, reason=str(error))
+            return HubAnswer(status=0, reason=str(error))
         if not self._met and answer.reason.startswith(_BROKEN):
             _check_scheme(self._client.base_url)
         self._met = self._met or answer.is_hubs
@@ -253,10 +254,10 @@ class _Carrier:
 
 
 def drive(
-    core: Part[None], carry: Callable[[Call], Answer], sleep: Callable[[float], None] = time.sleep
+    core: Flow[None], carry: Callable[[Call], HubAnswer], sleep: Callable[[float], None] = time.sleep
 ) -> None:
-    """Run a core to its end. Whatever ends it, an interrupt included, all its secrets are dropped."""
-    answer: Answer | None = None
+    """Run a core to its end. Drop all its secrets however it ends, also after an interrupt."""
+    answer: HubAnswer | None = None
     with contextlib.closing(core), contextlib.suppress(StopIteration):
         while True:
             wish = core.send(answer)
@@ -267,16 +268,16 @@ def drive(
                 answer = carry(wish)
 
 
-def carry(client: "httpx.Client", call: Call) -> Answer:
-    """Make one call; where nothing comes back, the answer says why.
+def carry(client: "httpx.Client", call: Call) -> HubAnswer:
+    """Make one call; if nothing comes back, the answer says why.
 
     Raises:
-        FaultyServer: The hub's certificate is not to be trusted.
+        FaultyServer: The hub's certificate is not trusted.
     """
     import httpx
 
     timeout = httpx.Timeout(_SILENCE, connect=_CONNECT, read=_SILENCE + call.wait)
-    answer, body = Answer(status=0), bytearray()
+    answer, body = HubAnswer(status=0), bytearray()
     try:
         with client.stream(
             call.method,
@@ -285,20 +286,20 @@ def carry(client: "httpx.Client", call: Call) -> Answer:
             content=bytes(call.body) if call.method not in ("GET", "HEAD") else None,
             timeout=timeout,
         ) as response:
-            answer = Answer(status=response.status_code, headers=_lower(response.headers))
+            answer = HubAnswer(status=response.status_code, headers=dict(response.headers))
             _read(response, call.most, body)
         return replace(answer, body=bytes(body))
     except httpx.TransportError as error:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            raise FaultyServer(f"the hub's certificate is not to be trusted: {error}") from None
+            raise FaultyServer(f"the hub's certificate is not trusted: {error}") from None
         reason = f"{type(error).__name__} {error}".strip()
         if "range" in call.headers and answer.status in (200, 206):
             return replace(answer, body=bytes(body), broken=True, reason=reason)
-        return Answer(status=0, reason=reason)
+        return HubAnswer(status=0, reason=reason)
 
 
 def _check_scheme(url: "httpx.URL") -> None:
-    """Refuse an address without TLS at which TLS is spoken; to ask again would not help."""
+    """Refuse a plain address of a port that expects TLS; a retry would not help."""
     if url.scheme != "http":
         return
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -313,26 +314,22 @@ def _check_scheme(url: "httpx.URL") -> None:
 
 
 def _read(response: "httpx.Response", most: int, body: bytearray) -> None:
-    """Add what comes to a body, and no more than one byte too many."""
+    """Add pieces to a body, up to one byte too many."""
     for piece in response.iter_raw():
         body += piece[: most + 1 - len(body)]
         if len(body) > most:
             break
 
 
-def _lower(headers: Any) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
-
-
 def origin_of(url: str, insecure_http: bool = False) -> str:
-    """Return scheme, host and port of a hub, in the one spelling that a member signs.
+    """Return scheme, host and port of a hub, in the only spelling that a member signs.
 
     Args:
         url: ``https://HOST`` or ``https://HOST:PORT``.
-        insecure_http: Whether ``http`` will do for other machines than this one.
+        insecure_http: Whether to allow ``http`` for other machines than this one.
 
     Raises:
-        ConfigError: It is not the address of a hub, or one without TLS on another machine.
+        ConfigError: It is not the address of a hub, or is one without TLS on another machine.
     """
     try:
         parts = urlsplit(url)
@@ -342,11 +339,11 @@ def origin_of(url: str, insecure_http: bool = False) -> str:
     if parts.scheme not in _PORTS or not host or parts.path.strip("/") or parts.query or parts.fragment:
         raise ConfigError(f"{quoted(url)} is not the address of a hub: https://HOST, or https://HOST:PORT")
     if parts.username is not None or not host.isascii():
-        raise ConfigError(f"{quoted(url)} has more in it than scheme, host and port")
+        raise ConfigError(f"{quoted(url)} must have only scheme, host and port")
     if parts.scheme == "http" and host not in _LOOPBACK and not insecure_http:
         raise ConfigError(
-            f"{quoted(url)} is another machine, without TLS: everybody on the way could read tokens and act "
-            "as the hub; use https, or --insecure-http inside a tunnel"
+            f"{quoted(url)} is another machine, without TLS: anyone on the network could read tokens and act "
+            "as the hub. Use https, or --insecure-http inside a tunnel"
         )
     shown_host = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{shown_host}" + (f":{port}" if port not in (None, _PORTS[parts.scheme]) else "")
@@ -358,7 +355,7 @@ def _alone(folder: Path) -> Iterator[None]:
     try:
         lock = files.lock(folder / _LOCK)
     except BlockingIOError:
-        raise ConfigError(f"another process takes part with the memory in {folder}") from None
+        raise ConfigError(f"another process uses the memory in {folder}") from None
     try:
         yield
     finally:
@@ -368,10 +365,10 @@ def _alone(folder: Path) -> Iterator[None]:
 class InTime:
     """Makes vectors in a thread, each in the same time: with noise, the time could tell of a site's data.
 
-    A function that is still at work when its time is over cannot be stopped. Until it ends, none is called.
+    A function that still works when its time is over cannot be stopped. Until it ends, none is called.
 
     Args:
-        seconds: From the call of the function to the moment at which its vector, or another one, may leave.
+        seconds: The time from the call of the function until its vector, or another one, may leave.
 
     Raises:
         ConfigError: The time is not a positive number.
@@ -387,7 +384,7 @@ class InTime:
 
         Raises:
             TimeoutError: It is not ready.
-            BaseException: What the function has raised.
+            BaseException: The exception of the function.
         """
         end, found = time.monotonic() + self._seconds, dict[str, Any]()
         if not self._thread.is_alive():

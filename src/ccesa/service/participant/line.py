@@ -5,8 +5,6 @@ says how much of a body has arrived; nothing is assumed. After a break the parts
 may let only so much through one connection, or collect a body before it passes it on.
 """
 
-import base64
-import binascii
 import io
 import re
 from collections.abc import Callable
@@ -16,7 +14,17 @@ import msgspec
 
 from ccesa.agreement.identity import in_base64
 from ccesa.errors import ConfigError, FaultyServer, quoted
-from ccesa.service.participant.calls import Answer, Call, Event, Part, Pause, Tell, read, silent
+from ccesa.service.participant.calls import (
+    Call,
+    Event,
+    Flow,
+    HubAnswer,
+    Pause,
+    Tell,
+    read,
+    read_base64,
+    silent,
+)
 from ccesa.service.participant.site import Enrolled, is_token
 from ccesa.wire import Data
 
@@ -36,7 +44,7 @@ _RANGE = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15})")
 
 
 class Pace:
-    """How large parts are on this line: doubled while all goes well, halved where one was cut off."""
+    """The size of parts on this line: doubled while all goes well, halved when one was cut off."""
 
     def __init__(self) -> None:
         self.size, self._needed, self._arrived = _FIRST_PART, 1, 0
@@ -55,7 +63,7 @@ class Pace:
 
 @dataclass(kw_only=True)
 class Line:
-    """The line of one participant to its hub: either it is a member, or it has a token."""
+    """The line of one participant to its hub. The participant is a member, or it has a token."""
 
     member: Enrolled | None = None
     token: str | None = field(default=None, repr=False)
@@ -71,7 +79,7 @@ class Line:
         """How many bytes the next part has."""
         return min(self.pace.size, self.part_bytes)
 
-    def ask(self, call: Call) -> Part[Answer]:
+    def ask(self, call: Call) -> Flow[HubAnswer]:
         """Make a call until the hub has answered it."""
         trouble = Trouble(self)
         while True:
@@ -80,10 +88,10 @@ class Line:
                 return answer
             yield from trouble.wait(answer)
 
-    def ask_as_member(self, call: Call, patient: bool = True) -> Part[Answer]:
-        """Make a call in the name of this participant; sign in before, and again where that has run out.
+    def ask_as_member(self, call: Call, patient: bool = True) -> Flow[HubAnswer]:
+        """Make a call in the name of this participant; sign in first, and again once the session has ended.
 
-        Unless it is ``patient`` it is made once, and whatever comes is the answer.
+        If it is not ``patient``, make the call once and return whatever comes.
         """
         for _ in range(2):
             token = self.token or (yield from self._sign_in())
@@ -96,23 +104,30 @@ class Line:
             self.token = None
         raise ConfigError(f"the hub does not know this participant ({answer})")
 
-    def _sign_in(self) -> Part[str]:
+    def _sign_in(self) -> Flow[str]:
         """Return the token of a new session.
 
-        A challenge works once: where the answer to its signature was lost, it takes another one.
+        A challenge works once. If the answer to its signature was lost, it takes another one.
         """
         if self.member is None:
             raise ConfigError("a participant has either a charter and an identity, or a token")
         for _ in range(_SIGN_INS):
             answer = yield from self._signed_challenge(self.member)
             if answer.status in (200, 201):
-                self.token = _checked_token(read(answer, _Session).token)
-                return self.token
+                token = read(answer, _Session).token
+                if not is_token(token):
+                    raise FaultyServer(
+                        f"the token contains characters not allowed in a header: {quoted(token)}"
+                    )
+                self.token = token
+                return token
         raise FaultyServer(f"the hub does not let this member in ({answer})")
 
-    def _signed_challenge(self, member: Enrolled) -> Part[Answer]:
+    def _signed_challenge(self, member: Enrolled) -> Flow[HubAnswer]:
         asked = read((yield from self.ask(Call(method="GET", path="/v1/challenge"))), _Challenge)
-        challenge = _decoded(asked.challenge)
+        challenge = read_base64(asked.challenge, "challenge")
+        if not 16 <= len(challenge) <= _MOST_CHALLENGE:
+            raise FaultyServer(f"a challenge of {len(challenge)} bytes")
         said = {
             "key": in_base64(member.identity.public),
             "challenge": asked.challenge,
@@ -128,21 +143,21 @@ class Line:
         return (yield from self.ask(call))
 
 
-def _once(call: Call) -> Part[Answer]:
-    answer: Answer = yield call
+def _once(call: Call) -> Flow[HubAnswer]:
+    answer: HubAnswer = yield call
     if len(answer.body) > call.most:
         raise FaultyServer(f"expected an answer of at most {call.most} bytes, got more")
     return answer
 
 
 class Trouble:
-    """A hub that does not answer, or that something on the way hides: it is asked more and more rarely."""
+    """A hub that does not answer, or is out of reach: the pauses between calls grow."""
 
     def __init__(self, line: Line) -> None:
         self._line, self._waited, self._pause = line, 0.0, _FIRST
 
-    def wait(self, answer: Answer) -> Part[None]:
-        """Wait before the next attempt; raise TimeoutError where the line's patience is at its end."""
+    def wait(self, answer: HubAnswer) -> Flow[None]:
+        """Wait before the next attempt; raise TimeoutError when the line's patience is used up."""
         seconds = min(max(self._pause, answer.number("retry-after") or 0), _MOST)
         if self._waited + seconds > self._line.patience:
             raise TimeoutError(f"the hub has been away for {self._waited:.0f} seconds or more ({answer})")
@@ -159,28 +174,12 @@ class _Session(msgspec.Struct, frozen=True):
     token: str
 
 
-def _decoded(challenge: str) -> bytes:
-    try:
-        found = base64.b64decode(challenge, validate=True)
-    except (binascii.Error, ValueError):
-        raise FaultyServer("the hub's challenge is not in base64") from None
-    if not 16 <= len(found) <= _MOST_CHALLENGE:
-        raise FaultyServer(f"a challenge of {len(found)} bytes")
-    return found
-
-
-def _checked_token(token: str) -> str:
-    if not is_token(token):
-        raise FaultyServer(f"the token contains characters not allowed in a header: {quoted(token)}")
-    return token
-
-
-def send(line: Line, path: str, reply: Data, sent: Callable[[int], None]) -> Part[Answer]:
-    """Hand a reply in, in parts if it is large; return what the hub says to the whole of it.
+def send(line: Line, path: str, reply: Data, sent: Callable[[int], None]) -> Flow[HubAnswer]:
+    """Hand a reply in, in parts if it is large; return the hub's answer to the whole.
 
     Raises:
-        FaultyServer: The hub goes back again and again, or to a place that is not in the reply.
-        TimeoutError: For longer than the line is patient, nothing more has arrived.
+        FaultyServer: The hub rewinds the upload too often, or to an offset beyond the reply.
+        TimeoutError: Nothing more has arrived for longer than the line's patience.
     """
     if len(reply) <= min(line.part_bytes, SMALLEST):
         return (yield from line.ask_as_member(Call(method="PUT", path=path, body=reply, headers=_BYTES)))
@@ -188,14 +187,14 @@ def send(line: Line, path: str, reply: Data, sent: Callable[[int], None]) -> Par
 
 
 class _Upload:
-    """A reply on its way to a hub that has the first ``_offset`` bytes of it."""
+    """A reply on its way to a hub, which has the first ``_offset`` bytes of it."""
 
     def __init__(self, line: Line, path: str, reply: Data, sent: Callable[[int], None]) -> None:
         self._line, self._path, self._reply, self._sent = line, path, memoryview(reply), sent
         self._trouble = Trouble(line)
         self._offset = self._rewinds = 0
 
-    def run(self) -> Part[Answer]:
+    def run(self) -> Flow[HubAnswer]:
         """Send parts until the hub has answered the last one."""
         call = self._whole() if len(self._reply) <= self._line.part else self._part()
         while True:
@@ -205,7 +204,7 @@ class _Upload:
                 self._line.pace.arrive()
                 self._go_on(end)
             elif answer.problem == "upload-offset":
-                yield from self._moved(answer, _told_offset(answer, len(self._reply)))
+                yield from self._move(answer, _told_offset(answer, len(self._reply)))
             elif answer.is_final:
                 return answer
             else:
@@ -220,8 +219,8 @@ class _Upload:
         place = {"upload-offset": str(self._offset), "upload-length": str(len(self._reply))}
         return Call(method="PATCH", path=self._path, body=bytes(part), headers=_BYTES | place)
 
-    def _find(self, answer: Answer, size: int) -> Part[None]:
-        """Ask how much has arrived, where the answer to a part was lost or is none of a hub."""
+    def _find(self, answer: HubAnswer, size: int) -> Flow[None]:
+        """Ask how much has arrived, after the answer to a part was lost or came from something else."""
         if answer.is_cut:
             self._line.pace.cut(size)
         told = yield from self._line.ask_as_member(Call(method="HEAD", path=self._path))
@@ -229,10 +228,10 @@ class _Upload:
             offset = _told_offset(told, len(self._reply))
         else:  # the next part is answered with the reason
             offset = self._offset
-        yield from self._moved(answer, offset)
+        yield from self._move(answer, offset)
 
-    def _moved(self, answer: Answer, offset: int) -> Part[None]:
-        """Go on at another place: at once where that is further on, else after a while."""
+    def _move(self, answer: HubAnswer, offset: int) -> Flow[None]:
+        """Go on at another offset: at once if it is further on, else after a pause."""
         if offset > self._offset:
             self._go_on(offset)
             return
@@ -248,34 +247,34 @@ class _Upload:
         self._sent(offset)
 
 
-def _told_offset(answer: Answer, length: int) -> int:
-    """Return where the hub wants an upload to go on."""
+def _told_offset(answer: HubAnswer, length: int) -> int:
+    """Return the offset from which the hub wants the upload to continue."""
     offset = answer.upload_offset if answer.upload_offset is not None else answer.number("upload-offset")
     if offset is None or not 0 <= offset <= length:
-        raise FaultyServer("the hub wants an upload to go on at an offset that is not in it")
+        raise FaultyServer("the hub wants the upload to continue from an offset beyond its end")
     return offset
 
 
-def fetch(line: Line, path: str, most: int) -> Part[bytes | None]:
-    """Return bytes that the hub keeps, fetched in parts; None where it does not have them.
+def fetch(line: Line, path: str, most: int) -> Flow[bytes | None]:
+    """Fetch bytes from the hub, in parts; return None if it does not have them.
 
     Raises:
         ConfigError: This site is set aside.
-        FaultyServer: The hub hands over something else than it was asked for, or more than ``most`` bytes.
-        TimeoutError: For longer than the line is patient, nothing more has arrived.
+        FaultyServer: The hub sends something else than it was asked for, or more than ``most`` bytes.
+        TimeoutError: Nothing more has arrived for longer than the line's patience.
     """
     return (yield from _Download(line, path, most).run())
 
 
 class _Download:
-    """Bytes on their way from a hub, as far as they have come."""
+    """Bytes on their way from a hub."""
 
     def __init__(self, line: Line, path: str, most: int) -> None:
         self._line, self._path, self._most = line, path, most
         self._trouble = Trouble(line)
         self._found, self._tag = io.BytesIO(), ""  # which hands its bytes over without a copy
 
-    def run(self) -> Part[bytes | None]:
+    def run(self) -> Flow[bytes | None]:
         """Ask for parts until all is there."""
         while True:
             answer = yield from self._line.ask_as_member(self._part(), patient=False)
@@ -301,13 +300,13 @@ class _Download:
         start = self._found.tell()
         last = start + min(self._line.part, self._most + 1 - start) - 1
         headers = {"range": f"bytes={start}-{last}"}
-        if self._tag:  # where it is another by now, all of it comes
+        if self._tag:  # if it has changed since, all of it comes
             headers["if-range"] = self._tag
         return Call(method="GET", path=self._path, headers=headers, most=self._most)
 
-    def _take(self, answer: Answer) -> int | None:
-        """Keep what has come; return how much there is in all, if that is known."""
-        if answer.status == 200:  # from its beginning: it is another by now, or a proxy knows no ranges
+    def _take(self, answer: HubAnswer) -> int | None:
+        """Keep what has come; return the length of the whole, if that is known."""
+        if answer.status == 200:  # from its beginning: it has changed, or a proxy knows no ranges
             self._found = io.BytesIO()
             total = answer.number("content-length") if answer.broken else len(answer.body)
         else:
@@ -316,19 +315,19 @@ class _Download:
         self._tag = answer.headers.get("etag", "")
         told = self._found.tell() if total is None else total
         if max(told, self._found.tell()) > self._most:
-            raise FaultyServer(f"the hub has {told} bytes where this site takes at most {self._most}")
+            raise FaultyServer(f"the hub has {told} bytes, and this site takes at most {self._most}")
         if self._found.tell() > told:
             raise FaultyServer(f"expected {told} bytes in parts, got more")
         return total
 
 
-def _total(answer: Answer, start: int) -> int:
-    """Return how many bytes there are in all; raise FaultyServer unless this is the part that starts here."""
+def _total(answer: HubAnswer, start: int) -> int:
+    """Return the length of the whole; raise FaultyServer unless this is the part that starts here."""
     found = _RANGE.fullmatch(answer.headers.get("content-range", ""))
     if answer.status != 206 or found is None:
-        raise FaultyServer(f"the hub did not hand over what it was asked for ({answer})")
+        raise FaultyServer(f"the hub did not send the bytes that it was asked for ({answer})")
     first, last, total = map(int, found.groups())
     end = start + len(answer.body) - 1
     if first != start or end > last or (end < last and not answer.broken) or last < first:
-        raise FaultyServer("the hub handed over another part than it was asked for")
+        raise FaultyServer("the hub sent another part than it was asked for")
     return total

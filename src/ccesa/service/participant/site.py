@@ -1,4 +1,4 @@
-"""A ``Site`` is what a participant brings along: what it has agreed to, and its own function and memory."""
+"""A ``Site`` has all that a participant brings along: its agreement, its function and its memory."""
 
 import re
 from collections.abc import Callable
@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from ccesa.agreement.agreement import ATTEMPTS, Trust
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.config import RoundConfig
-from ccesa.agreement.floor import BARE_FLOOR, Floor
+from ccesa.agreement.config import BARE_FLOOR, Floor, RoundConfig
 from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError, FaultyServer, shown
 from ccesa.guards import guard_named
@@ -41,7 +40,7 @@ def at_once(make: Make) -> Vector:
 
 @dataclass(frozen=True, kw_only=True)
 class Enrolled:
-    """A member has agreed to a charter, and proves who it is by its identity to the hub that it means.
+    """A member has agreed to a charter, and proves its identity to one hub.
 
     It refuses a hub that runs rounds without a charter, or under another charter; an expired charter; a round
     that differs from the charter; and noise without a ledger. It takes from the hub only what the charter
@@ -149,10 +148,10 @@ def standing_of(
     attempts: int = ATTEMPTS,
     origin: str = "",
 ) -> Enrolled | Invited:
-    """Return what a site has agreed to: with a charter and an identity, or with a token.
+    """Return the standing of a site, from a charter and an identity, or from a token.
 
     Raises:
-        ConfigError: Neither, both, or half of one; or what ``Enrolled`` and ``Invited`` refuse.
+        ConfigError: Neither, both, or half of one; or a charter, an identity or a token that is refused.
     """
     match charter, identity, token:
         case Charter(), Identity(), None:
@@ -167,7 +166,7 @@ def standing_of(
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """What a participant brings along. ``memory`` has to outlive the process where the hub might lie."""
+    """All that a participant brings along. If the hub may lie, ``memory`` has to outlive the process."""
 
     standing: Enrolled | Invited
     contribute: Contribute = field(repr=False)

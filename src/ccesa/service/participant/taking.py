@@ -1,4 +1,4 @@
-"""A site's part in one series: every exchange is fetched, answered and handed in, and faults are told."""
+"""A site's part in one series: it fetches, answers and hands in every exchange, and reports faults."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.spending import check_table, count_table
 from ccesa.protocol.steps import steps_of
 from ccesa.service.forms import AnyForm
-from ccesa.service.participant.calls import Answer, Call, Event, Kind, Part, Pause, pause_of
+from ccesa.service.participant.calls import Call, Event, Flow, HubAnswer, Kind, Pause, pause_of
 from ccesa.service.participant.line import Line, fetch, send
 from ccesa.service.participant.site import Site, at_once
 from ccesa.service.tasks import task_digest
@@ -38,7 +38,7 @@ _REASON = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class SeriesTerms:
     """The terms of a series, as far as this site has agreed to it."""
 
     config: RoundConfig
@@ -47,13 +47,13 @@ class Terms:
 
 
 class _Enough(OrderError):
-    """Raised for a round that this site sits out because it is in another, and wants to be in one sum."""
+    """Raised for a round that this site sits out: it wants to be in one sum, and is in a round already."""
 
 
 class Taking:
     """One site's part in one series."""
 
-    def __init__(self, site: Site, line: Line, number: int, terms: Terms) -> None:
+    def __init__(self, site: Site, line: Line, number: int, terms: SeriesTerms) -> None:
         self._site, self._line, self._terms, self._number = site, line, terms, number
         used_rounds = UsedOnce(site.memory, ROUND)
         self._series = SeriesClient(terms.config, self._client, used_rounds=used_rounds)
@@ -67,19 +67,19 @@ class Taking:
         self._task: tuple[bytes, bytes] | None = None
         #: The rounds that this site has joined, by context.
         self._joined: dict[bytes, int] = {}
-        #: Why this site has sent noise around zeros, by number of the round.
+        #: Why this site sent noise around zeros, by number of the round.
         self.failures: dict[int, VectorError] = {}
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
-    def run(self) -> Part[bool]:
-        """Follow the exchanges to the end of the series; tell whether this site wants no more."""
+    def run(self) -> Flow[bool]:
+        """Follow the exchanges to the end of the series; return whether this site is done for good."""
         self._tell("waiting", f"waiting for a round of series {self._number}")
         try:
             return (yield from self._exchanges())
         finally:
             self._series.stop()
 
-    def _exchanges(self) -> Part[bool]:
+    def _exchanges(self) -> Flow[bool]:
         latest = -1
         while True:
             path = f"/v1/series/{self._number}/exchanges"
@@ -107,8 +107,8 @@ class Taking:
             del reply
             self._series.prepare()
 
-    def _get_task(self, answer: Answer) -> Part[None]:
-        """Fetch the task that the hub names, if this site may be asked for a vector and has it not yet."""
+    def _get_task(self, answer: HubAnswer) -> Flow[None]:
+        """Fetch the task that the hub names, if this site needs it and does not have it yet."""
         if "ccesa-task" not in answer.headers or not self._series.rounds:
             return
         named = _digest(answer.headers["ccesa-task"])
@@ -121,10 +121,10 @@ class Taking:
             self._task = (task_digest(payload), payload)
 
     def _reply(self, request: bytes) -> bytes:
-        """Answer an exchange; nothing at all where this site has no part in it."""
+        """HubAnswer an exchange; with nothing, if this site has no part in it."""
         try:
             if self._is_out(request):
-                self._tell("out", "these rounds are under way without this site; it waits for the next one")
+                self._tell("out", "these rounds run without this site; it waits for the next one")
                 return b""
             reply = self._series.receive(request)
         except (FaultyServer, MalformedMessage) as error:  # not one exchange: nothing has changed
@@ -146,25 +146,24 @@ class Taking:
         starts = self._steps[0].request
         return not any(m.named(one) is starts or m.context_of(one) in self._joined for one in messages)
 
-    def _hand_in(self, path: str, reply: bytes) -> Part[bool]:
-        """Send a reply until the hub has it; tell whether this site wants no more."""
-        total = len(reply)
+    def _hand_in(self, path: str, reply: bytes) -> Flow[bool]:
+        """Send a reply until the hub has it; return whether this site is done for good."""
 
         def sent(offset: int) -> None:
-            self._tell("sending", f"{offset:,} of {total:,} bytes are sent")
+            self._tell("sending", f"{offset:,} of {len(reply):,} bytes sent")
 
         answer = yield from send(self._line, path, reply, sent)
-        self._tell_failures()
+        self._report_failures()
         if answer.status in (200, 201, 204):
-            return self._taken(reply)
+            return self._report_taken(reply)
         if answer.status == 410:
-            self._tell("late", "the exchange had closed before this answer came")
+            self._tell("late", "the exchange closed before this answer arrived")
             return False
         if answer.status == 409:
             if reply:
                 raise OrderError(
-                    "the hub has another answer in the name of this site: does a second process take part "
-                    "with the same identity or token?"
+                    "the hub has another answer in the name of this site: check whether a second process "
+                    "uses the same identity or token"
                 )
             return False  # an earlier process of this site has answered
         if answer.status == 422:
@@ -172,15 +171,15 @@ class Taking:
             return False
         raise FaultyServer(f"the hub answered {answer} to a reply")
 
-    def _tell_failures(self) -> None:
-        """Say in which rounds there was nothing to send, now that the answer has left."""
-        for number in self.failures.keys() - self._told:
-            self._told.add(number)
+    def _report_failures(self) -> None:
+        """Report the rounds in which only noise was sent, now that the answer has left."""
+        for number in self.failures.keys() - self._reported:
+            self._reported.add(number)
             text = f"nothing but noise was sent for round {number}: {self.failures[number]}"
             self._tell("nothing", shown(text, _REASON), number)
 
-    def _taken(self, reply: Data) -> bool:
-        """Say what has come of a reply that the hub has; tell whether this site wants no more."""
+    def _report_taken(self, reply: Data) -> bool:
+        """Report what became of a reply that the hub has; return whether this site is done for good."""
         done = False
         for message in envelope.unpack(reply):
             kind, number = m.named(message), self._joined.get(m.context_of(message) or b"")
@@ -203,27 +202,26 @@ class Taking:
         recent = list(self._joined.items())[1 - _RECENT :]
         self._joined = dict([*recent, (config.context, config.number)])
 
-        vector = Careful(lambda: self._vector(config))
+        return site.standing.make_client(
+            config,
+            self._place,
+            Careful(lambda: self._vector(config)),
+            task=lambda: self._held_task[0],
+            tasks=site.memory,
+            account=self._terms.account,
+            threads=site.threads,
+        )
 
-        options: dict[str, Any] = {
-            "task": self._held_task,
-            "tasks": site.memory,
-            "account": self._terms.account,
-            "threads": site.threads,
-        }
-        return site.standing.make_client(config, self._place, vector, **options)
-
-    def _held_task(self) -> bytes:
-        """Return the digest of what this site really holds, whatever the hub calls it."""
+    @property
+    def _held_task(self) -> tuple[bytes, bytes]:
+        """The task that this site really holds, whatever the hub calls it: its digest, and its payload."""
         if self._task is None:
             raise FaultyServer("the hub asks for a vector, and has not handed over the task")
-        return self._task[0]
+        return self._task
 
     def _vector(self, config: RoundConfig) -> Vector:
-        """Call the site's function, and turn what it returns into a vector."""
-        if self._task is None:
-            raise FaultyServer("the hub asks for a vector, and has not handed over the task")
-        payload, agreed = self._task[1], self._site.standing.agreement
+        """Call the site's function, and turn its contribution into a vector."""
+        (_, payload), agreed = self._held_task, self._site.standing.agreement
         if agreed.schema is not None:
             check_table(self._site.memory, agreed.digest, agreed.attempts)
         given = self._terms.form.given(payload)
@@ -236,25 +234,25 @@ class Taking:
     def _contribution(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:
         """Return a vector of the form. With noise there is always one, whatever the site's function does.
 
-        A site that falls silent would say something about its data. So it sends noise around zeros, and is
-        told when that has left.
+        Silence would reveal something about the site's data. So it sends noise around zeros, and reports that
+        once it has left.
         """
         noise = self._terms.form.mechanism
         if noise is None:
-            return self._made(given, payload, config)
+            return self._make(given, payload, config)
         from ccesa.privacy.quantizer import around_zero  # what draws noise is loaded where it is drawn
 
         # Where every vector takes the same time, drawing noise afterwards would be seen.
         nothing = None if self._site.make is at_once else around_zero(noise)
         try:
-            return self._site.make(lambda: self._made(given, payload, config))
-        except KeyboardInterrupt:  # whoever sits at the site ends it
+            return self._site.make(lambda: self._make(given, payload, config))
+        except KeyboardInterrupt:  # the person at the site ends it
             raise
         except BaseException as error:  # also SystemExit
             self.failures[config.number] = own_failure(error)
         return around_zero(noise) if nothing is None else nothing
 
-    def _made(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:
+    def _make(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:
         try:
             contribution = self._site.contribute(given, config.number)
             return self._terms.form.vector(contribution, payload, config.context)
@@ -266,7 +264,7 @@ class Taking:
             raise own_failure(error) from None
 
     def _refuse(self, error: CcesaError, number: int | None = None) -> None:
-        """Say what this site did not do, and why; a strict one ends with it."""
+        """Report what this site refuses, and why; a strict site ends with it."""
         if self._site.strict:
             raise error
         self._tell("refused", shown(str(error), _REASON), number)
@@ -275,8 +273,8 @@ class Taking:
         self._site.tell(Event(kind=kind, text=text, round=number))
 
 
-def _exchange(answer: Answer, latest: int) -> int:
-    """Return which exchange an answer has; raise FaultyServer unless it is one, and a later one."""
+def _exchange(answer: HubAnswer, latest: int) -> int:
+    """Return the number of an answer's exchange; raise FaultyServer unless it is a later one."""
     found = answer.number("ccesa-exchange")
     if answer.status != 200 or found is None:
         raise FaultyServer(f"the hub did not answer with an exchange ({answer})")
@@ -291,5 +289,5 @@ def _digest(text: str) -> bytes:
     except ValueError:
         found = b""
     if len(found) != _TASK_BYTES:
-        raise FaultyServer("the hub names a task by something other than a digest")
+        raise FaultyServer("the hub's name of the task is not a digest")
     return found
