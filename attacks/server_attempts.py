@@ -146,7 +146,7 @@ def two_series(defended: bool, tell: Tell) -> Outcome:
         threshold=found.threshold,
         least_roster=found.least_roster,
         min_survivors=found.least_survivors,
-        certificate=charters.stated(found),
+        certificate=charters.state(found),
     )
     colluders = frozenset(range(found.clients - found.colluders, found.clients))
     members = Members(

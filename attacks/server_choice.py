@@ -303,7 +303,7 @@ def _agreed(made: Plan) -> tuple[Charter, list[Identity], frozenset[int]]:
         threshold=made.threshold,
         least_roster=made.least_roster,
         min_survivors=made.least_survivors,
-        certificate=charters.stated(made),
+        certificate=charters.state(made),
     )
     return charter, identities, frozenset(range(made.clients - made.colluders, made.clients))
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.graphs import Complete, ErdosRenyi, Graph
-from ccesa.graphs.components import components
+from ccesa.graphs.assignment import components
 from ccesa.graphs.tails import Counts
 
 Flags = NDArray[np.bool_]

@@ -13,13 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ccesa.graphs.demand import Demand
-from ccesa.graphs.events import fewer_honest
+from ccesa.graphs.assumptions import Demand, fewer_honest
 from ccesa.graphs.tails import log2_upwards
 from ccesa.guards import CURIOUS
 from ccesa.plan import Assumptions, Plan, plan
-from ccesa.plan.making import certified
-from ccesa.plan.search import cheapest
+from ccesa.plan.result import make_plan
+from ccesa.plan.search import find_cheapest
 from experiments import samples
 from experiments.arguments import run
 
@@ -39,10 +38,10 @@ def before(clients: int, dropout: float, collusion: float, privacy_bits: float =
     assumptions = Assumptions(clients=clients, dropout=dropout, collusion=collusion)
     now = Demand.of(assumptions, CURIOUS, privacy_bits)
     then = replace(now, roster=replace(now.roster, least=clients))
-    found = cheapest(then, "harary")
+    found = find_cheapest(then, "harary")
     if found is None:
         raise ValueError(f"no circle for {clients} clients")
-    return certified(then, 1, 32, found), certified(now, 1, 32, found)
+    return make_plan(then, found, length=1, bits=32), make_plan(now, found, length=1, bits=32)
 
 
 def fails(made: Plan, honest: int) -> float:

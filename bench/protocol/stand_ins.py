@@ -17,9 +17,8 @@ from ccesa import labels, words
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.keys import AGREEMENTS
-from ccesa.graphs.assignment import draw
+from ccesa.graphs.assignment import Holders, draw
 from ccesa.graphs.evolution import flags
-from ccesa.graphs.holders import Holders
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.steps import steps_of

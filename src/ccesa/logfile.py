@@ -31,7 +31,7 @@ class OpeningCounter:
 
     Raises:
         ConfigError: Another process has it, or others can read or write it.
-        DamagedLog: It has another size.
+        DamagedLog: It has the wrong size.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -44,7 +44,7 @@ class OpeningCounter:
     def set(self, number: int, mark: bytes) -> None:
         """Write how many there are now, safe on the disk when this returns; raise StaleLog if another did."""
         if self._read() != self.value:
-            raise StaleLog(f"another process has counted on in {self._path}")
+            raise StaleLog(f"another process has changed the counter {self._path}")
         self._file.seek(0)
         self._file.write(_COUNT.pack(number, mark))
         os.fsync(self._file.fileno())
@@ -58,7 +58,7 @@ class OpeningCounter:
         self._file.seek(0)
         found = self._file.read(_COUNT.size + 1)
         if len(found) not in (0, _COUNT.size):
-            raise DamagedLog(f"{self._path} is no counter of openings: it has another size")
+            raise DamagedLog(f"{self._path} is not a counter of openings: it has the wrong size")
         return _COUNT.unpack(found) if found else (0, NO_MARK)
 
 

@@ -21,7 +21,7 @@ def plan(*arguments: str) -> dict:
 def test_the_plan_says_how_often_a_client_is_asked(guard, alone, series):
     asked = ["--clients", "60", "--guard", guard]
     assert plan(*asked)["exchanges"] == {"round": alone, "series": series}
-    assert f"{alone} in a round by itself, {series} in each round of a series" in run("plan", *asked).stdout
+    assert f"{alone} in a single round, {series} in each round of a series" in run("plan", *asked).stdout
 
 
 @pytest.mark.parametrize("more", [["--accept"], ["--post-quantum"]])
@@ -190,14 +190,14 @@ def test_the_small_print_is_shown():
         (["--clients", "100", "--precision", "1e-4", "--clip", "nan"], "--clip must be a positive number"),
         (
             ["--clients", "100", "--precision", "1e-4", "--value-bits", "8"],
-            "--value-bits and --precision are",
+            "--value-bits and --precision say",
         ),
         (["--clients", "100", "--dropout-per-step", "0.1", "--dropout", "0.1"], "either --dropout or"),
-        (["--clients", "100", "--dropout-per-step", "0.1", "--exact-dropout"], "not one per step"),
+        (["--clients", "100", "--dropout-per-step", "0.1", "--exact-dropout"], "not with dropout per step"),
         (["--clients", "100", "--dropout-per-step", "much"], "share=0.01,mask=0.05, not 'much'"),
         (["--clients", "100", "--dropout-per-step", "mask=much"], "not 'much'"),
         (["--clients", "100", "--dropout-per-step", "mask=0.1,mask=0.2"], "a step twice"),
-        (["--clients", "100", "--dropout-per-step", "nap=0.1"], "'nap' is none"),
+        (["--clients", "100", "--dropout-per-step", "nap=0.1"], "'nap' is not one of them"),
         (["--clients", "100", "--dropout-per-step", "mask=1.5"], "probability in [0, 1)"),
     ],
 )

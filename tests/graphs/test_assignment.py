@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ccesa.graphs import Complete, ErdosRenyi, Harary, assignment, drawing
+from ccesa.graphs import Complete, ErdosRenyi, Harary, assignment, kinds
 from ccesa.graphs.assignment import AssignmentGraph, draw, from_edges
 from strategies import graphs, probabilities
 
@@ -14,10 +14,10 @@ SEED = bytes(range(32))
 
 
 @st.composite
-def drawn(draw_value, kinds=None):
+def drawn(draw_value, families=None):
     """A graph over ids with gaps, often fewer than the configuration enrolled."""
     enrolled = draw_value(st.integers(3, 40))
-    kind = draw_value(graphs(enrolled) if kinds is None else kinds)
+    kind = draw_value(graphs(enrolled) if families is None else families)
     ids = draw_value(st.sets(st.integers(0, 1000), min_size=1, max_size=enrolled))
     return draw(kind, draw_value(graph_seeds), np.array(sorted(ids)))
 
@@ -117,8 +117,8 @@ def test_a_circle_is_connected(size, seed):
 @given(st.integers(1, 20), st.integers(10, 30), st.data(), graph_seeds)
 def test_fewer_clients_than_the_degree_are_all_joined(size, half, data, seed):
     mask_half = data.draw(st.integers(1, half))
-    kinds = [Harary(degree=2 * half, mask_degree=2 * mask_half), Complete(mask_degree=2 * mask_half)]
-    for graph in [draw(kind, seed, np.arange(size)) for kind in kinds]:
+    families = [Harary(degree=2 * half, mask_degree=2 * mask_half), Complete(mask_degree=2 * mask_half)]
+    for graph in [draw(kind, seed, np.arange(size)) for kind in families]:
         assert set(graph.degrees.tolist()) == {size - 1}
         assert {graph.mask_neighbours(i).size for i in range(size)} == {min(2 * mask_half, size - 1)}
 
@@ -233,7 +233,7 @@ def test_chunks_change_nothing(data, chunk, seed):
     kind = data.draw(graphs(25))
     whole = draw(kind, seed, np.arange(25))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawing, "_CHUNK", chunk)
+        patch.setattr(kinds, "_CHUNK", chunk)
         parts = draw(kind, seed, np.arange(25))
     assert np.array_equal(whole.columns, parts.columns)
     assert np.array_equal(whole.carries_masks, parts.carries_masks)
@@ -269,11 +269,11 @@ def test_the_nearest_on_the_circle_are_those_of_the_whole_circle(words, data):
     each_side = data.draw(st.integers(1, (size - 1) // 2))
     node = data.draw(st.integers(0, size - 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawing, "_circle_words", lambda seed, size: np.array(words, np.uint64))
-        found = drawing.near_on_circle(SEED, size, node, each_side)
-        positions = drawing.circle_positions(SEED, size)
-    others, low, high = drawing.others(size, node)
-    expected = others[drawing.circle_distance(positions, low, high) <= each_side]
+        patch.setattr(kinds, "_circle_words", lambda seed, size: np.array(words, np.uint64))
+        found = kinds.near_on_circle(SEED, size, node, each_side)
+        positions = kinds.circle_positions(SEED, size)
+    others, low, high = kinds.others(size, node)
+    expected = others[kinds.circle_distance(positions, low, high) <= each_side]
     assert found.tolist() == expected.tolist()
 
 

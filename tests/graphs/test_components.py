@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError
 from ccesa.graphs import Harary
-from ccesa.graphs import components as module
-from ccesa.graphs.assignment import draw
-from ccesa.graphs.components import components
+from ccesa.graphs import assignment as module
+from ccesa.graphs.assignment import components, draw
 from ccesa.protocol.server import Server
 
 RIGHT = scipy.sparse.csgraph.connected_components
@@ -81,7 +80,7 @@ def test_a_scipy_that_joins_too_much_is_refused_before_it_is_asked_anything(brok
     alone = np.zeros(0, int)
     for _ in range(2):  # and it is not believed the second time either
         with pytest.raises(
-            ConfigError, match=f"scipy {scipy.__version__} cannot tell whether masks are connected"
+            ConfigError, match=f"scipy {scipy.__version__} cannot tell if masks are connected"
         ):
             components(1, alone, alone)
 
@@ -89,7 +88,7 @@ def test_a_scipy_that_joins_too_much_is_refused_before_it_is_asked_anything(brok
 @pytest.mark.usefixtures("untried")
 def test_with_such_a_scipy_there_is_no_server(monkeypatch):
     monkeypatch.setattr(scipy.sparse.csgraph, "connected_components", all_in_one)
-    with pytest.raises(ConfigError, match="cannot tell whether masks are connected"):
+    with pytest.raises(ConfigError, match="cannot tell if masks are connected"):
         Server(RoundConfig(clients=4, length=1))
 
 

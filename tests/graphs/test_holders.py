@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.graphs.assignment import draw
-from ccesa.graphs.holders import Holders
+from ccesa.graphs.assignment import Holders, draw
 from strategies import graphs
 
 

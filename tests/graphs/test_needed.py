@@ -52,7 +52,7 @@ def test_what_the_planner_agrees_on(members, needed):
         threshold=made.threshold,
         least_roster=made.least_roster,
         min_survivors=made.least_survivors,
-        certificate=charters.stated(made),
+        certificate=charters.state(made),
     )
     assert agreed.least_roster == 3
     assert made.threshold == Fixed(t=needed - 1)

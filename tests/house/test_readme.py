@@ -16,7 +16,7 @@ from attacks.registry import ATTACKS
 from bench import __main__ as bench_command
 from bench import claims, parts
 from ccesa.plan import Rates
-from ccesa.plan.price import Curve
+from ccesa.plan.price import Timing
 
 
 def blocks(text: str) -> list[str]:
@@ -188,7 +188,7 @@ def test_the_pictures_are_drawn():
     """With three numbers of clients and made-up speeds."""
     rates = Rates(
         **{
-            field.name: Curve((0, 1), (1e-6, 1e-6)) if "Curve" in str(field.type) else 1e-6
+            field.name: Timing((0, 1), (1e-6, 1e-6)) if "Timing" in str(field.type) else 1e-6
             for field in fields(Rates)
         }
     )

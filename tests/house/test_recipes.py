@@ -16,7 +16,7 @@ FAMILY = '''
 
 import numpy as np
 
-from ccesa.graphs.drawing import circle_distance, circle_positions, every_pair, others
+from ccesa.graphs.kinds import circle_distance, circle_positions, every_pair, others
 from ccesa.graphs.kinds import Kind, Ladder
 
 

@@ -18,16 +18,15 @@ from ccesa.agreement.identity import Admission, Member
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.evidence import Accusation
 from ccesa.graphs import Complete, ErdosRenyi, Harary
-from ccesa.graphs.accusations import log_left_out
 from ccesa.graphs.assignment import draw
 from ccesa.graphs.assumptions import Assumptions
-from ccesa.graphs.reliability import log_fewer
+from ccesa.graphs.reliability import log_fewer, log_left_out
 from ccesa.graphs.thresholds import Fixed
 from ccesa.plan import charter, charters, check, plan
-from ccesa.plan.advice import advice, changed
 from ccesa.plan.certificate import certify, left_out
-from ccesa.plan.figures import figures
-from ccesa.plan.promises import ratio
+from ccesa.plan.planner import PlanRequest, advise
+from ccesa.plan.report import compute_figures
+from ccesa.plan.result import noise_ratio
 from ccesa.privacy import DifferentialPrivacy, chosen
 from ccesa.protocol.curious_server import spare_holders
 from ccesa.protocol.drawing import accused_edges, prune
@@ -47,7 +46,7 @@ def noisy(clients, collusion=0.05, *, privacy=DEMAND, **others):
 
 def price(made):
     """What distributing the noise costs beside a trusted curator, with nine tenths surviving."""
-    return ratio(made.mechanism, made.assumptions.staying)
+    return noise_ratio(made.mechanism, made.assumptions.staying)
 
 
 # How much noise
@@ -87,7 +86,7 @@ def test_what_distributing_the_noise_costs(clients, asked, most):
 
 def test_nobody_vanishing_costs_little_more():
     made = noisy(1000)
-    found = figures(made, made.mechanism)
+    found = compute_figures(made, made.mechanism)
     assert found.ratio <= 1.08
     assert found.ratio_if_all_stay <= 1.14
     assert found.ratio_if_all_stay == pytest.approx(found.ratio * math.sqrt(1000 / 900))
@@ -179,7 +178,7 @@ def test_colluders_who_cannot_choose_dropouts_cost_themselves():
     assert isinstance(made.graph, Harary)
     assert made.accept
     denser, accepts = made.notes
-    assert denser.startswith("276 neighbours in place of 56: ")
+    assert denser.startswith("276 neighbours instead of 56: ")
     assert accepts.startswith("rounds have the step accept")
     assert made.mechanism.honest == made.least_survivors - 50 == made.promised("follows").honest
     assert made.mechanism.fails == pytest.approx(np.logaddexp2(made.certificate.privacy(), made.parted))
@@ -201,7 +200,7 @@ def test_a_lying_server_leaves_the_least_number_of_honest_clients():
 
 
 def test_a_plan_against_lies_takes_the_guard_for_it():
-    with pytest.raises(ConfigError, match="take guard = active"):
+    with pytest.raises(ConfigError, match="use guard = active"):
         noisy(100, privacy=LIES)
 
 
@@ -330,13 +329,11 @@ def test_no_offers_where_survivors_count():
 
 def test_the_degree_is_taken_or_refused_with_one_that_would_do():
     assert plan(500, 0.1, degree=100).degree == 100
-    with pytest.raises(
-        ImpossiblePlan, match="no threshold keeps the demand; what would work: --degree"
-    ) as caught:
+    with pytest.raises(ImpossiblePlan, match="no threshold keeps the demand; try --degree") as caught:
         plan(500, 0.1, 0.05, guard="active", degree=20)
     (option,) = caught.value.options
     assert plan(500, 0.1, 0.05, guard="active", **option).shortfalls == ()
-    impossible = r"out of reach with 20 clients .* what would work: --rel"
+    impossible = r"out of reach with 20 clients, .* try --rel"
     with pytest.raises(ImpossiblePlan, match=impossible) as caught:
         plan(20, 0.1, degree=18, reliability_bits=100)
     for option in caught.value.options:
@@ -349,9 +346,9 @@ def test_the_degree_is_taken_or_refused_with_one_that_would_do():
     [
         ({"degree": 7}, "even number"),
         ({"degree": 500}, "needs more than 500 clients"),
-        ({"degree": 10, "graph": "complete"}, "degree is that of a harary graph"),
-        ({"degree": 10, "graph": "erdos-renyi"}, "degree is that of a harary graph"),
-        ({"field_bits": 12}, "field_bits goes with privacy"),
+        ({"degree": 10, "graph": "complete"}, "degree goes with graph = harary"),
+        ({"degree": 10, "graph": "erdos-renyi"}, "degree goes with graph = harary"),
+        ({"field_bits": 12}, "goes with privacy"),
         ({"privacy": {"epsilon": 3}}, "privacy: expected DifferentialPrivacy, got dict"),
         ({"privacy": DEMAND, "field_bits": 2}, "too narrow"),
         ({"privacy": DEMAND, "length": 0}, "length must lie in"),
@@ -380,10 +377,10 @@ def test_a_small_federation_is_told_what_lost_rounds_would_save(clients):
 
 def test_both_servers_have_their_epsilon():
     made = noisy(1000, guard="active", graph="complete")
-    found = figures(made, made.mechanism)
+    found = compute_figures(made, made.mechanism)
     assert found.follows.epsilon <= 8 < found.lies.epsilon < 8.1
     assert found.lies.honest == made.least_honest
-    assert figures(noisy(100), noisy(100).mechanism).lies is None
+    assert compute_figures(noisy(100), noisy(100).mechanism).lies is None
     assert found.in_mean == pytest.approx(found.in_sum / 900)
     assert found.per_client == pytest.approx(found.in_sum / 30)
     assert found.drowning == pytest.approx(100 * found.in_mean)
@@ -392,19 +389,23 @@ def test_both_servers_have_their_epsilon():
 def test_the_graph_says_how_often_it_fails_whatever_the_noise_says():
     made = noisy(1000, collusion=0.05, privacy_bits=40)
     flattering = msgspec.structs.replace(made.mechanism, fails=-math.inf)
-    assert figures(made, flattering).follows.epsilon == made.mechanism.certified() > flattering.certified()
+    assert (
+        compute_figures(made, flattering).follows.epsilon
+        == made.mechanism.certified()
+        > flattering.certified()
+    )
 
 
 def test_the_other_servers_epsilon_counts_the_draws_as_often_as_it_says():
     """The distance of the draws counts e^epsilon times, and the epsilon that is printed may be larger."""
     asked = msgspec.structs.replace(DEMAND, epsilon=50.0, delta=1e-5, rounds=1)
     made = plan(20, 0.1, 0.2, guard="active", graph="complete", length=10**6, privacy=asked)
-    found, honest = figures(made, made.mechanism), made.promised("lies").honest
+    found, honest = compute_figures(made, made.mechanism), made.promised("lies").honest
     one = made.mechanism.released(honest, found.lies.epsilon)
     assert one.epsilon(asked.delta) <= found.lies.epsilon
     smaller = msgspec.structs.replace(asked, delta=1e-6)
     made = plan(20, 0.1, 0.2, guard="active", graph="complete", length=10**6, privacy=smaller)
-    assert figures(made, made.mechanism).lies is None  # all of delta is spent on draws
+    assert compute_figures(made, made.mechanism).lies is None  # all of delta is spent on draws
 
 
 def test_a_graph_that_fails_more_often_costs_epsilon():
@@ -425,33 +426,26 @@ def test_a_graph_that_fails_more_often_costs_epsilon():
     ],
 )
 def test_advice_works_when_it_is_followed(asked):
-    asked = {"privacy": DEMAND, **asked}
-    made = plan(**asked)
-    assert figures(made, made.mechanism).drowns
-    options = advice(made, asked)
+    asked = PlanRequest(**{"privacy": DEMAND, **asked})
+    made = asked.plan()
+    assert compute_figures(made, made.mechanism).drowns
+    options = advise(made, asked)
     names = [name for option in options for name in option]
     assert names[-3:] == ["clients", "epsilon", "length"]
     assert set(names[:-3]) <= {"degree", "graph"}  # a denser graph comes first
     for option in options:
-        better = plan(**changed(asked, option))
-        assert not figures(better, better.mechanism).drowns
-        assert advice(better, changed(asked, option)) == ()
+        better = asked.change(option).plan()
+        assert not compute_figures(better, better.mechanism).drowns
+        assert advise(better, asked.change(option)) == ()
 
 
 def test_the_first_advice_is_a_denser_graph():
-    asked = {
-        "clients": 3000,
-        "dropout": 0.1,
-        "collusion": 0.2,
-        "length": 10_000,
-        "privacy": DEMAND,
-        "degree": 200,
-    }
-    made = plan(**asked)
-    option, *_ = advice(made, asked)
+    asked = PlanRequest(3000, 0.1, 0.2, length=10_000, privacy=DEMAND, degree=200)
+    made = asked.plan()
+    option, *_ = advise(made, asked)
     assert option == {"degree": 500}
-    better = plan(**changed(asked, option))
-    assert not figures(better, better.mechanism).drowns
+    better = asked.change(option).plan()
+    assert not compute_figures(better, better.mechanism).drowns
 
 
 def test_no_cliff_where_there_are_more_clients_than_neighbours_are_taken():
@@ -460,12 +454,12 @@ def test_no_cliff_where_there_are_more_clients_than_neighbours_are_taken():
     for clients in (1000, 1001, 1002, 1200, 20_000):
         made = plan(clients, 0.1, 0.3, length=1000, privacy=DEMAND)
         assert made.degree <= 1000
-        ratios[clients] = figures(made, made.mechanism).ratio
+        ratios[clients] = compute_figures(made, made.mechanism).ratio
     assert ratios[1001] < 1.01 * ratios[1000]
     assert ratios[1200] < 2
     assert ratios[20_000] < 8
     thin = plan(20_000, 0.1, 0.3, length=1000, privacy=DEMAND, degree=200)
-    assert figures(thin, thin.mechanism).ratio > 15  # who wants it can have it
+    assert compute_figures(thin, thin.mechanism).ratio > 15  # who wants it can have it
 
 
 def test_noise_that_no_mechanism_has_says_that_rounding_is_why():
@@ -479,20 +473,18 @@ def test_noise_that_no_mechanism_has_says_that_rounding_is_why():
 
 
 def test_no_advice_where_none_is_needed_or_helps():
-    assert advice(noisy(1000), {}) == ()
-    assert advice(plan(100, 0.1), {}) == ()
-    asked = {"clients": 100, "dropout": 0.1, "length": 10**8, "privacy": DEMAND, "graph": "complete"}
-    assert [*map(dict.keys, advice(plan(**asked), asked))] == [{"length"}]
-    asked |= {"length": 1, "privacy": msgspec.structs.replace(DEMAND, epsilon=0.1)}
-    assert not any(
-        "length" in option for option in advice(plan(**asked), asked)
-    )  # fewer than one there are not
+    assert advise(noisy(1000), PlanRequest(1000, 0.1, 0.05, privacy=DEMAND)) == ()
+    assert advise(plan(100, 0.1), PlanRequest(100, 0.1)) == ()
+    asked = PlanRequest(100, 0.1, length=10**8, privacy=DEMAND, graph="complete")
+    assert [*map(dict.keys, advise(asked.plan(), asked))] == [{"length"}]
+    asked = replace(asked, length=1, privacy=msgspec.structs.replace(DEMAND, epsilon=0.1))
+    assert not any("length" in option for option in advise(asked.plan(), asked))  # 1 is the fewest
 
 
 @pytest.mark.parametrize(("delta", "says"), [(0.01, True), (0.009, False)])
 def test_a_delta_that_promises_little_is_named(delta, says):
     made = plan(100, 0.1, length=10, privacy=msgspec.structs.replace(DEMAND, delta=delta))
-    assert any("not below one over 100 clients" in note for note in made.notes) == says
+    assert any("not below 1 / 100 clients" in note for note in made.notes) == says
 
 
 # The charter
@@ -524,14 +516,14 @@ def test_a_flattering_charter_is_found_out():
     stated = msgspec.structs.replace(agreed.certificate, least_honest=noise.honest + 2)
     flattering = msgspec.structs.replace(agreed, privacy=more, certificate=stated)
     assert (
-        f"counts on {noise.honest + 2} honest clients in every sum, computed anew it is {noise.honest}"
+        f"counts on {noise.honest + 2} honest clients in every sum, but the computed number is {noise.honest}"
         in str(charters.shortfalls(flattering))
     )
     sparse = noisy(1000, guard="active", privacy=LIES)
     bold = msgspec.structs.replace(sparse.mechanism, fails=-math.inf)
     found = check(sparse.config(guard="active", charter=bytes(32)), 0.1, 0.05)
     (line,) = charters._flattering(bold, found)
-    assert "its noise counts on fails = -inf, computed anew it is" in line
+    assert "its noise counts on fails = -inf, but the computed value is" in line
 
 
 # The command
@@ -599,7 +591,7 @@ def test_the_noise_in_words():
         "times the noise of a trusted curator",
         "a parameter takes 10 bits, 1.33 bytes on the wire",
         "too much noise",
-        "what would do: --clients",
+        "try --clients",
     ):
         assert line in said
     said = " ".join(run(*ASKED, "--norm", "1", "--guard", "active", "--against", "lies").stdout.split())
@@ -610,11 +602,11 @@ def test_the_noise_in_words():
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ((), "say --norm too"),
-        (("--norm", "1", "--against", "lies"), "take guard = active"),
+        ((), "add --norm"),
+        (("--norm", "1", "--against", "lies"), "use guard = active"),
         (("--norm", "1", "--against", "him"), "against must be one of follows, lies"),
         (("--norm", "0"), "norm must be a positive number"),
-        (("--norm", "1", "--value-bits", "8"), "--field-bits says how wide a parameter is"),
+        (("--norm", "1", "--value-bits", "8"), "leave out --value-bits"),
         (("--norm", "1", "--degree", "7"), "even number"),
         (("--norm", "1", "--field-bits", "70"), "bits"),
     ],
@@ -629,7 +621,7 @@ def test_what_the_command_refuses(more, says):
 def test_against_alone_is_no_noise():
     done = run("plan", "--clients", "100", "--against", "lies")
     assert done.returncode == 2
-    assert "say --epsilon, --delta, --rounds, --norm too" in " ".join(done.stderr.split())
+    assert "add --epsilon, --delta, --rounds, --norm" in " ".join(done.stderr.split())
 
 
 def test_a_charter_with_noise_is_written_and_checked(tmp_path):

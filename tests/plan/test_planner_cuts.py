@@ -18,6 +18,7 @@ from ccesa.graphs.evolution import extended, flags, informative
 from ccesa.graphs.thresholds import Fixed, Linear, Majority
 from ccesa.plan import plan
 from experiments import samples
+from strategies import examples
 
 FULL = [Harary(degree=4), Harary(degree=6), ErdosRenyi(p=0.6), Complete()]
 RULES = [Majority(), Fixed(t=4), Linear(slope=512, base=2)]
@@ -52,7 +53,7 @@ def smallest_parts(graph, t, colludes):
     return [part for v3 in every_v3(colludes) for part in opened_parts(graph, t, colludes, v3)]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(10, 25))
 @given(st.sampled_from(FULL), st.sampled_from(RULES), st.integers(0, 2), st.integers(0, 1000))
 def test_with_masks_on_every_edge_no_part_is_smaller_than_promised(kind, rule, colluders, seed):
     graph, colludes = drawn(kind, 9 + colluders, seed), np.arange(9 + colluders) < colluders

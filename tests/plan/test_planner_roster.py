@@ -13,8 +13,15 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.errors import TooFewClients
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
-from ccesa.graphs.assumptions import Assumptions, Roster
-from ccesa.graphs.events import either, exposed, fewer_honest, more_colluders, unmaskable
+from ccesa.graphs.assumptions import (
+    Assumptions,
+    Roster,
+    either,
+    exposed,
+    fewer_honest,
+    more_colluders,
+    unmaskable,
+)
 from ccesa.graphs.harary_risks import CircleMasks, EqualDegrees
 from ccesa.graphs.tails import Binomial, Hypergeometric, log_at_least
 from ccesa.graphs.thresholds import Fixed, Linear, Majority

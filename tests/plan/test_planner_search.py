@@ -8,10 +8,11 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ImpossiblePlan
 from ccesa.graphs import Harary
 from ccesa.graphs.assumptions import Assumptions
-from ccesa.graphs.bisection import first, leftmost
+from ccesa.graphs.tails import find_first, find_leftmost
 from ccesa.graphs.thresholds import Fixed, Majority
 from ccesa.plan import check, plan
 from ccesa.plan.certificate import certify
+from strategies import examples
 
 fractions = st.floats(0, 0.3)
 #: Erdős-Rényi plans of many clients take a second each.
@@ -41,7 +42,7 @@ def planned(demands):
         return None
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(30, 80))
 @given(demands)
 def test_a_plan_keeps_what_it_was_asked_for(demands):
     made = planned(demands)
@@ -64,7 +65,7 @@ def test_a_plan_keeps_what_it_was_asked_for(demands):
 @example({"clients": 1000, "dropout": 0.1, "privacy_bits": 41.1276277794123, "reliability_bits": 20})
 @example({"clients": 300, "dropout": 0.2, "collusion": 0.1, "reliability_bits": 1.5, "privacy_bits": 0.5})
 @example({"clients": 12, "dropout": 0.2, "collusion": 0.3, "guard": "active", "privacy_bits": 1})
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15, 30))
 @given(st.fixed_dictionaries({"clients": st.integers(3, 400), "dropout": fractions, "collusion": fractions}))
 def test_no_plan_falls_short_of_its_own_promise(demands):
     made = planned({"guard": "curious", **demands})
@@ -79,7 +80,7 @@ def test_a_privacy_that_a_graph_just_misses_is_no_plan():
     assert plan(1000, 0.1, privacy_bits=bits - 1e-5).mask_degree == 18
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(20, 60))
 @given(demands, st.data())
 def test_asking_for_more_never_gives_a_smaller_degree(demands, data):
     harder = dict(demands)
@@ -93,7 +94,7 @@ def test_asking_for_more_never_gives_a_smaller_degree(demands, data):
         assert hard.degree >= easy.degree
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(12, 40))
 @given(demands)
 def test_the_thinnest_masks_cannot_be_thinner(demands):
     made = planned({**demands, "guard": "curious", "graph": "harary", "collusion": 0.0})
@@ -137,13 +138,13 @@ few = st.fixed_dictionaries(
         "exact_dropout": False,
     }
 )
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(10, 25))
 @given(few)
 def test_no_circle_with_fewer_neighbours_would_do(demands):
     look_below(demands)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(10, 25))
 @given(
     few, st.sampled_from([0.0, 0.003, 0.01, 0.026, 0.05, {"advertise": 0.2}, {"mask": 0.1, "unmask": 0.01}])
 )
@@ -179,7 +180,7 @@ def certified(degree, t, demands):
 
 @given(st.integers(0, 60), st.integers(-5, 60), st.integers(1, 70))
 def test_the_first_is_found_from_wherever_the_search_starts(answer, most, start):
-    found = first(lambda x: x >= answer, most, start)
+    found = find_first(lambda x: x >= answer, most, start)
     assert found == (max(answer, 1) if 1 <= max(answer, 1) <= most else None)
 
 
@@ -188,6 +189,6 @@ def test_the_leftmost_is_found_however_few_there_are(answers, high):
     def possible(low, high):
         return any(low <= x <= high for x in answers)
 
-    found = leftmost(1, high, lambda x: (x, x) if x in answers else None, possible)
+    found = find_leftmost(1, high, lambda x: (x, x) if x in answers else None, possible)
     inside = [x for x in answers if x <= high]
     assert found == ((min(inside), min(inside)) if inside else None)

@@ -17,7 +17,7 @@ from ccesa.agreement.identity import Admission, Member
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assumptions import Assumptions
-from ccesa.graphs.harary_risks import fitting
+from ccesa.graphs.harary_risks import fit_thresholds
 from ccesa.graphs.per_step import ORDER, PerStep
 from ccesa.graphs.reliability import log_few, log_lost, log_lost_at
 from ccesa.graphs.tails import at
@@ -28,6 +28,7 @@ from ccesa.plan.certificate import certify
 from ccesa.plan.planner import plan_or_complete
 from ccesa.simulate import StepProbabilities, enrol, simulate
 from rounds import CONFIGURE, federation_of, steps_under
+from strategies import examples
 
 #: Of the truth, where it is a sum of many floats, and of the certificate.
 ROUNDING = 1e-9
@@ -80,7 +81,7 @@ def test_every_case_of_a_few_clients(graph, n, threshold, guard):
         assert truth <= certified + ROUNDING
         few = math.exp(log_few(assumptions))
         if graph == Complete():
-            t = int(fitting(threshold, np.array([n - 1]))[0])
+            t = int(fit_thresholds(threshold, np.array([n - 1]))[0])
             in_vain = min(in_vain, float(binom.cdf(t, n, 1 - assumptions.dropout)))
         assert certified == pytest.approx(min(1.0, in_vain + few), rel=1e-5, abs=ROUNDING)
 
@@ -186,7 +187,7 @@ each_step = st.dictionaries(
     st.floats(0, 0.2),
     st.one_of(st.floats(0, 0.08), each_step),
 )
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(12, 40))
 def test_privacy_rests_on_the_total_alone(guard, graph, collusion, said):
     """Whoever leaves when: the certificate is that of the simple model, in the same roster."""
     assumptions = people(200, said, guard, collusion)
@@ -203,7 +204,7 @@ def test_privacy_rests_on_the_total_alone(guard, graph, collusion, said):
 
 
 @given(st.sampled_from([name for name in ORDER if name != "confirm"]), st.floats(0.001, 0.1))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(12, 40))
 def test_who_leaves_earlier_costs_no_more(name, q):
     """Its neighbours do without its share in any case, and it is unmasked less often."""
     graph, threshold = Harary(degree=20), Majority()
@@ -216,7 +217,7 @@ def test_who_leaves_earlier_costs_no_more(name, q):
 def test_the_least_roster_follows_who_advertises():
     everyone = plan(1000, dropout_per_step={"mask": 0.1}, guard="active")
     assert everyone.notes == (
-        "nobody is said to leave in advertise, so a round needs all 1,000 clients at first",
+        "no dropout is given for advertise, so a round needs all 1,000 clients to start",
     )
     assert plan(1000, dropout_per_step=0.026, guard="active").notes == ()
     assert plan(1000, dropout_per_step={"mask": 0.1}).least_roster == 1000
@@ -230,7 +231,7 @@ def test_with_colluders_the_least_roster_counts_the_vectors_that_come():
     assert binom.cdf(838, 1000, 0.9) <= 2.0**-30 <= binom.cdf(839, 1000, 0.9)
     everyone = plan(1000, dropout_per_step={"unmask": 0.1}, collusion=0.1)
     assert everyone.notes == (
-        "nobody is said to leave before unmask, so a round needs the vectors of all 1,000 clients",
+        "no dropout is given before unmask, so a round needs the vectors of all 1,000 clients",
     )
 
 
@@ -248,7 +249,7 @@ demands = st.fixed_dictionaries(
 @example({"clients": 10, "dropout_per_step": 0.026})
 @example({"clients": 30, "dropout_per_step": 0.026, "guard": "active", "reliability_bits": 20})
 @example({"clients": 100, "dropout_per_step": {"mask": 0.6}})
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(8, 20))
 @given(demands)
 def test_every_demand_has_a_plan_or_options_that_work(demand):
     made, error = attempt(demand)
@@ -269,7 +270,7 @@ def attempt(demand):
 
 
 def test_what_would_work_is_said_as_it_was_asked():
-    with pytest.raises(ImpossiblePlan, match=r"drop out \(counted per step\)") as failure:
+    with pytest.raises(ImpossiblePlan, match=r"dropout .* \(given per step\)") as failure:
         plan(20, dropout_per_step={"mask": 0.1, "unmask": 0.02}, reliability_bits=30)
     (less,) = [option["dropout_per_step"] for option in failure.value.options if "dropout_per_step" in option]
     assert less.keys() == {"mask", "unmask"}
@@ -291,12 +292,12 @@ def test_the_complete_graph_stands_in_where_nothing_can_be_promised():
     [
         ({}, "either dropout"),
         ({"dropout": 0.1, "dropout_per_step": 0.026}, "either dropout"),
-        ({"dropout_per_step": 0.026, "exact_dropout": True}, "not one per step"),
-        ({"dropout_per_step": {}}, "none is named"),
-        ({"dropout_per_step": {"nap": 0.1}}, "'nap' is none"),
-        ({"dropout_per_step": {"confirm": 0.1}}, "nobody confirms"),
+        ({"dropout_per_step": 0.026, "exact_dropout": True}, "not with dropout per step"),
+        ({"dropout_per_step": {}}, "it names none"),
+        ({"dropout_per_step": {"nap": 0.1}}, "'nap' is not one of them"),
+        ({"dropout_per_step": {"confirm": 0.1}}, "no step confirm"),
         *(
-            ({"dropout_per_step": said}, r"is a probability in \[0, 1\)")
+            ({"dropout_per_step": said}, r"must be a probability in \[0, 1\)")
             for said in (1, -0.1, math.nan, True, "0.1", {"mask": 1.0}, {"mask": None})
         ),
     ],
@@ -309,7 +310,7 @@ def test_what_cannot_be_is_refused(arguments, words):
 def test_numbers_and_totals_have_to_fit():
     with pytest.raises(ConfigError, match="a number for each of advertise"):
         PerStep(each=(0.1,))
-    with pytest.raises(ConfigError, match="the steps come to"):
+    with pytest.raises(ConfigError, match="the steps add up to"):
         Assumptions(clients=10, dropout=0.1, per_step=PerStep(each=(0.0, 0.0, 0.0, 0.2, 0.0, 0.0)))
 
 
@@ -374,7 +375,7 @@ def test_a_charter_states_the_steps_and_is_computed_from_them():
 
 @pytest.mark.parametrize("each", [(0.1,), (0.1,) * 7, (0.0,) * 5 + (1.0,), (0.0,) * 5 + (-0.1,), "abcdef"])
 def test_a_charter_with_other_steps_is_refused(each):
-    stated = charters.stated(plan(60, 0.1, guard="active"))
+    stated = charters.state(plan(60, 0.1, guard="active"))
     with pytest.raises(ConfigError, match="dropout_per_step"):
         msgspec.structs.replace(stated, dropout_per_step=each)
 

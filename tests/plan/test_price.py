@@ -17,12 +17,12 @@ from ccesa.graphs.thresholds import Fixed
 from ccesa.plan import calibration, plan
 from ccesa.plan.calibration import calibrate
 from ccesa.plan.paper import step_dropout
-from ccesa.plan.price import Curve, Rates, Shape, _mean_id_bytes, price
+from ccesa.plan.price import Rates, Shape, Timing, _mean_id_bytes, price
 from ccesa.simulate import federate, simulate
 from rounds import Play, configure
 
 SHAPE = Shape(clients=1000, degree=38, mask_degree=18, threshold=20, length=10_000, bits=32, dropout=0.1)
-NOTHING = Curve((0, 1), (0.0, 0.0))
+NOTHING = Timing((0, 1), (0.0, 0.0))
 FREE = Rates(
     key_pair=0.0,
     agreement=0.0,
@@ -42,11 +42,11 @@ RATES = Rates(
     verification=1e-4,
     sealing=1e-5,
     hybrid_sealing=2e-4,
-    splitting=Curve((500, 30_000), (1e-4, 3e-4)),
-    joining=Curve((50, 2000), (5e-6, 2e-5)),
-    masking=Curve((256, 1 << 19), (2e-5, 1e-4)),
-    taking=Curve((256, 1 << 19, 1 << 22), (5e-5, 5e-4, 6e-3)),
-    signed_taking=Curve((256, 1 << 19, 1 << 22), (6e-5, 9e-4, 9e-3)),
+    splitting=Timing((500, 30_000), (1e-4, 3e-4)),
+    joining=Timing((50, 2000), (5e-6, 2e-5)),
+    masking=Timing((256, 1 << 19), (2e-5, 1e-4)),
+    taking=Timing((256, 1 << 19, 1 << 22), (5e-5, 5e-4, 6e-3)),
+    signed_taking=Timing((256, 1 << 19, 1 << 22), (6e-5, 9e-4, 9e-3)),
     edge=3e-7,
 )
 #: Each takes more work when it grows.
@@ -231,7 +231,7 @@ def test_time_is_the_sum_of_the_work():
     agreeing, found = price(SHAPE, replace(FREE, agreement=1.0)), price(SHAPE)
     assert agreeing.client_seconds == found.agreements
     assert agreeing.server_seconds == pytest.approx(found.server_agreements)
-    masking = price(SHAPE, replace(FREE, masking=Curve((0, 1), (0.0, 1.0))))
+    masking = price(SHAPE, replace(FREE, masking=Timing((0, 1), (0.0, 1.0))))
     assert masking.client_seconds == pytest.approx(found.keystream_bytes)
     assert masking.server_seconds == pytest.approx(found.server_keystream_bytes)
     assert price(SHAPE, FREE).client_seconds == price(SHAPE, FREE).server_seconds == 0
@@ -240,7 +240,9 @@ def test_time_is_the_sum_of_the_work():
 def test_time_is_linear_in_the_rates():
     def doubled(rate):
         return (
-            rate._replace(seconds=tuple(2 * s for s in rate.seconds)) if isinstance(rate, Curve) else 2 * rate
+            rate._replace(seconds=tuple(2 * s for s in rate.seconds))
+            if isinstance(rate, Timing)
+            else 2 * rate
         )
 
     slow = Rates(**{known.name: doubled(getattr(RATES, known.name)) for known in fields(Rates)})
@@ -258,9 +260,9 @@ def test_every_rate_counts():
 
 
 def test_a_curve_is_straight_between_and_beyond_its_measurements():
-    curve = Curve((10, 20, 40), (1.0, 2.0, 6.0))
+    curve = Timing((10, 20, 40), (1.0, 2.0, 6.0))
     assert [curve.at(size) for size in (0, 10, 15, 30, 40, 50)] == [1, 1, 1.5, 4, 6, 8]
-    assert Curve((1, 2), (2.0, 1.0)).at(100) == 1.0  # noise makes nothing cheaper the more there is of it
+    assert Timing((1, 2), (2.0, 1.0)).at(100) == 1.0  # noise makes nothing cheaper the more there is of it
 
 
 def test_this_machine_has_rates():
@@ -271,7 +273,7 @@ def test_this_machine_has_rates():
             assert known.name == "hybrid_sealing"
             assert not primitives.has_kem()
             continue
-        curve = rate if isinstance(rate, Curve) else Curve((1,), (rate,))
+        curve = rate if isinstance(rate, Timing) else Timing((1,), (rate,))
         assert all(seconds > 0 for seconds in curve.seconds)
         assert list(curve.sizes) == sorted(set(curve.sizes))
         assert len(curve.sizes) == len(curve.seconds)

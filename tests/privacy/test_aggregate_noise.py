@@ -114,7 +114,7 @@ def test_what_does_not_go_with_noise_is_refused(other):
 @pytest.mark.parametrize(
     ("asked", "match"),
     [
-        (DifferentialPrivacy(epsilon=1, delta=1e-5, rounds=1, norm=1, against="lies"), "take guard = active"),
+        (DifferentialPrivacy(epsilon=1, delta=1e-5, rounds=1, norm=1, against="lies"), "use guard = active"),
         ({"epsilon": 1.0}, "privacy: expected DifferentialPrivacy"),
         (8.0, "privacy: expected DifferentialPrivacy"),
         (plan(20, 0.1, length=SIZE, privacy=ASKED).mechanism, "privacy: expected DifferentialPrivacy"),
@@ -214,7 +214,7 @@ def _federation(planned) -> Enrolment:
         bits=64,
         least_roster=planned.least_roster,
         min_survivors=planned.least_survivors,
-        certificate=charters.stated(planned),
+        certificate=charters.state(planned),
         privacy=planned.mechanism,
     )
 

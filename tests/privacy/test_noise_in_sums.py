@@ -373,7 +373,7 @@ def test_nor_in_a_round_of_the_planners(clients, against):
         threshold=planned.threshold,
         least_roster=planned.least_roster,
         min_survivors=planned.least_survivors,
-        certificate=charters.stated(planned),
+        certificate=charters.state(planned),
     ).until("mask")
     seen = server_cut.seen_graph(stage.overheard, colluders=sum(1 << i for i in colluders))
     cut = server_cut.best_cut(seen, planned.least_survivors)

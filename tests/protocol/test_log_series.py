@@ -227,7 +227,7 @@ def test_a_replay_that_asks_others_ends_the_series(monkeypatch):
         play.exchange()
         play.open()
         monkeypatch.setattr(Series, "_all_asked", lambda series: {0: [0, 1]})
-        with pytest.raises(RoundFailed, match="did not take this"):
+        with pytest.raises(RoundFailed, match="does not fit this server"):
             play.renew()
         assert play.series.finished
         assert np.all(list(play.series.stop()) == list(range(6)))

@@ -337,7 +337,7 @@ def test_a_charter_with_noise_for_records_is_written_and_says_so(folder):
     assert isinstance(found.mechanism, Mechanism)
     assert (found.schema, found.mechanism.unit, found.length) == (NOISY, "record", NOISY.dimension)
     assert "about any one record" in told
-    assert "drowns" not in told
+    assert "little but noise" not in told
     shown = run("charter", "show", path)
     assert "epsilon = 3 at delta = 1e-06 about any one record if the server follows the protocol" in shown
     assert "to each count" in shown
@@ -348,9 +348,9 @@ def test_a_charter_with_noise_for_records_is_written_and_says_so(folder):
 @pytest.mark.parametrize(
     ("schema", "arguments", "says"),
     [
-        ("schema.toml", ["--epsilon", 3], "noise goes with privacy_unit = record in the schema"),
-        ("noisy.toml", ["--epsilon", 3], "say --delta, --rounds too"),
-        ("noisy.toml", [], "say --epsilon, --delta, --rounds too"),
+        ("schema.toml", ["--epsilon", 3], "noise needs privacy_unit = record in the schema"),
+        ("noisy.toml", ["--epsilon", 3], "add --delta, --rounds"),
+        ("noisy.toml", [], "add --epsilon, --delta, --rounds"),
         ("noisy.toml", ["--norm", 3], "leave out --norm and --field-bits"),
         ("noisy.toml", ["--field-bits", 32], "leave out --norm and --field-bits"),
         ("schema.toml", ["--value-bits", 12], "statistics are exact: leave out --value-bits"),

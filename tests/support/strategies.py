@@ -1,5 +1,6 @@
 """What several property tests draw from."""
 
+import os
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,12 @@ from ccesa.crypto.shamir import Randomness
 from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.graphs.thresholds import Fixed, Linear, Majority, Threshold
 from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
+
+
+def examples(few: int, many: int) -> int:
+    """How many examples a slow property gets: ``few`` by default, ``many`` in ``make test-random``."""
+    return many if os.environ.get("HYPOTHESIS_PROFILE") == "random" else few
+
 
 bits = st.sampled_from(words.BITS)
 generators = st.sampled_from(["aes128-ctr", "chacha20"])

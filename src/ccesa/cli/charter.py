@@ -3,9 +3,6 @@
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -15,22 +12,20 @@ from rich.console import Console
 from rich.markup import escape
 
 from ccesa import files
-from ccesa.agreement.charter import Charter, Learning
-from ccesa.agreement.identity import Admission, Identity
+from ccesa.agreement.charter import Charter
+from ccesa.agreement.identity import Identity
 from ccesa.cli import WENT_WRONG, options
-from ccesa.cli.output import check_output, lines
+from ccesa.cli.output import lines
 from ccesa.errors import ConfigError, shown
-from ccesa.guards import guard_named
-from ccesa.plan import Plan, charters, report
+from ccesa.plan import charters, report
 from ccesa.privacy import Mechanism
 from ccesa.statistics import Schema
-from ccesa.values.fields import Fields, is_positive
+from ccesa.values.fields import Fields
 
 charter = typer.Typer(
     help="The agreement of a federation, for rounds with a server that may lie.", no_args_is_help=True
 )
-YEAR = 365 * 24 * 3600
-#: The most members that are shown by name.
+#: Members that are shown by name.
 _NAMES = 100
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the charter.", show_default=False)]
 _Key = Annotated[
@@ -55,7 +50,7 @@ def show(path: _File, as_json: options.Json = False) -> None:
 
 @charter.command()
 def check(path: _File, identity: _Key = None) -> None:
-    """Compute a charter's certificate anew, and check its expiry; exit with 1 if anything is wrong."""
+    """Compute a charter's certificate again and check its expiry. Exit with 1 if anything is wrong."""
     try:
         found = Charter.load(path)
     except ConfigError as error:  # such as noise or a certificate that contradicts itself
@@ -75,136 +70,20 @@ def accept(
     accepted: Annotated[Path, typer.Option("--as", help="The file that this site's client reads.")],
     identity: _Key = None,
 ) -> None:
-    """Accept a charter that you were given by hand, if it is newer than the one in force here.
+    """Replace the charter of this site with a newer one that you were given by hand.
 
-    Compare the digest with the other sites first: this site is bound once it accepts. The file of --as also
-    remembers the accepted serial. If that file is lost, this command takes an older charter again.
+    First compare the digest with the other sites: accepting the charter binds this site. The file that --as
+    names is also the memory of what was accepted. Without that file an older charter would be accepted again.
     """
     found = Charter.load(path)
     problems = _problems(found, identity)
     holds = Charter.load(accepted) if accepted.exists() else found
     if found.digest != holds.digest and found.serial <= holds.serial:
-        problems.append(f"serial {found.serial} is not above {holds.serial}, which is in force here")
+        problems.append(f"serial {found.serial} is not above {holds.serial}, the one in force here")
     if problems:
         raise ConfigError(f"{path} is not accepted: {'; '.join(problems)}")
     files.replace(accepted, str(found))
     typer.echo(f"{accepted}: serial {found.serial} is in force from now on; digest {found.fingerprint}")
-
-
-@dataclass(frozen=True)
-class Values:
-    """The options of ``ccesa plan`` about values, in fields of 64-bit words."""
-
-    clients: int
-    bits: int | None
-    precision: float | None
-    clip: float
-
-    def __post_init__(self) -> None:
-        if None not in (self.bits, self.precision):
-            raise ConfigError("give either --value-bits or --precision, not both")
-        if not is_positive(self.clip):
-            raise ConfigError(f"--clip must be a positive number, not {self.clip}")
-
-    @property
-    def asked(self) -> bool:
-        """Whether an option asks for a width; else fields have 32 bits."""
-        return (self.bits, self.precision) != (None, None)
-
-    @cached_property
-    def fields(self) -> Fields:
-        return Fields.chosen(self.clients, self.bits, self.precision, self.clip)
-
-    def learning(self, before: Learning | None) -> Learning:
-        """Return the table of the previous charter with fields of this width, or a new table."""
-        if before is None:
-            return Learning(clip=self.clip, field_bits=self.fields.bits)
-        return msgspec.structs.replace(before, field_bits=self.fields.bits) if self.asked else before
-
-
-@dataclass(frozen=True)
-class NewCharter:
-    """The options of ``ccesa plan`` about a charter."""
-
-    path: Path | None
-    replaces: Path | None
-    expires: datetime | None
-    attempts: int | None
-    releases: int | None
-    learning: bool
-    statistics: Path | None = None
-
-    def check(self, members: Admission | None, guard: str) -> None:
-        """Refuse options that cannot become a charter, before the plan is made."""
-        if self.path is None:
-            if self.replaces or self.expires or self.attempts or self.releases or self.learning:
-                raise ConfigError(
-                    "--replaces, --expires, --attempts, --releases and --learning need --charter FILE"
-                )
-            return
-        if not guard_named(guard).chartered:
-            raise ConfigError(f"--charter needs --guard active: rounds under {guard} have no charter")
-        if members is None:
-            raise ConfigError("--charter needs --members, the admission list of all members")
-        check_output(self.path, "--charter")
-        if self.path.exists():
-            raise ConfigError(f"--charter: {self.path} already exists and will not be overwritten")
-        if self._ends <= time.time():
-            raise ConfigError(f"--expires {self.expires:%Y-%m-%d} is in the past")
-        _ = self._before
-
-    def between(self, post_quantum: bool) -> str:
-        """Return how two members agree on keys; it is never weaker than in the previous charter."""
-        if post_quantum or self._before is None:
-            return options.agreement(post_quantum)
-        return self._before.agreement
-
-    def write(self, made: Plan, members: Admission, values: Values) -> None:
-        """Write the charter of a plan to a new file, and print the next steps to stderr."""
-        if self.path is None:
-            return
-        before = self._before
-        agreed = None if before is None or self.schema else before.learning
-        found = charters.charter(
-            made,
-            members,
-            expires=self._ends,
-            serial=1 if before is None else before.serial + 1,
-            attempts=self.attempts or (2 if before is None else before.attempts),
-            releases=self.releases or (1 if before is None else before.releases),
-            learning=values.learning(agreed) if agreed or self.learning else None,
-            statistics=self.schema or msgspec.UNSET,
-        )
-        files.write_new(self.path, str(found), private=False)
-        self._tell(found)
-
-    def _tell(self, found: Charter) -> None:
-        path, told = escape(str(self.path)), f"digest   [bold]{found.fingerprint}[/bold]"
-        if self.learning:
-            told = f"fill in its table \\[learning], then: ccesa charter show {path}"
-        Console(stderr=True).print(
-            f"\n[bold]charter[/bold]  {path}, serial {found.serial}, until {found.expiry}\n{told}\n"
-            f"needs    {_needed(found)} for a round\n"
-            "Send it to every member. Each compares the digest: ccesa charter show FILE",
-            soft_wrap=True,
-        )
-
-    @cached_property
-    def schema(self) -> Schema | None:
-        """The statistics, from their file or from the previous charter."""
-        if self.statistics is not None:
-            return Schema.load(self.statistics)
-        return None if self._before is None else self._before.schema
-
-    @cached_property
-    def _before(self) -> Charter | None:
-        return None if self.replaces is None else Charter.load(self.replaces)
-
-    @cached_property
-    def _ends(self) -> int:
-        if self.expires is None:
-            return int(time.time()) + YEAR
-        return int(self.expires.replace(tzinfo=UTC).timestamp())
 
 
 def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
@@ -232,7 +111,7 @@ def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
     yield "a task", _attempts_in_words(found)
     if not noisy:
         yield "excepted", "a server that calls the same work another task; a member that lost its memory"
-    yield "needs", f"{_needed(found)}: with fewer no round begins"
+    yield "needs", f"{quorum_in_words(found)} to be there: with fewer no round starts"
     chance = report.probability_in_words(told.unreliable)
     leaving = report.dropout_in_words(told.dropout, told.dropout_per_step or None)
     yield "is lost", f"with probability {chance} if {leaving}"
@@ -267,12 +146,12 @@ def _attempts_in_words(found: Charter) -> str:
     )
 
 
-def _needed(found: Charter) -> str:
+def quorum_in_words(found: Charter) -> str:
     return f"{found.needed:,} of the {len(found.members):,} members"
 
 
 def _statistics_in_words(schema: Schema) -> Iterator[tuple[str, str]]:
-    """Yield which statistics of a member's table are counted, and what is left out."""
+    """Describe which parts of a member's table are counted, and which are left out."""
     groups = f"{len(schema.cells):,} group(s)"
     by = f", by {_some(list(schema.group_by))}" if schema.group_by else ""
     yield (
@@ -296,7 +175,7 @@ def _statistics_in_words(schema: Schema) -> Iterator[tuple[str, str]]:
 
 
 def _noise_in_words(mechanism: Mechanism, members: int) -> Iterator[tuple[str, str]]:
-    """Yield the promise of the noise, and its size."""
+    """Describe the promise and the amount of the noise."""
     fields, noise, each = mechanism.fields, mechanism.noise, report.noted(mechanism)
     yield "noise", report.demand_in_words(mechanism)
     yield (

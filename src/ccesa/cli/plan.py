@@ -1,157 +1,255 @@
 """``ccesa plan``: the cheapest graph for a promise, its certificate and its price."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from rich.console import Console
+from rich.markup import escape
 
+from ccesa import files
+from ccesa.agreement.charter import Charter, Learning
 from ccesa.agreement.identity import Admission
 from ccesa.cli import options
-from ccesa.cli.charter import NewCharter, Values
-from ccesa.cli.output import lines, table
+from ccesa.cli.charter import quorum_in_words
+from ccesa.cli.output import check_output, lines, table
 from ccesa.crypto.keys import DEFAULT
 from ccesa.errors import ConfigError
 from ccesa.graphs import BEST
-from ccesa.guards import CURIOUS
-from ccesa.plan import Plan, Rates, calibrate, paper, report
-from ccesa.plan import plan as make_plan
-from ccesa.plan.advice import advice
-from ccesa.plan.figures import figures
-from ccesa.values.fields import WORD_BITS, Fields
+from ccesa.guards import CURIOUS, guard_named
+from ccesa.plan import Plan, Rates, calibrate, charters, paper, report
+from ccesa.plan.planner import PlanRequest, advise
+from ccesa.privacy import DifferentialPrivacy
+from ccesa.statistics import Schema
+from ccesa.values.fields import WORD_BITS, Fields, is_positive
 
 _OFFERED = ("beside a curator", "neighbours", "client sends", "key agreements")
+_YEAR = 365 * 24 * 3600
 
 _Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
-_Dropout = Annotated[
-    float | None,
-    typer.Option(
-        help="Fraction that may drop out of a round, in whichever step is worst; 0.1.", show_default=False
-    ),
-]
-_Collusion = Annotated[
-    float | None,
-    typer.Option(
-        help="Fraction of those who take part that may work with the server; 0, or 0.1 under active, "
-        "where it is one client at least.",
-        show_default=False,
-    ),
-]
-_PrivacyBits = Annotated[
-    float | None,
-    typer.Option(
-        help="A privacy event has probability 2^-P at most; 40, or 80 with noise and colluders, or 128 "
-        "under active."
-    ),
-]
-_ReliabilityBits = Annotated[
-    float | None, typer.Option(help="A round is lost with probability 2^-R at most; 20, if possible.")
-]
-_ExactDropout = Annotated[
-    bool, typer.Option("--exact-dropout", help="Exactly this fraction drops out, not each by chance.")
-]
-_Members = Annotated[
-    Path | None,
-    typer.Option(help="Admission list, one line per client: plan for all of them.", show_default=False),
-]
-_Charter = Annotated[
-    Path | None,
-    typer.Option(help="Write their charter to this new file (active, with --members).", show_default=False),
-]
-_Replaces = Annotated[
-    Path | None,
-    typer.Option(
-        help="The charter before: serial, agreement, learning and statistics go on.", show_default=False
-    ),
-]
-_Expires = Annotated[
-    datetime | None,
-    typer.Option(
-        formats=["%Y-%m-%d"],
-        metavar="YYYY-MM-DD",
-        help="Until when the charter holds (UTC); a year from now.",
-        show_default=False,
-    ),
-]
-_Attempts = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        max=1000,
-        help="Vectors of a member for one task, all in one series. By default 2, or what the charter "
-        "before says.",
-        show_default=False,
-    ),
-]
-_Releases = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        max=1000,
-        help="Rounds in which a member releases shares for one task. By default 1, or what the charter "
-        "before says. With more, sums of a task may differ by few members.",
-        show_default=False,
-    ),
-]
-_Learning = Annotated[
-    bool, typer.Option("--learning", help="With a table of learning, to be filled in before it is sent.")
-]
-_Statistics = Annotated[
-    Path | None,
-    typer.Option(help="Plan for joint statistics by this schema, and not for --length.", show_default=False),
-]
-_ValueBits = Annotated[
-    int | None,
-    typer.Option(
-        help="Bits of one client's value: --length counts values, several of them in a 64-bit word.",
-        show_default=False,
-    ),
-]
-_Precision = Annotated[
-    float | None,
-    typer.Option(help="In place of --value-bits: how far a mean may be off.", show_default=False),
-]
-_Clip = Annotated[float, typer.Option(help="The largest value, for --precision and --learning.")]
 _Calibrate = Annotated[
-    bool, typer.Option("--calibrate", help="Measure this machine and say the costs in seconds, too.")
+    bool, typer.Option("--calibrate", help="Measure this machine, and show the costs in seconds too.")
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class DemandOptions:
+    """What the plan has to keep, and which graphs it may take: arguments of ``PlanRequest``."""
+
+    exact_dropout: Annotated[
+        bool,
+        typer.Option(
+            "--exact-dropout", help="Exactly this fraction drops out, rather than each client by chance."
+        ),
+    ] = False
+    collusion: Annotated[
+        float | None,
+        options.described(
+            "Fraction of the participants that may work with the server; 0 by default, or 0.1 under active, "
+            "and then at least one client."
+        ),
+    ] = None
+    guard: options.GuardName = CURIOUS.name
+    graph: options.GraphName = BEST
+    degree: options.Degree = None
+    accept: options.Accept = False
+    privacy_bits: Annotated[
+        float | None,
+        typer.Option(
+            help="A privacy event has probability 2^-P at most; 40 by default, 80 with noise and colluders, "
+            "128 under active."
+        ),
+    ] = None
+    reliability_bits: Annotated[
+        float | None,
+        typer.Option(help="A round is lost with probability 2^-R at most; 20 by default, if possible."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorOptions:
+    """What vectors consist of: words, values in fields of 64-bit words, or parameters with noise."""
+
+    length: options.Length = 1_000_000
+    bits: options.Bits = 32
+    value_bits: Annotated[
+        int | None,
+        options.described(
+            "Bits of one client's value. Then --length counts values, and a 64-bit word holds several."
+        ),
+    ] = None
+    precision: Annotated[
+        float | None, options.described("Instead of --value-bits: the largest error of a mean.")
+    ] = None
+    clip: Annotated[float, typer.Option(help="The largest value, for --precision and --learning.")] = 2.0
+    field_bits: Annotated[
+        int | None, options.described("Noise: bits of a parameter; by default as few as possible.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if None not in (self.value_bits, self.precision):
+            raise ConfigError("--value-bits and --precision say the same thing; give one of them")
+        if not is_positive(self.clip):
+            raise ConfigError(f"--clip must be a positive number, not {self.clip}")
+
+    @property
+    def have_values(self) -> bool:
+        """Whether fields are asked for; otherwise they have 32 bits where there are any."""
+        return (self.value_bits, self.precision) != (None, None)
+
+    def fields(self, clients: int) -> Fields:
+        """Return the fields for the values of so many clients."""
+        return Fields.chosen(clients, self.value_bits, self.precision, self.clip)
+
+    def learning(self, before: Learning | None, clients: int) -> Learning:
+        """Return the earlier charter's table with the fields that are asked for, or a new table."""
+        if before is None:
+            return Learning(clip=self.clip, field_bits=self.fields(clients).bits)
+        if not self.have_values:
+            return before
+        return msgspec.structs.replace(before, field_bits=self.fields(clients).bits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CharterOptions:
+    """Whose charter to write, and what it says besides the plan."""
+
+    members: Annotated[
+        Path | None, options.described("Admission list, one line per client: plan for all of them.")
+    ] = None
+    path: Annotated[
+        Path | None,
+        options.described("Write their charter to this new file (active, with --members).", "--charter"),
+    ] = None
+    replaces: Annotated[
+        Path | None,
+        options.described(
+            "The charter before this one, whose serial, agreement, learning and statistics go on."
+        ),
+    ] = None
+    expires: Annotated[
+        datetime | None,
+        options.described(
+            "Until when the charter holds (UTC); a year from now by default.",
+            formats=["%Y-%m-%d"],
+            metavar="YYYY-MM-DD",
+        ),
+    ] = None
+    attempts: Annotated[
+        int | None,
+        options.described(
+            "How many vectors a member sends for one task, all in one series. By default 2, or as in the "
+            "charter before.",
+            min=1,
+            max=1000,
+        ),
+    ] = None
+    releases: Annotated[
+        int | None,
+        options.described(
+            "In how many rounds a member releases shares for one task. By default 1, or as in the charter "
+            "before. With more, two sums of a task may differ by few members.",
+            min=1,
+            max=1000,
+        ),
+    ] = None
+    learning: Annotated[
+        bool, typer.Option("--learning", help="Add a table of learning, to fill in before you send it.")
+    ] = False
+    statistics: Annotated[
+        Path | None,
+        options.described("Plan for joint statistics by this schema, instead of for --length."),
+    ] = None
+
+    def listed(self, guard: str) -> Admission | None:
+        """Load the list; refuse what cannot become a charter before the plan is made, not after it."""
+        members = None if self.members is None else Admission.load(self.members)
+        if self.path is None:
+            if self.replaces or self.expires or self.attempts or self.releases or self.learning:
+                raise ConfigError(
+                    "--replaces, --expires, --attempts, --releases and --learning go with --charter FILE"
+                )
+            return members
+        if not guard_named(guard).chartered:
+            raise ConfigError(f"--charter goes with --guard active: {guard} rounds have no charter")
+        if members is None:
+            raise ConfigError("--charter needs --members: the admission list of all who agree on it")
+        check_output(self.path, "--charter")
+        if self.path.exists():
+            raise ConfigError(f"--charter: {self.path} already exists and will not be overwritten")
+        if self.expires is not None and self._ends <= time.time():
+            raise ConfigError(f"--expires {self.expires:%Y-%m-%d} is in the past")
+        _ = self._before
+        return members
+
+    def agreement(self, post_quantum: bool) -> str:
+        """Return how two members agree on keys, which never falls back behind the charter before."""
+        if post_quantum or self._before is None:
+            return options.agreement(post_quantum)
+        return self._before.agreement
+
+    @cached_property
+    def schema(self) -> Schema | None:
+        """What is counted: by its file, or as in the charter before."""
+        if self.statistics is not None:
+            return Schema.load(self.statistics)
+        return None if self._before is None else self._before.schema
+
+    def write(self, made: Plan, members: Admission, vectors: VectorOptions) -> None:
+        """Write the charter of a plan to a new file, and print the next steps beside the plan's output."""
+        if self.path is None:
+            return
+        before = self._before
+        learned = None if before is None or self.schema else before.learning
+        agreed = charters.charter(
+            made,
+            members,
+            expires=self._ends,
+            serial=1 if before is None else before.serial + 1,
+            attempts=self.attempts or (2 if before is None else before.attempts),
+            releases=self.releases or (1 if before is None else before.releases),
+            learning=vectors.learning(learned, len(members)) if learned or self.learning else None,
+            statistics=self.schema or msgspec.UNSET,
+        )
+        files.write_new(self.path, str(agreed), private=False)
+        path, next_step = escape(str(self.path)), f"digest   [bold]{agreed.fingerprint}[/bold]"
+        if self.learning:
+            next_step = f"fill in its table \\[learning], then: ccesa charter show {path}"
+        Console(stderr=True).print(
+            f"\n[bold]charter[/bold]  {path}, serial {agreed.serial}, until {agreed.expiry}\n{next_step}\n"
+            f"needs    {quorum_in_words(agreed)} to be there for a round\n"
+            "send it to every member, who compares the digest: ccesa charter show FILE",
+            soft_wrap=True,
+        )
+
+    @cached_property
+    def _before(self) -> Charter | None:
+        return None if self.replaces is None else Charter.load(self.replaces)
+
+    @cached_property
+    def _ends(self) -> int:
+        if self.expires is None:
+            return int(time.time()) + _YEAR
+        return int(self.expires.replace(tzinfo=UTC).timestamp())
+
+
+@options.grouped
 def plan(
+    *,
     clients: _Clients = None,
-    dropout: _Dropout = None,
-    dropout_per_step: options.DropoutPerStep = None,
-    collusion: _Collusion = None,
-    guard: options.GuardName = CURIOUS.name,
-    graph: options.GraphName = BEST,
-    degree: options.Degree = None,
-    length: options.Length = 1_000_000,
-    bits: options.Bits = 32,
-    value_bits: _ValueBits = None,
-    precision: _Precision = None,
-    clip: _Clip = 2.0,
+    dropouts: options.DropoutOptions,
+    demand: DemandOptions,
+    vectors: VectorOptions,
     post_quantum: options.PostQuantum = False,
-    accept: options.Accept = False,
-    privacy_bits: _PrivacyBits = None,
-    reliability_bits: _ReliabilityBits = None,
-    exact_dropout: _ExactDropout = False,
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    rounds: options.Releases = None,
-    norm: options.Norm = None,
-    against: options.AgainstName = None,
-    field_bits: options.FieldBits = None,
-    members: _Members = None,
-    charter: _Charter = None,
-    replaces: _Replaces = None,
-    expires: _Expires = None,
-    attempts: _Attempts = None,
-    releases: _Releases = None,
-    learning: _Learning = False,
-    statistics: _Statistics = None,
+    noise: options.NoiseOptions,
+    charter: CharterOptions,
     calibrated: _Calibrate = False,
     as_json: options.Json = False,
 ) -> None:
@@ -161,71 +259,66 @@ def plan(
     costs, and what the paper's rule and conventional secure aggregation would cost. With --members and
     --charter it also writes what the members agree on under the guard active; see ccesa charter.
 
-    With --dropout all may drop out in the worst step, after they have dealt their shares. A federation that
-    has counted who leaves when says it with --dropout-per-step and needs fewer neighbours: who left before
-    dealing needs nothing, and the client's own share counts. Only reliability rests on it, privacy does not.
+    With --dropout all dropouts may happen in the worst step, after clients have dealt their shares. If you
+    have measured when clients leave, use --dropout-per-step: the plan needs fewer neighbours. Only
+    reliability depends on these numbers, privacy does not.
 
-    With --epsilon, --delta, --rounds and --norm every client adds noise before it masks: --length counts
-    parameters, and the plan says how much noise that is, beside a trusted curator's, and what it promises
-    against a server that follows the protocol and against one that lies.
+    With --epsilon, --delta, --rounds and --norm every client adds noise before it masks, and --length counts
+    parameters. The plan says how much noise that is, compares it with a trusted curator's, and says what it
+    promises against a server that follows the protocol and against one that lies.
 
-    With --statistics vectors are counts of the members' tables. Where its schema has privacy_unit = record,
-    say --epsilon, --delta and --rounds: noise then hides any one record, not a whole client.
+    With --statistics vectors are counts of the members' tables. If the schema has privacy_unit = record, give
+    --epsilon, --delta and --rounds: noise then hides any one record, not a whole client.
     """
-    listed = None if members is None else Admission.load(members)
-    new_charter = NewCharter(charter, replaces, expires, attempts, releases, learning, statistics)
-    new_charter.check(listed, guard)
-    count = _count(clients, listed)
-    values, schema = Values(count, value_bits, precision, clip), new_charter.schema
-    noise = epsilon, delta, rounds, norm, against, field_bits
+    members = charter.listed(demand.guard)
+    count = _count(clients, members)
+    privacy, vectors = _planned_values(noise, vectors, charter)
+    has_fields = privacy is None and (vectors.have_values or charter.learning)
+    fields = vectors.fields(count) if has_fields else None
+    request = PlanRequest(
+        clients=count,
+        dropout=dropouts.fraction,
+        dropout_per_step=dropouts.per_step,
+        length=vectors.length if fields is None else fields.length(vectors.length),
+        bits=vectors.bits if fields is None else WORD_BITS,
+        agreement=charter.agreement(post_quantum),
+        privacy=privacy,
+        field_bits=vectors.field_bits,
+        **vars(demand),
+    )
+    made = request.plan()
+    _show(made, fields, calibrate() if calibrated else None, advise(made, request), as_json)
+    if members is not None:
+        charter.write(made, members, vectors)
+
+
+def _planned_values(
+    noise: options.NoiseOptions, vectors: VectorOptions, charter: CharterOptions
+) -> tuple[DifferentialPrivacy | None, VectorOptions]:
+    """Return the demand on noise, and the vectors as a schema makes them if there is one."""
+    schema = charter.schema
     if schema is None:
-        asked = options.privacy(*noise)
-    elif values.asked or learning:
+        privacy = noise.privacy(vectors.field_bits)
+        if privacy is not None and vectors.have_values:
+            raise ConfigError("with noise leave out --value-bits and --precision; use --field-bits")
+        return privacy, vectors
+    if vectors.have_values or charter.learning:
         raise ConfigError("statistics are exact: leave out --value-bits, --precision and --learning")
-    else:
-        asked = options.about_records(schema, *noise)
-        length, bits, field_bits = schema.length, schema.bits, schema.bits if asked else None
-    if asked and values.asked:
-        raise ConfigError(
-            "with noise --field-bits says how wide a parameter is, not --value-bits or --precision"
-        )
-    fields = values.fields if not asked and (values.asked or learning) else None
-    length, bits = (length, bits) if fields is None else (fields.length(length), WORD_BITS)
-    leaving = options.leaving(dropout, dropout_per_step)
-    arguments: dict[str, Any] = {
-        "clients": count,
-        "dropout": leaving.dropout,
-        "collusion": collusion,
-        "guard": guard,
-        "length": length,
-        "bits": bits,
-        "privacy_bits": privacy_bits,
-        "reliability_bits": reliability_bits,
-        "graph": graph,
-        "exact_dropout": exact_dropout,
-        "dropout_per_step": leaving.per_step,
-        "agreement": new_charter.between(post_quantum),
-        "accept": accept,
-        "privacy": asked,
-        "degree": degree,
-        "field_bits": field_bits,
-    }
-    made = make_plan(**arguments)
-    _show(made, fields, calibrate() if calibrated else None, advice(made, arguments), as_json)
-    if listed is not None:
-        new_charter.write(made, listed, values)
+    privacy = noise.about_records(schema, vectors.field_bits)
+    field_bits = None if privacy is None else schema.bits
+    return privacy, replace(vectors, length=schema.length, bits=schema.bits, field_bits=field_bits)
 
 
-def _count(clients: int | None, listed: Admission | None) -> int:
-    if listed is None:
+def _count(clients: int | None, members: Admission | None) -> int:
+    if members is None:
         if clients is None:
-            raise ConfigError("say how many clients there are: --clients N, or --members FILE")
+            raise ConfigError("give the number of clients: --clients N, or --members FILE")
         return clients
-    if not listed.members:
-        raise ConfigError("the list admits nobody; `ccesa identity new` prints the line of a client")
-    if clients not in (None, len(listed)):
-        raise ConfigError(f"--clients {clients} and a list of {len(listed)} members; leave --clients out")
-    return len(listed)
+    if not members.members:
+        raise ConfigError("the list has no members; `ccesa identity new` prints the line of a client")
+    if clients not in (None, len(members)):
+        raise ConfigError(f"--clients {clients} does not match the {len(members)} members; leave it out")
+    return len(members)
 
 
 def _show(
@@ -247,16 +340,16 @@ def _show(
     console.print(table(costs, ("", "ccesa", "paper's rule", "conventional"), _bill(made, rates)))
     if rates is None:
         console.print("[dim]--calibrate measures this machine and adds the seconds[/dim]")
-    if made.mechanism is not None and (found := figures(made, made.mechanism)).drowns:
+    if made.mechanism is not None and (found := report.compute_figures(made, made.mechanism)).drowns:
         console.print(f"[red]too much noise[/red]  {report.drowning_in_words(found, advised)}")
     for note in made.notes:
         console.print(f"[yellow]note[/yellow]  {note}")
 
 
 def _recommendation(made: Plan, fields: Fields | None) -> Iterator[tuple[str, str]]:
-    told = made.assumptions
-    leaving = report.dropout_in_words(told.dropout, None if told.per_step is None else told.per_step.each)
-    who = f"{leaving}, {told.collusion:.3g} collude"
+    assumed = made.assumptions
+    leaving = report.dropout_in_words(assumed.dropout, assumed.per_step.each if assumed.per_step else None)
+    who = f"{leaving}, {assumed.collusion:.3g} collude"
     yield "[bold]plan[/bold]", f"[bold]{made.clients:,} clients[/bold], {who}, guard {made.guard}"
     yield "graph", f"[green]{made.graph.in_words(made.clients)}[/green]"
     yield "masks", report.masks_in_words(made)

@@ -23,72 +23,98 @@ from ccesa.graphs.thresholds import Fixed
 from ccesa.guards import CURIOUS, Guard, guard_named
 from ccesa.plan import Plan, charters
 
-_Dropout = Annotated[
-    float | None,
-    typer.Option(
-        help="Probability to drop out of a round, over all steps together; 0.1.", show_default=False
-    ),
-]
-_P = Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi); else planned.")]
-_MaskP = Annotated[
-    float | None, typer.Option(help="Edge probability of the mask subgraph (erdos-renyi, complete).")
-]
-_MaskDegree = Annotated[int | None, typer.Option(help="Neighbours to mask with, even (harary, complete).")]
 _Threshold = Annotated[
-    int | None, typer.Option(help="The paper's common t; by default the majority of each neighbourhood.")
+    int | None,
+    options.described("The paper's t, the same for all; by default the majority of each neighbourhood."),
 ]
 _Seed = Annotated[int | None, typer.Option(min=0, help="Fixes inputs and dropouts, never keys or noise.")]
 
 
+@dataclass(frozen=True, kw_only=True)
+class GraphOptions:
+    """A family of graphs and its parameters."""
+
+    graph: options.GraphName = BEST
+    p: Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi); planned by default.")] = (
+        None
+    )
+    degree: options.Degree = None
+    mask_p: Annotated[
+        float | None, typer.Option(help="Edge probability of the mask subgraph (erdos-renyi, complete).")
+    ] = None
+    mask_degree: Annotated[
+        int | None, typer.Option(help="Neighbours to mask with, even (harary, complete).")
+    ] = None
+
+    @property
+    def described(self) -> Graph | None:
+        """Return the graph that the options describe; None where they leave it to the planner."""
+        name = self.graph
+        kind_named(name)
+        given = {option: value for option, value in vars(self).items() if value is not None}
+        del given["graph"]
+        if name == BEST:
+            name = next((kind for kind in KINDS if set(_required(kind)) & set(given)), BEST)
+        fitting = [] if name == BEST else [*KINDS[name].__struct_fields__]
+        for option in given:
+            if option not in fitting:
+                takes = " and ".join(map(_option, fitting)) or "none of them: name a graph"
+                raise ConfigError(f"{_option(option)} does not go with --graph {name}; it takes {takes}")
+        if not given:
+            return None
+        for option in _required(name):
+            if option not in given:
+                raise ConfigError(f"for the masks of a {name} graph also give {_option(option)}")
+        return cast(Graph, KINDS[name](**given))
+
+
+def _required(name: str) -> list[str]:
+    """Return the parameters without which there is no graph of this name."""
+    return [field.name for field in msgspec.structs.fields(KINDS[name]) if field.required]
+
+
+def _option(parameter: str) -> str:
+    return f"--{parameter.replace('_', '-')}"
+
+
+@options.grouped
 def simulate(
+    *,
     clients: options.Clients = 100,
     length: options.Length = 10_000,
     bits: options.Bits = 32,
-    dropout: _Dropout = None,
-    dropout_per_step: options.DropoutPerStep = None,
-    graph: options.GraphName = BEST,
-    p: _P = None,
-    degree: options.Degree = None,
-    mask_p: _MaskP = None,
-    mask_degree: _MaskDegree = None,
+    dropouts: options.DropoutOptions,
+    graphs: GraphOptions,
     threshold: _Threshold = None,
     guard: options.GuardName = CURIOUS.name,
     generator: options.GeneratorName = "aes128-ctr",
     post_quantum: options.PostQuantum = False,
     accept: options.Accept = False,
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    rounds: options.Releases = None,
-    norm: options.Norm = None,
-    against: options.AgainstName = None,
+    noise: options.NoiseOptions,
     seed: _Seed = None,
     threads: options.Threads = 0,
     as_json: options.Json = False,
 ) -> None:
     """Run one round in memory and show the result, times and bytes.
 
-    Times are processor time in milliseconds, means over the clients that took the step; bytes are those
-    of a client that stays to the end. The step accept is there with --accept and --post-quantum. The exit
+    Times are processor time in milliseconds, means over the clients that took the step. Bytes are those of a
+    client that stays to the end. Rounds have the step accept with --accept and with --post-quantum. The exit
     status is 0 if the sum is the plain sum, 1 if it is not, and 3 if the round was lost and there is no sum.
 
     With --epsilon, --delta, --rounds and --norm graph and noise are planned together, --length counts
-    parameters, and clients have made-up models with noise: it shows how much noise the sum has. The round is
-    one of --rounds; no ledger is kept.
+    parameters, and clients have made-up models with noise. The output shows how much noise the sum has. The
+    round is one of --rounds; no ledger is kept.
     """
-    asked = options.privacy(epsilon, delta, rounds, norm, against)
-    chosen = _graph(graph, p=p, degree=degree, mask_p=mask_p, mask_degree=mask_degree)
-    leaving = options.leaving(dropout, dropout_per_step)
-    agreement = options.agreement(post_quantum)
-    accept = accept or needs_accept(agreement)
-    agreed: dict[str, Any] = {"graph": chosen, "bits": bits}
-    planned = None
-    if asked is not None and (chosen is not None or threshold is not None):
+    privacy, graph = noise.privacy(), graphs.described
+    if privacy is not None and (graph is not None or threshold is not None):
         raise ConfigError("with noise graph and threshold are planned: leave out their options")
-    if chosen is None:
+    agreement = options.agreement(post_quantum)
+    accept, planned = accept or needs_accept(agreement), None
+    agreed: dict[str, Any] = {"graph": graph, "bits": bits}
+    if graph is None:
         steps: dict[str, Any] = {"guard": guard, "agreement": agreement, "accept": accept}
-        planned = _planned(clients, leaving, graph=graph, length=length, privacy=asked, **steps)
-        agreed = _agreed(planned, bits)
-        accept = planned.accept
+        planned = _planned(clients, dropouts, graph=graphs.graph, length=length, privacy=privacy, **steps)
+        agreed, accept = _agreed(planned, bits), planned.accept
     agreed |= {"generator": generator, "agreement": agreement}
     if threshold is not None:
         agreed["threshold"] = Fixed(t=threshold)
@@ -96,18 +122,18 @@ def simulate(
     length = mechanism.length if mechanism else length
     config, federation = _configured(guard_named(guard), clients, agreed, length=length, accept=accept)
     seed = int(np.random.default_rng().integers(2**63)) if seed is None else seed
-    noise = None if mechanism is None else simulation.NoisyVectors(mechanism, config, seed)
+    vectors = None if mechanism is None else simulation.NoisyVectors(mechanism, config, seed)
     with _progress() as progress:
         report = simulation.simulate(
             config,
-            noise,
-            dropout=_dropouts(leaving),
+            vectors,
+            dropout=_dropouts(dropouts),
             seed=seed,
             threads=threads,
             federation=federation,
             progress=progress,
         )
-    _print(report, None if noise is None else _Noise.of(noise, report), as_json)
+    _print(report, None if vectors is None else _Noise.of(vectors, report), as_json)
 
 
 def _configured(
@@ -121,7 +147,7 @@ def _configured(
 
 @dataclass(frozen=True)
 class _Noise:
-    """What noise is in the sum; standard deviations of a coordinate, where there is a sum."""
+    """The noise in the sum, if there is a sum: standard deviations of a coordinate."""
 
     epsilon: float
     delta: float
@@ -177,24 +203,23 @@ def _print(report: simulation.SimulatedRound, noise: _Noise | None, as_json: boo
         raise typer.Exit(WENT_WRONG)
 
 
-def _dropouts(leaving: options.Leaving) -> simulation.Dropout:
-    if leaving.per_step is not None:
-        return simulation.StepProbabilities(leaving.per_step)
-    return simulation.Independent(leaving.dropout or 0.0)
+def _dropouts(asked: options.DropoutOptions) -> simulation.Dropout:
+    if asked.per_step is not None:
+        return simulation.StepProbabilities(asked.per_step)
+    return simulation.Independent(asked.fraction or 0.0)
 
 
-def _planned(clients: int, leaving: options.Leaving, **asked: Any) -> Plan:
-    """Return what the planner chooses, and say what it has to say."""
-    per_step = leaving.per_step
-    planned = simulation.usual_plan(clients, leaving.dropout, dropout_per_step=per_step, **asked)
+def _planned(clients: int, dropouts: options.DropoutOptions, **asked: Any) -> Plan:
+    """Return what the planner chooses, and print its notes."""
+    planned = simulation.usual_plan(clients, dropouts.fraction, dropout_per_step=dropouts.per_step, **asked)
     for note in planned.notes:
-        # It names options of the planner, not all of which are here.
+        # Notes name options of the planner, not all of which are here.
         Console(stderr=True).print(f"note  ccesa plan says: {note}", soft_wrap=True)
     return planned
 
 
 def _agreed(planned: Plan, bits: int) -> dict[str, Any]:
-    """Return it as configurations and charters take it; a plan with noise says of how many bits words are."""
+    """Return a plan as configurations and charters take it; one with noise sets the bits of words."""
     noise = planned.mechanism
     agreed: dict[str, Any] = {"graph": planned.graph, "threshold": planned.threshold}
     agreed["bits"] = bits if noise is None else planned.bits
@@ -202,37 +227,9 @@ def _agreed(planned: Plan, bits: int) -> dict[str, Any]:
     if chartered or noise is not None:
         agreed["min_survivors"] = planned.least_survivors
     if chartered:
-        agreed |= {"least_roster": planned.least_roster, "certificate": charters.stated(planned)}
+        agreed |= {"least_roster": planned.least_roster, "certificate": charters.state(planned)}
         agreed["privacy"] = noise or msgspec.UNSET
     return agreed
-
-
-def _graph(name: str, **options: float | None) -> Graph | None:
-    """Return the graph that the options describe; None where they leave it to the planner."""
-    kind_named(name)
-    given = {option: value for option, value in options.items() if value is not None}
-    if name == BEST:
-        name = next((kind for kind in KINDS if set(_needed(kind)) & set(given)), BEST)
-    fitting = [] if name == BEST else [*KINDS[name].__struct_fields__]
-    for option in given:
-        if option not in fitting:
-            takes = " and ".join(map(_option, fitting)) or "none of them: name a graph"
-            raise ConfigError(f"{_option(option)} does not go with --graph {name}; it takes {takes}")
-    if not given:
-        return None
-    for option in _needed(name):
-        if option not in given:
-            raise ConfigError(f"the masks of a {name} graph need {_option(option)} beside them")
-    return cast(Graph, KINDS[name](**given))
-
-
-def _needed(name: str) -> list[str]:
-    """Return the parameters without which there is no graph of this name."""
-    return [field.name for field in msgspec.structs.fields(KINDS[name]) if field.required]
-
-
-def _option(parameter: str) -> str:
-    return f"--{parameter.replace('_', '-')}"
 
 
 @contextmanager

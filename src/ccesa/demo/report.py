@@ -18,7 +18,8 @@ from ccesa.demo import pictures
 from ccesa.demo.learning import History, Wiretap
 from ccesa.demo.pictures import Axis, ChartLine, Markup, Slots, join, table, tag
 from ccesa.errors import ImpossiblePlan, RoundFailed
-from ccesa.plan import Cost, Plan, plan
+from ccesa.plan import Cost, Plan
+from ccesa.plan.planner import PlanRequest
 from ccesa.plan.report import Bill, certificate_in_words
 from ccesa.plan.report import bill as priced
 from ccesa.simulate import SimulatedRound
@@ -223,7 +224,8 @@ def price_plans(made: Plan) -> dict[int, Bill]:
     found: dict[int, Bill] = {}
     for clients in reversed(CLIENTS):
         try:
-            found[clients] = priced(plan(clients, made.assumptions.dropout, **said))
+            asked = PlanRequest(clients, made.assumptions.dropout, **said)
+            found[clients] = priced(asked.plan(explained=False))
         except ImpossiblePlan:
             break  # fewer clients cannot do better
     return dict(sorted(found.items()))

@@ -22,7 +22,7 @@ NAMES = (BEST, *KINDS)
 
 
 def kind_named(name: object) -> type[Kind]:
-    """Return the family of this name; raise ConfigError where there is none."""
+    """Return the family of this name; raise ConfigError if there is none."""
     if name not in NAMES:
         raise ConfigError(f"graph must be one of {', '.join(NAMES)}, not {quoted(name)}")
     return Harary if name == BEST else KINDS[str(name)]

@@ -7,15 +7,15 @@ a client can recompute its own neighbourhood without drawing the whole graph.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ccesa.graphs.components import components
+from ccesa.errors import ConfigError
 
-if TYPE_CHECKING:  # kinds know graphs
+if TYPE_CHECKING:
     from ccesa.graphs.kinds import Kind
 
 Nodes = NDArray[np.int64]
@@ -71,7 +71,7 @@ class AssignmentGraph:
         return chosen
 
     def without(self, edges: Flags) -> "AssignmentGraph":
-        """Take edges out. Who holds which share was settled when the graph was drawn, and stays so."""
+        """Take edges out. The holders of shares stay those of the graph that was drawn."""
         if not edges.any():
             return self
         left = ~edges
@@ -154,3 +154,112 @@ def from_edges(ids: Nodes, low: Nodes, high: Nodes, carries_masks: Flags) -> Ass
     pairs = ends[: -low.size or None], ends[low.size :]
     lists = coo_array((np.tile(carries_masks, 2), pairs), shape=(ids.size, ids.size)).tocsr()
     return AssignmentGraph(ids, lists.indptr.astype(np.int64), lists.indices.astype(np.int64), lists.data)
+
+
+@dataclass(frozen=True, eq=False)
+class Holders:
+    """Every share has a place. Those of dealer i stand from ``starts[i]`` to ``starts[i + 1]``, by holder.
+
+    ``nodes`` are the holders. ``reverse`` gives for the share from i to j the place of the share from j to i.
+    """
+
+    starts: Nodes
+    nodes: Nodes
+    reverse: Nodes
+    #: x-coordinates: 1 + rank in the dealer's sorted closed neighbourhood, never read from a message.
+    xs: Nodes
+
+    @classmethod
+    def of(cls, graph: AssignmentGraph) -> "Holders":
+        """Lay out the closed neighbourhoods of a graph, one after the other."""
+        everyone, after, edges = np.arange(graph.size), graph.columns > graph.rows, _edge_places(graph)
+        own = graph.starts[1:] + everyone - np.bincount(graph.rows, after, graph.size).astype(np.int64)
+        nodes, reverse = np.empty((2, edges.size + own.size), np.int64)
+        nodes[own], nodes[edges] = everyone, graph.columns
+        reverse[own], reverse[edges] = own, edges[graph.reverse]
+        starts = graph.starts + np.arange(graph.size + 1)
+        xs = 1 + _counted(np.diff(starts))
+        if graph.drawn is not None:
+            whole, left = graph.drawn
+            dealt = cls.of(whole)
+            still = np.ones(dealt.nodes.size, bool)
+            still[_edge_places(whole)] = left
+            xs = dealt.xs[still]
+        return cls(starts, nodes, reverse, xs)
+
+    def live(self, dealers: Nodes, alive: Flags, most: int | None = None) -> tuple[Nodes, Nodes]:
+        """Find the shares of these dealers whose holders are alive; of each dealer only the first ``most``.
+
+        Returns whose each is, as a position in ``dealers``, and its place.
+        """
+        sizes = self.starts[dealers + 1] - self.starts[dealers]
+        rows = np.repeat(np.arange(dealers.size), sizes)
+        places = self.starts[dealers[rows]] + _counted(sizes)
+        live = alive[self.nodes[places]]
+        rows, places = rows[live], places[live]
+        if most is None:
+            return rows, places
+        first = _counted(np.bincount(rows, minlength=dealers.size)) < most
+        return rows[first], places[first]
+
+
+def _edge_places(graph: AssignmentGraph) -> Nodes:
+    """Return the places of the shares that go over each edge; everyone's own stand between them."""
+    return np.arange(graph.columns.size) + graph.rows + (graph.columns > graph.rows)
+
+
+def _counted(sizes: Nodes) -> Nodes:
+    """Count 0, 1, 2, … within each of several groups of these sizes."""
+    return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
+Labels = NDArray[np.int32]
+_MOST = np.iinfo(np.int32).max
+
+
+def components(size: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> Labels:
+    """Number the component of each node of 0..size - 1, from 0; edge k joins ``one[k]`` and ``other[k]``.
+
+    Raises ConfigError where 32 bits cannot number the nodes or the edges, and where scipy gives no answer.
+    """
+    check_scipy()
+    return _labels(size, one, other)
+
+
+def _labels(size: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> Labels:
+    """Ask scipy, and check that it gave an answer."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    if max(size, one.size) > _MOST:
+        raise ConfigError(
+            f"{size} clients with {one.size} edges; connectivity is checked up to {_MOST} of each"
+        )
+    ends = one.astype(np.int32), other.astype(np.int32)
+    matrix = coo_array((np.ones(one.size, np.int8), ends), shape=(size, size))
+    count, labels = connected_components(matrix, directed=False)
+    if size and not (labels.min() == 0 and labels.max() == count - 1):
+        raise ConfigError(_broken(f"{count} components of {size} nodes"))
+    return labels
+
+
+def _broken(found: str) -> str:
+    import scipy
+
+    return (
+        f"the installed scipy {scipy.__version__} cannot tell if masks are connected: it found {found}; "
+        "install another version, pip install 'scipy>=1.11.3'"
+    )
+
+
+@cache
+def check_scipy() -> None:
+    """Load scipy and try it on two triangles and a node alone, in 64-bit indices as graphs have them, once.
+
+    Raises ConfigError where its answer is wrong.
+    """
+    one, other = np.array([0, 2, 4, 1, 3, 5]), np.array([2, 4, 0, 3, 5, 1])
+    labels = _labels(7, one, other).tolist()
+    first, second, alone = labels[0], labels[1], labels[6]
+    if len({first, second, alone}) != 3 or labels != [first, second] * 3 + [alone]:
+        raise ConfigError(_broken(f"{labels} for two triangles and a node alone"))

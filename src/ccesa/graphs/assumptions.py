@@ -1,7 +1,9 @@
-"""Who may drop out and who may collude: everything random about a round that is not its graph."""
+"""Everything random about a round that is not its graph, and the demand: how rare bad events have to be."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import bdtr, bdtrik, xlog1py, xlogy
@@ -20,7 +22,7 @@ SHORT_BITS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Assumptions:
-    """Who drops out and who colludes, neither looking at the graph.
+    """How many clients drop out and collude, independently of the graph.
 
     Attributes:
         clients: How many are enrolled, 3 to 10^8.
@@ -43,17 +45,19 @@ class Assumptions:
         object.__setattr__(self, "clients", whole_number("clients", self.clients))
         check_clients(self.clients)
         if self.clients > MAX_PLANNED:
-            raise ConfigError(f"rounds are planned for at most {MAX_PLANNED:,} clients, not {self.clients:,}")
+            raise ConfigError(f"the planner takes at most {MAX_PLANNED:,} clients, not {self.clients:,}")
         for name in ("dropout", "collusion"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-                raise ConfigError(f"{name} is a fraction of the clients, in [0, 1), not {value!r}")
+                raise ConfigError(f"{name} must be a fraction in [0, 1), not {value!r}")
         if self.per_step is None:
             return
         if self.exact:
-            raise ConfigError("exact dropout is one fraction for the whole round, not one per step")
+            raise ConfigError(
+                "exact dropout goes with one fraction for the whole round, not with dropout per step"
+            )
         if self.dropout != self.per_step.total:
-            raise ConfigError(f"dropout = {self.dropout!r}, but the steps come to {self.per_step.total!r}")
+            raise ConfigError(f"dropout = {self.dropout!r}, but the steps add up to {self.per_step.total!r}")
 
     def at_least(self, guard: Guard) -> "Assumptions":
         """Return the same with as many colluders as the guard asks for at least."""
@@ -85,19 +89,19 @@ class Assumptions:
 
     @property
     def advertises(self) -> float:
-        """Return the probability of being in V1; all may be, where nobody says who leaves when."""
+        """Return the probability of being in V1; 1 without dropouts per step."""
         return 1.0 if self.per_step is None else self.per_step.advertises
 
     @property
     def absent(self) -> float:
-        """Return the probability of not being in V1; zero where nobody says who leaves when."""
+        """Return the probability of not being in V1; 0 without dropouts per step."""
         return 0.0 if self.per_step is None else self.per_step.leaving("advertise", "advertise")
 
     @property
     def unmasked(self) -> tuple[float, float]:
         """Return the probabilities of being unmasked with the client's own share, and without it.
 
-        Where nobody says who leaves when, everyone counts as being there without it.
+        Without dropouts per step everyone counts as unmasked without it.
         """
         if self.per_step is None:
             return 0.0, 1.0
@@ -142,7 +146,7 @@ class Assumptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Roster:
-    """The V1 that a round accepts: ``least`` = F clients or more who advertise their keys.
+    """The V1 that a round accepts: ``least`` = F clients or more that advertise their keys.
 
     F is as large as an honest round allows. Colluders need not leave when others do, so all of them may be in
     the smallest roster.
@@ -166,7 +170,7 @@ class Roster:
     def colluders(self) -> int:
         """Return how many of the whole list may collude, so that no roster of F or more has too many.
 
-        One at least where there is a fraction at all: nobody who fears colluders plans for none.
+        It is at least 1 if the fraction is not 0.
         """
         return self.of(self.least)
 
@@ -188,7 +192,7 @@ class Roster:
     def worst(self) -> int:
         """The size of the roster in which honest clients most likely have many colluding neighbours.
 
-        Where so many collude that is the smallest; where they are a fraction of it, the largest: everyone.
+        That is the smallest if the number of colluders is fixed, and everyone if it is a fraction.
         """
         return self.assumptions.clients if self.chosen else self.smallest
 
@@ -215,8 +219,8 @@ class Roster:
     def expected(cls, assumptions: Assumptions, reliability_bits: float, *, chosen: bool) -> "Roster":
         """Return the largest F that an honest round reaches.
 
-        Where nobody says who leaves when, all who drop out may do so in step 0. With colluders under
-        ``curious`` F counts the vectors that come: that is what such a round insists on (``min_survivors``).
+        Without dropouts per step all dropouts may happen in step 0. With colluders under ``curious`` F counts
+        the vectors that arrive, because such a round insists on them (``min_survivors``).
         """
         n, gone = assumptions.clients, assumptions.dropout
         if assumptions.per_step is not None:
@@ -252,3 +256,110 @@ def _quantile(draws: int, p: float, at_most: float) -> int:
     while least > 0 and bdtr(least - 1, draws, p) > at_most:
         least -= 1
     return least
+
+
+#: Thresholds and degrees give the numbers of colluding neighbours that it takes.
+Event = Callable[[Counts, Counts], Counts]
+
+
+def exposed(t: Counts, degrees: Counts) -> Counts:
+    """Return how many hold t shares with the client itself: its honest neighbours gone, it is opened.
+
+    Without a neighbour nobody takes part.
+    """
+    return np.maximum(t - 1, 1)
+
+
+def unmaskable(t: Counts, degrees: Counts) -> Counts:
+    """Return how many make two sets of t holders, themselves in both: h + 2 c + 1 >= 2 t."""
+    return 2 * t - degrees - 1
+
+
+#: Those that a guard may have to keep rare.
+BY_NAME: dict[str, Event] = {"exposed": exposed, "unmaskable": unmaskable}
+
+
+def fewer_honest(than: int) -> Event:
+    """Make the event that fewer honest clients than this, itself included, can open it: t - c < than."""
+    return lambda t, degrees: t - than + 1
+
+
+def more_colluders(than: int) -> Event:
+    """Make the event that more of its neighbours collude than this."""
+    return lambda t, degrees: np.full_like(t, than + 1)
+
+
+def either(one: Event, other: Event) -> Event:
+    """Make the event that one of the two happens."""
+    return lambda t, degrees: np.minimum(one(t, degrees), other(t, degrees))
+
+
+RELIABILITY_BITS = 20.0
+MAX_BITS = 160
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """How rare unreliable rounds have to be, and all privacy events together, in bits."""
+
+    reliability_bits: float
+    privacy_bits: float
+    guard: Guard
+    roster: Roster
+    #: Bits by which a graph has to be more reliable than a round, which may fail for other reasons too.
+    margin: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        assumptions: Assumptions,
+        guard: Guard,
+        privacy_bits: float | None = None,
+        reliability_bits: float | None = None,
+    ) -> "Demand":
+        """Make a demand, with defaults for what is not given and at least the guard's fewest colluders."""
+        privacy = guard.privacy_bits if privacy_bits is None else privacy_bits
+        reliability = RELIABILITY_BITS if reliability_bits is None else reliability_bits
+        for name, value in (("privacy_bits", privacy), ("reliability_bits", reliability)):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_BITS:
+                raise ConfigError(f"{name} must be above 0 and at most {MAX_BITS}, not {value!r}")
+        return cls(
+            reliability_bits=reliability,
+            privacy_bits=privacy,
+            guard=guard,
+            roster=Roster.expected(assumptions.at_least(guard), reliability, chosen=guard.chooses_roster),
+        )
+
+    def changed(self, *, reliability_bits: float | None = None, **assumptions: Any) -> "Demand":
+        """Return the same demand with another reliability, or under other assumptions."""
+        bits = self.reliability_bits if reliability_bits is None else reliability_bits
+        changed = self.assumptions
+        if "dropout" in assumptions:
+            changed = changed.losing(assumptions.pop("dropout"))
+        if "dropout_per_step" in assumptions:
+            said, confirms = assumptions.pop("dropout_per_step"), not self.guard.dealer_counts
+            per_step = PerStep.of(said, (), confirms=confirms)
+            changed = replace(changed, dropout=per_step.total, per_step=per_step)
+        return Demand.of(replace(changed, **assumptions), self.guard, self.privacy_bits, bits)
+
+    @property
+    def assumptions(self) -> Assumptions:
+        return self.roster.assumptions
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Return the events that colluding neighbours must not be enough for."""
+        return tuple(BY_NAME[name] for name in self.guard.events if name in BY_NAME)
+
+    @property
+    def graph_bits(self) -> float:
+        """Return how reliable the graph has to be, in bits."""
+        return self.reliability_bits + self.margin
+
+    @property
+    def log_unreliable(self) -> float:
+        return -self.graph_bits * LN2
+
+    @property
+    def log_private(self) -> float:
+        return -self.privacy_bits * LN2

@@ -1,20 +1,26 @@
 """In the complete graph everyone is joined to everyone, as in conventional secure aggregation."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError
 from ccesa.graphs.assignment import Flags, Nodes
-from ccesa.graphs.drawing import below, circle_distance, circle_positions, every_pair, others, pair_draws
 from ccesa.graphs.harary import check_circle_degree
-from ccesa.graphs.kinds import Kind, Ladder
+from ccesa.graphs.kinds import (
+    Degrees,
+    Kind,
+    Ladder,
+    Masks,
+    below,
+    circle_distance,
+    circle_positions,
+    every_pair,
+    others,
+    pair_draws,
+)
 from ccesa.parts import settle_probability
-
-if TYPE_CHECKING:
-    from ccesa.graphs.bounds import Degrees, Masks
 
 
 class Complete(Kind, frozen=True, kw_only=True, tag="complete"):
@@ -71,12 +77,12 @@ class Complete(Kind, frozen=True, kw_only=True, tag="complete"):
     def neighbours(self, seed: bytes, ids: Nodes, node: int) -> Nodes:
         return others(ids.size, node)[0]
 
-    def degrees(self, clients: int) -> "Degrees":
+    def degrees(self, clients: int) -> Degrees:
         from ccesa.graphs.harary_risks import EqualDegrees
 
         return EqualDegrees(clients - 1)
 
-    def masks(self, clients: int) -> "Masks":
+    def masks(self, clients: int) -> Masks:
         from ccesa.graphs.erdos_renyi_risks import EdgeMasks
         from ccesa.graphs.harary_risks import CircleMasks
 

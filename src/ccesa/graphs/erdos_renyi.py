@@ -2,16 +2,12 @@
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from ccesa.errors import ConfigError
 from ccesa.graphs.assignment import Flags, Nodes
-from ccesa.graphs.drawing import below, every_pair, others, pair_draws
-from ccesa.graphs.kinds import Kind, Ladder
+from ccesa.graphs.kinds import Degrees, Kind, Ladder, Masks, below, every_pair, others, pair_draws
 from ccesa.parts import settle_probability
-
-if TYPE_CHECKING:
-    from ccesa.graphs.bounds import Degrees, Masks
 
 #: Mean degrees are planned in steps of a hundredth of a neighbour, above a hundred of a ten-thousandth of the
 #: degree,
@@ -77,13 +73,13 @@ class ErdosRenyi(Kind, frozen=True, kw_only=True, tag="erdos-renyi"):
         rest, low, high = others(ids.size, node)
         return rest[below(pair_draws(seed, ids[low], ids[high]), self.p)]
 
-    def degrees(self, clients: int) -> "Degrees":
+    def degrees(self, clients: int) -> Degrees:
         from ccesa.graphs.erdos_renyi_risks import EdgeDegrees
         from ccesa.graphs.harary_risks import EqualDegrees
 
         return EqualDegrees(clients - 1) if self.p >= 1 else EdgeDegrees(self.p, clients - 1)
 
-    def masks(self, clients: int) -> "Masks":
+    def masks(self, clients: int) -> Masks:
         from ccesa.graphs.erdos_renyi_risks import EdgeMasks
 
         return EdgeMasks(self.mask_p or self.p)

@@ -1,4 +1,8 @@
-"""Bounds for graphs whose edges are drawn pair by pair, each with probability p."""
+"""Bounds for graphs whose edges are drawn pair by pair, each with probability p.
+
+Tables are about one client. ``LiveTable``: how many of its d neighbours stay. ``OpenedTable``: how many are
+honest, h, and how many collude, c. To look up a threshold rule is to sum over a table.
+"""
 
 import math
 from collections.abc import Callable, Iterator
@@ -6,21 +10,244 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
-from scipy.special import logsumexp, xlog1py
+from numpy.typing import NDArray
+from scipy.special import digamma, gammaln, logsumexp, xlog1py, xlogy
 
-from ccesa.graphs.assumptions import Assumptions, Roster
-from ccesa.graphs.bisection import first
-from ccesa.graphs.demand import Demand
-from ccesa.graphs.erdos_renyi_tables import NATS, Live, Opened
-from ccesa.graphs.events import Event
-from ccesa.graphs.harary_risks import fitting
-from ccesa.graphs.tails import LN2, MARGIN, SLACK, Binomial, Counts, Logs, log_choose, window
+from ccesa.graphs.assumptions import Assumptions, Demand, Event, Roster
+from ccesa.graphs.harary_risks import fit_thresholds
+from ccesa.graphs.reliability import besides, log_few, log_unconfirmed
+from ccesa.graphs.tails import (
+    LN2,
+    MARGIN,
+    SLACK,
+    Binomial,
+    Counts,
+    Logs,
+    find_first,
+    log_choose,
+    log_falling,
+    window,
+)
 from ccesa.graphs.thresholds import Linear, Majority, Rule, Threshold
+
+#: Outcomes of less than e to minus this are left out; they count as failures. Enough for 160 bits.
+NATS = 180.0
+#: How much the bound over all rosters may exceed the largest of them, in nats.
+_LOOSE = 0.1
+
+Flags = NDArray[np.bool_]
+#: From degrees to thresholds, as a rule gives them.
+ThresholdsOf = Callable[[Counts], Counts]
+
+
+@dataclass(frozen=True, eq=False)
+class LiveTable:
+    """A table: each degree's probability times n, and P(fewer than ``first`` + j live holders) for each j.
+
+    Degrees are those within V1.
+    """
+
+    assumptions: Assumptions
+    degrees: Counts
+    likely: Logs
+    below: Logs
+    first: int
+    #: The probability of the outcomes that the table leaves out; it counts as failure.
+    rest: float
+
+    @classmethod
+    def of(cls, p: float, assumptions: Assumptions, nats: float = NATS) -> "LiveTable":
+        """Make the table for the clients in V1; outcomes of less than e^-nats are left out."""
+        n, near = assumptions.clients, p * assumptions.advertises
+        stay = near * assumptions.live.mean_fraction
+        degrees, logs, _ = window(Binomial(near), n - 1, nats)
+        live = _range((stay, n - 1), (stay, n - 1), nats)
+        terms = np.exp(_log_live(assumptions, degrees, live))
+        below = np.zeros((degrees.size, live.size + 1))
+        np.cumsum(terms, axis=1, out=below[:, 1:])
+        rest = _left_out(n, nats) + math.exp(log_few(assumptions))
+        return cls(assumptions, degrees, n * np.exp(logs), below, int(live[0]), rest)
+
+    def unreliable(self, thresholds: ThresholdsOf) -> float:
+        """Return ln of a bound on P(someone has fewer than t live holders)."""
+        t = thresholds(self.degrees)
+        stays, leaves = self.assumptions.unmasked
+        few = leaves * self._fewer_than(t)
+        if stays:
+            alone = np.exp(log_unconfirmed(self.assumptions, self.degrees, t))
+            few += stays * (self._fewer_than(besides(t)) + alone)
+        return _log(float(self.likely @ few) + self.rest)
+
+    def _fewer_than(self, t: Counts) -> Logs:
+        """Return P(fewer live holders than this), for each degree."""
+        place = np.maximum(t - self.first, 0)
+        beyond = place >= self.below.shape[1]
+        few = self.below[np.arange(t.size), np.where(beyond, 0, place)]
+        return np.where(beyond | (t > self.degrees), 1.0, few)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedTable:
+    """A table: the mean number of honest clients with h honest and at least c colluding neighbours.
+
+    Every (h, c) counts with its largest value over all rosters from F on: with all colluders under
+    ``curious``, with a fraction γ of them where the server chooses the roster.
+    """
+
+    honest: Counts
+    colluding: Counts
+    tails: Logs
+    #: The probability of the outcomes that the table leaves out; it counts as failure.
+    rest: float
+
+    @classmethod
+    def of(cls, p: float, roster: Roster, nats: float = NATS, *, ends: bool = False) -> "OpenedTable":
+        """Make the table; outcomes of less than e^-nats are left out.
+
+        ``ends``: of all rosters only the smallest and the largest, for a first look; no bound.
+        """
+        assumptions = roster.assumptions
+        n, most = assumptions.clients, min(assumptions.colluders, assumptions.clients - 1)
+        fewest = min(roster.of(roster.smallest), most)
+        honest = _range((p, roster.smallest - 1 - fewest), (p, n - 1 - most), nats)
+        colluding = _range((p, fewest), (p, most), nats)
+        if roster.chosen:
+            logs = _log_chosen(p, roster, honest[:, None], colluding, ends=ends)
+        else:
+            logs = _log_staying(p, roster, honest[:, None], colluding)
+        tails = np.zeros((honest.size, colluding.size + 1))
+        np.cumsum(np.exp(logs)[:, ::-1], axis=1, out=tails[:, -2::-1])
+        return cls(honest, colluding, tails, _left_out(n, nats))
+
+    def log(self, event: Event, thresholds: ThresholdsOf) -> float:
+        """Return ln of a bound on P(the event happens to some honest client)."""
+
+        def happens(colluding: Counts) -> Flags:
+            degrees = self.honest + colluding
+            return np.asarray(colluding >= event(thresholds(degrees), degrees))
+
+        # One more neighbour raises what it takes by one at most, so for each h it happens from some c on.
+        low = np.zeros(self.honest.size, np.int64)
+        high = np.full_like(low, self.colluding.size)  # it happens nowhere in the table
+        while np.any(low < high):
+            middle = (low + high) // 2
+            found = happens(self.colluding[np.minimum(middle, self.colluding.size - 1)])
+            low, high = np.where(found | (low >= high), low, middle + 1), np.where(found, middle, high)
+        return min(0.0, _log(float(self.tails[np.arange(low.size), low].sum()) + self.rest))
+
+
+def _log_live(assumptions: Assumptions, degrees: Counts, live: Counts) -> Logs:
+    """Return ln P(``live`` of ``degrees`` neighbours stay): a row for each degree."""
+    most = int(degrees[-1])
+    factorial = gammaln(np.arange(max(most, int(live[-1])) + 1) + 1.0)
+    gone = np.arange(most + 1)
+    if assumptions.exact:
+        others = assumptions.clients - 1
+        staying = max(others - assumptions.dropped, 0)
+        log_live, log_gone = _falling(staying, live), _falling(others - staying, gone)
+        log_all = factorial[degrees] - _falling(others, degrees)
+    else:
+        steps = assumptions.per_step
+        leaves = assumptions.dropout if steps is None else steps.leaves
+        log_live, log_gone = xlogy(live, 1.0 - leaves), xlogy(gone, leaves)
+        log_all = factorial[degrees]
+    # Behind what is gone lie as many places for what cannot be: more live than neighbours.
+    log_gone = np.concatenate([log_gone - factorial[gone], np.full(live.size + int(live[0]), -np.inf)])
+    return log_all[:, None] + (log_live - factorial[live]) + log_gone[degrees[:, None] - live]
+
+
+def _falling(n: int, k: Counts) -> Logs:
+    """Return ``log_falling``, and minus infinity where k exceeds n."""
+    return np.where(k <= n, log_falling(n, np.minimum(k, n)), -np.inf)
+
+
+def _log_staying(p: float, roster: Roster, honest: Counts, colluding: Counts) -> Logs:
+    """Return ln of the largest M P(h of M - 1) P(c of C) over rosters of M honest and all C colluders.
+
+    M P(h of M - 1) is (h + 1) C(M, h + 1) p^h (1 - p)^(M - h - 1). It rises up to M = (h + 1) / p.
+    """
+    many = roster.colluders
+    among = np.clip(((honest + 1) / p).astype(np.int64), roster.honest, roster.assumptions.clients - many)
+    log_honest = np.log(among) + Binomial(p).log_pmf(among - 1, honest)
+    return np.asarray(log_honest + Binomial(p).log_pmf(many, colluding))
+
+
+def _log_chosen(p: float, roster: Roster, honest: Counts, colluding: Counts, *, ends: bool) -> Logs:
+    """Return ln of the largest (m - K) P(h of m - K - 1) P(c of K) over the rosters of m >= F clients.
+
+    K is γ m rounded down. A term is p^d (1 - p)^(m - 1 - d) / (c! h!) times c factors from K down and h + 1
+    factors from m - K down, so it is at most what γ m and m - γ m + 1 in their places give. That is
+    log-concave in m: between two sizes it lies below both tangents.
+    """
+    n, least = roster.assumptions.clients, roster.least
+
+    def tangent(size: float) -> tuple[Logs, Logs]:
+        return _tangent(p, size, roster, honest, colluding)
+
+    if ends:
+        return np.maximum(tangent(least)[0], tangent(n)[0])
+    largest = int(honest[-1, 0] + colluding[-1] + 1)
+    steps = math.ceil((n - least) / least * math.sqrt(largest / (8 * _LOOSE)))
+    sizes = np.linspace(least, n, steps + 1)
+    value, slope = tangent(sizes[0])
+    found = value.copy()
+    for step, size in zip(np.diff(sizes), sizes[1:], strict=True):
+        after, after_slope = tangent(size)
+        np.maximum(found, after, out=found)
+        peaks = np.flatnonzero((slope > 0) & (after_slope < 0))
+        ends_there = (some.take(peaks) for some in (value, slope, after, after_slope))
+        found.put(peaks, np.maximum(found.take(peaks), _crossing(step, *ends_there)))
+        value, slope = after, after_slope
+    return found
+
+
+def _crossing(step: float, value: Logs, slope: Logs, after: Logs, after_slope: Logs) -> Logs:
+    """Return where the tangents at both ends of a step meet, the peak being between them."""
+    back = after - after_slope * step
+    known = np.isfinite(value)  # otherwise there are too few clients at the beginning of the step
+    there, rise = np.where(known, value, back), np.where(known, slope, 0.0)
+    return np.asarray(there + rise * (back - there) / (rise - after_slope))
+
+
+def _tangent(p: float, size: float, roster: Roster, honest: Counts, colluding: Counts) -> tuple[Logs, Logs]:
+    """Return every term's value and its slope in the size m."""
+    part = roster.assumptions.collusion
+    least = min(1, roster.assumptions.colluders) / roster.least  # there is one at least, if any
+    log_c, slope_c = _factor(max(part, least) * size, colluding)
+    log_h, slope_h = _factor(size - part * size + (part > 0), honest + 1)
+    odds, none = math.log(p) - math.log1p(-p), math.log1p(-p)
+    log_c = log_c - gammaln(colluding + 1.0) + colluding * odds + (size - 1) * none
+    log_h = log_h - gammaln(honest + 1.0) + honest * odds
+    return log_c + log_h, (max(part, least) * slope_c + none) + (1.0 - part) * slope_h
+
+
+def _factor(n: float, k: Counts) -> tuple[Logs, Logs]:
+    """Return ln n (n - 1) .. (n - k + 1) and its slope in n; minus infinity, rising, where k >= n + 1."""
+    possible = k < n + 1
+    inside = np.where(possible, k, 0)
+    slope = digamma(n + 1.0) - digamma(n - inside + 1.0)
+    return np.where(possible, log_falling(n, inside), -np.inf), np.where(possible, slope, np.inf)
+
+
+def _range(low: tuple[float, int], high: tuple[float, int], nats: float) -> Counts:
+    """Return every number worth listing, from the fewest of one binomial to the most of the other."""
+    fewest, most = (window(Binomial(p), draws, nats)[0] for p, draws in (low, high))
+    return np.arange(int(fewest[0]), int(most[-1]) + 1)
+
+
+def _left_out(clients: int, nats: float) -> float:
+    """Bound the probability that one of two numbers lies outside its table, at any client."""
+    return 2.0 * clients * clients * math.exp(-nats)
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
+
 
 #: The survivor numbers are summed in at most this many groups, each by its worst member.
 _GROUPS = 512
 _SLOPES = range(0, 1025, 32)
-#: What ``Majority()`` gives, as a line that adds nothing.
+#: ``Majority()`` as a line that adds nothing.
 _MAJORITY = Linear(slope=0, base=0)
 
 
@@ -51,7 +278,7 @@ class EdgeMasks:
     def log_torn(self, few_holders: Callable[[Assumptions], float], assumptions: Assumptions) -> float:
         """Estimate P(clients are left out after *share*, and the masks of the others fall apart).
 
-        Who is left out says nothing about the masks of the others, but that they are more.
+        Given which clients are left out, the others can only have more masks.
         """
         simple = replace(assumptions, per_step=None)
         return min(0.0, few_holders(simple) + self.log_apart(simple) + LN2)
@@ -71,10 +298,11 @@ class EdgeDegrees:
         return int(kept[0]), int(kept[-1])
 
     def unreliable(self, rule: Rule, assumptions: Assumptions) -> float:
-        return Live.of(self.p, assumptions).unreliable(partial(fitting, rule))
+        return LiveTable.of(self.p, assumptions).unreliable(partial(fit_thresholds, rule))
 
     def few_holders(self, rule: Rule, assumptions: Assumptions) -> float:
-        return min(0.0, Live.of(self.p, assumptions).unreliable(lambda degrees: fitting(rule, degrees) - 1))
+        table = LiveTable.of(self.p, assumptions)
+        return min(0.0, table.unreliable(lambda degrees: fit_thresholds(rule, degrees) - 1))
 
     def around(self, event: Event, rule: Rule, roster: Roster) -> float:
         if roster.anywhere:
@@ -91,14 +319,14 @@ class EdgeDegrees:
             log_apart = float(np.logaddexp(log_apart, log_apart + self._few_holders(demand) + LN2))
         if log_apart > demand.log_private:
             return None
-        live = Live.of(self.p, assumptions, nats)
+        live = LiveTable.of(self.p, assumptions, nats)
         if _unreliable(demand, live, _MAJORITY):
             return None  # a higher threshold is no more reliable
         if assumptions.colluders == 0:
             return Majority()
         rules = [_MAJORITY, *_highest(demand, live)]
         for ends in (True, False):  # first a look that rules out most
-            opened = Opened.of(self.p, demand.roster, nats, ends=ends)
+            opened = OpenedTable.of(self.p, demand.roster, nats, ends=ends)
             rules = [rule for rule in rules if _private(demand, opened, rule, log_apart)]
             if not rules or not demand.roster.chosen:
                 break
@@ -115,29 +343,29 @@ class EdgeDegrees:
 
 
 @lru_cache(maxsize=2)
-def _opened(p: float, roster: Roster) -> Opened:
-    return Opened.of(p, roster)
+def _opened(p: float, roster: Roster) -> OpenedTable:
+    return OpenedTable.of(p, roster)
 
 
-def _lowered(demand: Demand, opened: Opened, rule: Linear, log_apart: float) -> Threshold:
+def _lowered(demand: Demand, opened: OpenedTable, rule: Linear, log_apart: float) -> Threshold:
     """Return the lowest rule of this slope that is private enough."""
     lower = partial(Linear, slope=rule.slope)
-    base = first(lambda base: _private(demand, opened, lower(base=base), log_apart), rule.base)
+    base = find_first(lambda base: _private(demand, opened, lower(base=base), log_apart), rule.base)
     return Majority() if rule == _MAJORITY else lower(base=base or rule.base)
 
 
-def _highest(demand: Demand, live: Live) -> Iterator[Linear]:
+def _highest(demand: Demand, live: LiveTable) -> Iterator[Linear]:
     """Yield for every slope the rule with the largest base that is reliable enough."""
     most = int(live.degrees[-1])
     for slope in _SLOPES:
-        too_high = first(partial(_is_too_high, demand, live, slope), most)
+        too_high = find_first(partial(_is_too_high, demand, live, slope), most)
         if too_high is None or too_high == 1:
             continue
         most = too_high  # a steeper rule leaves no more room
         yield Linear(slope=slope, base=too_high - 1)
 
 
-def _is_too_high(demand: Demand, live: Live, slope: int, base: int) -> bool:
+def _is_too_high(demand: Demand, live: LiveTable, slope: int, base: int) -> bool:
     return _unreliable(demand, live, Linear(slope=slope, base=base))
 
 
@@ -147,13 +375,13 @@ def _needed(demand: Demand) -> float:
     return min(NATS, bits * LN2 + 2 * math.log(demand.assumptions.clients) + 24)
 
 
-def _unreliable(demand: Demand, live: Live, rule: Rule) -> bool:
+def _unreliable(demand: Demand, live: LiveTable, rule: Rule) -> bool:
     """Return whether the rule is not reliable enough."""
     log = np.logaddexp(live.unreliable(rule.of), demand.roster.log_short)
     return bool(log + SLACK + MARGIN > demand.log_unreliable)
 
 
-def _private(demand: Demand, opened: Opened, rule: Rule, log_apart: float) -> bool:
+def _private(demand: Demand, opened: OpenedTable, rule: Rule, log_apart: float) -> bool:
     log = log_apart
     for event in demand.events:
         log = float(np.logaddexp(log, opened.log(event, rule.of) + SLACK))

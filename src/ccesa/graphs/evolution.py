@@ -37,7 +37,7 @@ def extended(graph: AssignmentGraph, members: Flags, v2: Flags) -> Flags:
 
 
 def flags(size: int, nodes: Iterable[int] | Nodes) -> Flags:
-    """Mark these among so many nodes."""
+    """Mark these among ``size`` nodes."""
     chosen = np.zeros(size, bool)
     chosen[np.asarray(list(nodes) if not isinstance(nodes, np.ndarray) else nodes, np.int64)] = True
     return chosen

@@ -1,14 +1,17 @@
 """In a Harary graph everyone has the same number of neighbours, on a random circle."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError
 from ccesa.graphs.assignment import Flags, Nodes
-from ccesa.graphs.drawing import (
+from ccesa.graphs.kinds import (
+    Degrees,
+    Kind,
+    Ladder,
+    Masks,
     circle,
     circle_distance,
     circle_positions,
@@ -16,11 +19,7 @@ from ccesa.graphs.drawing import (
     near_on_circle,
     others,
 )
-from ccesa.graphs.kinds import Kind, Ladder
 from ccesa.parts import check_integer
-
-if TYPE_CHECKING:
-    from ccesa.graphs.bounds import Degrees, Masks
 
 
 def check_circle_degree(name: str, degree: int) -> None:
@@ -97,12 +96,12 @@ class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
         """Tell whether there are so few that everyone is near."""
         return self.degree >= size - 1
 
-    def degrees(self, clients: int) -> "Degrees":
+    def degrees(self, clients: int) -> Degrees:
         from ccesa.graphs.harary_risks import EqualDegrees
 
         return EqualDegrees(self.max_degree(clients))
 
-    def masks(self, clients: int) -> "Masks":
+    def masks(self, clients: int) -> Masks:
         from ccesa.graphs.harary_risks import CircleMasks
 
         return CircleMasks(self.mask_degree or self.max_degree(clients))

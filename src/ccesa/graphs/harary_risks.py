@@ -1,7 +1,6 @@
 """Bounds for graphs in which everyone has the same number of neighbours, and masks on a circle.
 
-How many colluding neighbours an event takes is for ``events.py`` to say. A roster of d clients or fewer
-leaves no circle: all of them are neighbours.
+A roster of d clients or fewer leaves no circle: all of them are neighbours.
 """
 
 import math
@@ -14,17 +13,14 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import digamma, logsumexp
 
-from ccesa.graphs.accusations import log_left_out
-from ccesa.graphs.assumptions import Assumptions, Roster
-from ccesa.graphs.demand import Demand
-from ccesa.graphs.events import Event
-from ccesa.graphs.reliability import log_all_lost, log_few, log_lost, log_lost_at, log_small
+from ccesa.graphs.assumptions import Assumptions, Demand, Event, Roster
+from ccesa.graphs.reliability import log_all_lost, log_few, log_left_out, log_lost, log_lost_at, log_small
 from ccesa.graphs.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_below, log_choose
 from ccesa.graphs.thresholds import Fixed, Majority, Rule, Threshold
 
-#: Dropouts are split into those before and after *share* in so many ways.
+#: The number of ways in which dropouts are split into those before and after *share*.
 _SPLITS = 128
-#: ln of what no certificate shows any more: it need not be computed closely.
+#: ln of a probability that no certificate shows: below it a rough value is enough.
 _NEGLIGIBLE = -200 * LN2
 
 
@@ -114,12 +110,12 @@ class EqualDegrees:
     def unreliable(self, rule: Rule, assumptions: Assumptions) -> float:
         """Bound P(some client has fewer than t live holders).
 
-        Where nobody says who leaves when, everyone is in V1: fewer would only lower t. Else there may be too
+        Without dropouts per step everyone is in V1: fewer would only lower t. With them there may be too
         few for the circle. Of a group of rosters the smallest has the fewest holders, the largest the
         highest t. Where everyone is a neighbour all have the same holders, and no union is needed.
         """
         fewest, most, likely, rest = log_small(assumptions, self.degree)
-        t = fitting(rule, most)
+        t = fit_thresholds(rule, most)
         logs = [
             self._lost(assumptions, d, place) for d, place in zip(fewest.tolist(), t.tolist(), strict=True)
         ]
@@ -137,7 +133,7 @@ class EqualDegrees:
         """Where everyone is a neighbour all have the same holders: nobody is left out, or everybody."""
         if self.degree >= assumptions.clients - 1:
             return -math.inf
-        t = int(fitting(rule, np.array([self.degree]))[0])
+        t = int(fit_thresholds(rule, np.array([self.degree]))[0])
         few = at(log_below(assumptions.live, self.degree), t - 1)
         return min(0.0, math.log(assumptions.clients) + few)
 
@@ -148,7 +144,7 @@ class EqualDegrees:
         the worst is the smallest, where the colluders are so many, or everyone, where they are a fraction of
         the roster (docs/planning.md). Where that cannot be shown nothing is promised.
 
-        If so many may be ``anywhere``, it is shown only where they are too few for certain.
+        If ``anywhere`` is set, it is shown only where that many are certainly too few.
         """
         assumptions, degree = roster.assumptions, self.degree
         sizes = np.arange(roster.smallest, min(degree + 1, assumptions.clients) + 1)
@@ -171,7 +167,7 @@ class EqualDegrees:
 
     def rule(self, demand: Demand, log_apart: float, kept: Callable[[Threshold], bool]) -> Threshold | None:
         rules = (
-            common(demand.assumptions, self.degree, t)
+            common_rule(demand.assumptions, self.degree, t)
             for t in one_degree(demand, self.degree).thresholds(log_apart)
         )
         return next(filter(kept, rules), None)
@@ -196,14 +192,14 @@ class OneDegree:
 
     @cached_property
     def unreliable(self) -> Logs:
-        """Return ln of what the bound is at least, for t = 0 .. degree + 2: as if V1 were large enough.
+        """Return ln of a lower limit of the bound, for t = 0 .. degree + 2: as if V1 were large enough.
 
         In a smaller V1 a fixed t is harder to reach. So is a majority, except that of an even number below an
         odd one, which bounds it.
         """
         assumptions = self.demand.assumptions
         logs = log_lost(assumptions, self.degree) + math.log(assumptions.clients)
-        if self.degree % 2 and common(assumptions, self.degree, self.majority).follows_degree:
+        if self.degree % 2 and common_rule(assumptions, self.degree, self.majority).follows_degree:
             easier = log_lost(assumptions, self.degree - 1)[self.majority - 1] + math.log(assumptions.clients)
             logs[: self.majority + 1] = np.minimum(logs[: self.majority + 1], easier)
         if self.degree >= assumptions.clients - 1:
@@ -213,7 +209,7 @@ class OneDegree:
     def reliable(self, t: int) -> bool:
         """Return whether a threshold is reliable enough, small rosters included."""
         assumptions = self.demand.assumptions
-        lost = EqualDegrees(self.degree).unreliable(common(assumptions, self.degree, t), assumptions)
+        lost = EqualDegrees(self.degree).unreliable(common_rule(assumptions, self.degree, t), assumptions)
         lost = float(np.logaddexp(lost, self.demand.roster.log_short))
         return lost + SLACK <= self.demand.log_unreliable
 
@@ -269,13 +265,13 @@ def one_degree(demand: Demand, degree: int) -> OneDegree:
     return OneDegree(demand, degree)
 
 
-def fitting(rule: Rule, degrees: Counts) -> Counts:
+def fit_thresholds(rule: Rule, degrees: Counts) -> Counts:
     """Return t; one that nobody reaches for a client that is left out for having too many neighbours."""
     t = rule.of(degrees)
     return np.where(degrees + 1 < 2 * t, t, degrees + 2)
 
 
-def common(assumptions: Assumptions, degree: int, t: int) -> Threshold:
+def common_rule(assumptions: Assumptions, degree: int, t: int) -> Threshold:
     """Return the rule that gives t to everyone of this degree.
 
     Where there are colluders it is fixed: a majority would shrink with a neighbourhood that shrinks.

@@ -1,22 +1,72 @@
-"""All families of assignment graphs have one interface: what a round, a client and a planner ask for.
+"""Every family of assignment graphs has one interface, which rounds, clients and the planner use.
 
-A family is a module of its own with a subclass of ``Kind``, and its name in the list in ``__init__.py``.
+A family is a module of its own with a subclass of ``Kind``, and its name in the list in ``__init__.py``. The
+draws at the end are those that families share: a word per pair of clients, and a random circle of all.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ccesa.crypto import primitives
 from ccesa.graphs.assignment import Flags, Nodes
+from ccesa.graphs.thresholds import Rule, Threshold
 from ccesa.parts import Part
 
-if TYPE_CHECKING:  # bounds load scipy, which only plans need
+if TYPE_CHECKING:  # these load scipy, which only plans need
     from ccesa.graphs import Graph
-    from ccesa.graphs.bounds import Degrees, Masks
+    from ccesa.graphs.assumptions import Assumptions, Demand, Event, Roster
+
+
+class Degrees(Protocol):
+    """How many neighbours clients have, and what can be around them."""
+
+    def likely(self, log_rare: float) -> tuple[int, int]:
+        """Return the smallest and the largest number of neighbours that are not rarer than this."""
+
+    def unreliable(self, rule: Rule, assumptions: "Assumptions") -> float:
+        """Bound P(some client has fewer than t live holders)."""
+
+    def few_holders(self, rule: Rule, assumptions: "Assumptions") -> float:
+        """Bound P(some client has fewer than t holders among those that stay, itself included)."""
+
+    def around(self, event: "Event", rule: Rule, roster: "Roster") -> float:
+        """Bound P(the event happens to some honest client), for every roster that there may be."""
+
+    def left_out(self, rule: Rule, assumptions: "Assumptions", spare: float) -> float:
+        """Bound P(some honest client is left out once all colluders turn from it).
+
+        It needs ``spare`` holders per neighbour beyond t.
+        """
+
+    def rule(self, demand: "Demand", log_apart: float, kept: Callable[[Threshold], bool]) -> Threshold | None:
+        """Return the best threshold rule for a demand that is ``kept``; None if there is none.
+
+        ``log_apart`` is what the masks take of the budget for privacy.
+        """
+
+    def may_hold(self, demand: "Demand", most: int) -> bool:
+        """Return whether a graph with up to ``most`` neighbours may keep the demand; in doubt, true."""
+
+
+class Masks(Protocol):
+    """On which edges masks run."""
+
+    def log_apart(self, assumptions: "Assumptions", roster: "Roster | None" = None) -> float:
+        """Bound P(the honest survivors' mask graph falls apart), for every roster that there may be."""
+
+    def log_torn(self, few_holders: "Callable[[Assumptions], float]", assumptions: "Assumptions") -> float:
+        """Estimate P(clients are left out after *share*, and the masks of the others fall apart later).
+
+        ``few_holders`` bounds P(somebody is left out), where all drop out before *share* closes.
+        """
 
 
 class Kind(Part, frozen=True, kw_only=True):
-    """A family of graphs with its parameters. Degrees are those of n clients who all advertise."""
+    """A family of graphs with its parameters. Degrees are those of n clients that all advertise."""
 
     #: Whether the number of neighbours depends on the seed.
     varies: ClassVar[bool] = False
@@ -27,13 +77,13 @@ class Kind(Part, frozen=True, kw_only=True):
         return str(self.__struct_config__.tag)
 
     def check(self, clients: int) -> None:
-        """Check that so many clients can have such a graph.
+        """Check that this number of clients can have such a graph.
 
         Args:
             clients: How many clients there are.
 
         Raises:
-            ConfigError: They cannot; the text says what can.
+            ConfigError: They cannot; the text names a remedy.
         """
 
     # Degrees
@@ -109,7 +159,7 @@ class Kind(Part, frozen=True, kw_only=True):
 
     # Planning
 
-    def degrees(self, clients: int) -> "Degrees":
+    def degrees(self, clients: int) -> Degrees:
         """Return the distribution of the number of neighbours, which bounds what colluders can do.
 
         Args:
@@ -117,7 +167,7 @@ class Kind(Part, frozen=True, kw_only=True):
         """
         raise NotImplementedError
 
-    def masks(self, clients: int) -> "Masks":
+    def masks(self, clients: int) -> Masks:
         """Return the structure of the mask edges, which bounds how likely they fall apart.
 
         Args:
@@ -143,7 +193,7 @@ class Kind(Part, frozen=True, kw_only=True):
         return None
 
     def in_words(self, clients: int) -> str:
-        """Return what the graph is like, for people.
+        """Return a description of the graph for people.
 
         Args:
             clients: How many clients there are.
@@ -161,3 +211,80 @@ class Ladder:
     at: Callable[[int], "Graph"]
     #: Whether denser graphs keep what sparser ones do, so that the first that works is found by bisection.
     monotone: bool = False
+
+
+#: Pairs that are drawn at a time.
+_CHUNK = 1 << 15
+#: Half of a circle of 64-bit words.
+_HALF = 1 << 63
+
+
+def every_pair(size: int) -> Iterator[tuple[Nodes, Nodes]]:
+    """Yield all pairs of nodes, each once, in chunks."""
+    rows = max(1, _CHUNK // size)
+    for first in range(0, size, rows):
+        nodes = np.arange(first, min(first + rows, size))
+        after = size - 1 - nodes  # pairs with a later node
+        low = np.repeat(nodes, after)
+        yield low, low + 1 + np.arange(low.size) - np.repeat(np.cumsum(after) - after, after)
+
+
+def others(size: int, node: int) -> tuple[Nodes, Nodes, Nodes]:
+    """Return all nodes but one, and the pairs that it forms with them, the lower node first."""
+    rest = np.delete(np.arange(size), node)
+    return rest, np.minimum(rest, node), np.maximum(rest, node)
+
+
+def pair_draws(seed: bytes, low: Nodes, high: Nodes) -> NDArray[np.uint64]:
+    """Return a uniform 64-bit word for each pair of ids: AES of the pair under the seed."""
+    return primitives.aes128_blocks(seed[:16], low, high)
+
+
+def below(draws: NDArray[np.uint64], p: float) -> Flags:
+    """Return true with probability p: the draw is below floor(p · 2^64), exactly."""
+    threshold = int(p * 2.0**64)
+    return draws < np.uint64(threshold) if threshold < 2**64 else np.ones(draws.size, bool)
+
+
+def circle(seed: bytes, size: int) -> Nodes:
+    """Return the nodes in their order around the circle: by a random 64-bit word of each, ties by node."""
+    return np.argsort(_circle_words(seed, size), kind="stable")
+
+
+def circle_positions(seed: bytes, size: int) -> Nodes:
+    """Return where each node sits on the circle."""
+    positions = np.empty(size, np.int64)
+    positions[circle(seed, size)] = np.arange(size)
+    return positions
+
+
+def near_on_circle(seed: bytes, size: int, node: int, each_side: int) -> Nodes:
+    """Return the nearest nodes on each side of one on the circle, ascending, without sorting all of them.
+
+    Only words near its own are sorted: a window is doubled until enough lie on either
+    side in it, or it is the whole circle.
+    """
+    words = _circle_words(seed, size)
+    ahead = (words - words[node]).view(np.int64)  # around the circle of 2^64, by the shorter way
+    window = (2 * each_side << 64) // size
+    while True:
+        near = np.arange(size)
+        if window < _HALF:
+            near = np.flatnonzero((ahead >= -window) & (ahead <= window))
+        order = near[np.argsort(ahead[near], kind="stable")]
+        place = int(np.flatnonzero(order == node)[0])
+        if near.size == size or min(place, near.size - 1 - place) >= each_side:
+            steps = np.delete(np.arange(-each_side, each_side + 1), each_side)
+            return np.sort(order[(place + steps) % near.size])
+        window *= 2
+
+
+def _circle_words(seed: bytes, size: int) -> NDArray[np.uint64]:
+    nodes = np.arange(size)
+    return primitives.aes128_blocks(seed[16:], nodes, nodes)
+
+
+def circle_distance(positions: Nodes, low: Nodes, high: Nodes) -> Nodes:
+    """Return how far apart the two nodes of each pair sit on the circle."""
+    apart = np.abs(positions[low] - positions[high])
+    return np.minimum(apart, positions.size - apart)

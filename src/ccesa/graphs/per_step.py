@@ -1,7 +1,7 @@
 """Dropouts per step: with which probability a client leaves in each step of a round, if it was still there.
 
-The graph is drawn over V1, who has answered *advertise*. V2 is who has answered every step before *mask*, V3
-who has answered *mask*, V4 who has answered all of them.
+The graph is drawn over V1, the clients that have answered *advertise*. V2 have answered every step before
+*mask*, V3 have answered *mask*, and V4 have answered all of them.
 """
 
 import math
@@ -25,26 +25,23 @@ class PerStep:
 
     def __post_init__(self) -> None:
         if len(self.each) != len(ORDER):
-            raise ConfigError(f"dropout_per_step has a number for each of {', '.join(ORDER)}")
+            raise ConfigError(f"dropout_per_step needs a number for each of {', '.join(ORDER)}")
         for name, value in zip(ORDER, self.each, strict=True):
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
                 raise ConfigError(
-                    f"{name} in dropout_per_step is a probability in [0, 1), not {quoted(value)}"
+                    f"{name} in dropout_per_step must be a probability in [0, 1), not {quoted(value)}"
                 )
         if self.each[ORDER.index("confirm")] and not self.confirms:
-            raise ConfigError("nobody confirms under this guard: leave confirm out of dropout_per_step")
+            raise ConfigError("this guard has no step confirm: leave it out of dropout_per_step")
 
     @classmethod
     def of(cls, said: object, steps: tuple[str, ...], *, confirms: bool) -> "PerStep":
-        """Read one number, which holds for each of these ``steps``, or numbers by the names of steps.
-
-        Steps that are not named lose nobody.
-        """
+        """Read one number for each of these ``steps``, or numbers by name; nobody leaves in other steps."""
         named: Mapping[Any, Any] = said if isinstance(said, Mapping) else dict.fromkeys(steps, said)
         unknown = [name for name in named if name not in ORDER]
         if unknown or not named:
-            what = f"{quoted(unknown[0])} is none" if unknown else "none is named"
-            raise ConfigError(f"dropout_per_step goes by the steps {', '.join(ORDER)}: {what}")
+            problem = f"{quoted(unknown[0])} is not one of them" if unknown else "it names none"
+            raise ConfigError(f"dropout_per_step takes the steps {', '.join(ORDER)}: {problem}")
         return cls(each=tuple(named.get(name, 0.0) for name in ORDER), confirms=confirms)
 
     @property

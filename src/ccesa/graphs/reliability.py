@@ -1,25 +1,35 @@
-"""How likely it is that a round is lost because of one client: too few of its share holders stay.
+"""How likely it is that a round is lost, or a client left out, because too few share holders stay.
 
-Where nobody says who leaves when, everyone is in V1, is unmasked, and does without its own share. With
-dropouts per step V1 may be small, and own shares count where they arrive. docs/planning.md derives it.
+Without dropouts per step everyone is in V1, is unmasked, and does without its own share. With them V1 may be
+small, and own shares count where they arrive. docs/planning.md derives both.
 """
 
 import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import logsumexp, xlogy
 
 from ccesa.graphs.assumptions import Assumptions
-from ccesa.graphs.tails import Binomial, Counts, Logs, frozen, log_below, log_choose, window
+from ccesa.graphs.tails import (
+    Binomial,
+    Counts,
+    Hypergeometric,
+    Logs,
+    at,
+    freeze,
+    log_below,
+    log_choose,
+    window,
+)
 
 #: Numbers of clients in V1 are judged in at most this many groups, each by its worst member.
 _GROUPS = 64
 #: Those of less than e to minus this are left out; they count as failures. Enough for 160 bits.
 _NATS = 180.0
-#: So many terms of a tail are summed.
+#: The number of terms of a tail that are summed.
 _TERMS = 512
-#: A sum over two clients would tell each of them the other's vector, so no round ends with fewer.
+#: A sum over two clients would reveal to each of them the other's vector, so no round ends with fewer.
 _LEAST_SUM = 3
 
 
@@ -31,13 +41,15 @@ def log_lost(assumptions: Assumptions, degree: int) -> Logs:
     have confirmed, where they have to.
     """
     below = log_below(assumptions.live, degree)
+    if assumptions.per_step is None:
+        return freeze(np.append(below, 0.0))
     t = np.arange(degree + 3)
     with_own = np.logaddexp(below[besides(t)], log_unconfirmed(assumptions, np.asarray(degree), t))
-    return frozen(_joined(assumptions, with_own, np.append(below, 0.0)))
+    return freeze(_joined(assumptions, with_own, np.append(below, 0.0)))
 
 
 def log_lost_at(assumptions: Assumptions, degree: int, t: int) -> float:
-    """Return what ``log_lost`` has for one t, without the table: there are many numbers of neighbours."""
+    """Return the entry of ``log_lost`` for one t, without making the table for each degree."""
     live = Binomial.failing(assumptions.leaves)  # where clients leave by themselves
     below = [_log_below_at(live, degree, many) for many in (max(t - 1, 1), t)]
     with_own = np.logaddexp(below[0], log_unconfirmed(assumptions, np.asarray(degree), np.asarray(t)))
@@ -45,7 +57,7 @@ def log_lost_at(assumptions: Assumptions, degree: int, t: int) -> float:
 
 
 def _log_below_at(live: Binomial, draws: int, t: int) -> float:
-    """Bound ln P(X < t) of so many draws: the last terms, and what falls faster than they do."""
+    """Bound ln P(X < t): the last terms, and a geometric sum for the terms below them."""
     low = max(0, t - _TERMS)
     if low > draws or (low and t > draws * live.p):
         return 0.0
@@ -58,7 +70,7 @@ def _log_below_at(live: Binomial, draws: int, t: int) -> float:
 def log_all_lost(assumptions: Assumptions) -> Logs:
     """Return ln P(at most t of all clients stay), for t = 0 .. clients + 1: where all are neighbours.
 
-    Who stays has all others that do besides its own share, who leaves all that do.
+    A client that stays has its own share and all others that stay; one that leaves has all that stay.
     """
     n = assumptions.clients
     if assumptions.exact:
@@ -74,7 +86,7 @@ def _joined(assumptions: Assumptions, with_own: Logs, without: Logs) -> Logs:
 
 
 def besides(t: Counts) -> Counts:
-    """Return how many shares it takes besides the client's own: who has no neighbour is left out."""
+    """Return how many shares are needed besides the client's own; at least 1, or the client is left out."""
     return np.maximum(t - 1, 1)
 
 
@@ -91,9 +103,9 @@ def log_unconfirmed(assumptions: Assumptions, degrees: Counts, t: Counts) -> Log
 
 
 def log_few(assumptions: Assumptions) -> float:
-    """Return ln P(fewer than three answer every step but the last), where it is said who leaves when.
+    """Return ln P(fewer than three answer every step but the last), with dropouts per step.
 
-    Otherwise everyone counts as unmasked, and has neighbours that stay.
+    Without them everyone counts as unmasked, and has neighbours that stay.
     """
     return -math.inf if assumptions.per_step is None else log_fewer(assumptions, _LEAST_SUM)
 
@@ -101,7 +113,7 @@ def log_few(assumptions: Assumptions) -> float:
 def log_fewer(assumptions: Assumptions, least: int) -> float:
     """Return ln P(fewer than this answer every step but the last).
 
-    Where nobody says who leaves when, all who drop out may do so before it.
+    Without dropouts per step all dropouts may happen before the last step.
     """
     if assumptions.exact:
         return 0.0 if assumptions.clients - assumptions.dropped < least else -math.inf
@@ -130,4 +142,24 @@ def log_small(assumptions: Assumptions, degree: int) -> tuple[Counts, Counts, Lo
 @lru_cache(maxsize=8)
 def _advertised(others: int, absent: float) -> tuple[Counts, Logs, float]:
     sizes, logs, rest = window(Binomial.failing(absent), others, _NATS)
-    return frozen(sizes), frozen(logs), rest
+    return freeze(sizes), freeze(logs), rest
+
+
+def log_left_out(assumptions: Assumptions, degree: int, needed: int) -> float:
+    """Bound ln P(some honest client has fewer holders than needed, once every colluder has turned from it).
+
+    Those it has left are itself and its honest neighbours that stay, of ``degree`` neighbours.
+    """
+    honest = assumptions.clients - assumptions.colluders
+    return min(0.0, math.log(honest) + _log_few(assumptions, degree, needed - 1)) if honest else -math.inf
+
+
+def _log_few(assumptions: Assumptions, degree: int, least: int) -> float:
+    """Return ln P(fewer than this of an honest client's neighbours are honest and stay)."""
+    others, colluders = assumptions.clients - 1, assumptions.colluders
+    if assumptions.exact:  # at worst all who drop out are honest
+        gone = min(colluders + assumptions.dropped, others)
+        return at(log_below(Hypergeometric(others, others - gone), degree), least)
+    stay, colluding = Binomial.failing(assumptions.dropout), np.arange(min(colluders, degree) + 1)
+    tails = [at(log_below(stay, degree - many), least) for many in colluding.tolist()]
+    return float(logsumexp(assumptions.colluding.log_pmf(degree, colluding) + tails))

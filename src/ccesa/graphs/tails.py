@@ -1,10 +1,11 @@
-"""Binomial and hypergeometric tails in logarithms, far below what a float can hold.
+"""Binomial and hypergeometric tails in logarithms, far below what a float can hold, and searches among them.
 
 Everything is summed term by term from log-probabilities that are exact but for rounding: less than 3e-7 up to
 the 10^8 clients that are planned for. ``SLACK`` covers it where a certificate is written.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
@@ -20,7 +21,7 @@ Values = TypeVar("Values", Logs, Counts)
 LN2 = math.log(2.0)
 #: Added to every certified natural logarithm, so that rounding errors fall on the safe side.
 SLACK = 1e-6
-#: Nats by which what a search compares stays below a budget: the certificate adds up in another order.
+#: Nats by which a search stays below a budget, because the certificate adds up in another order.
 MARGIN = 1e-9
 #: From here on three terms of Stirling's series leave less than 1e-12.
 _LARGE = 1000
@@ -32,7 +33,7 @@ _NEGLIGIBLE = 400.0
 class Binomial:
     """How many of d draws succeed, each with probability p, and fail with probability q.
 
-    q says more than 1 - p where p is next to one: what is rare there is a failure.
+    q is more precise than 1 - p where p is close to 1 and failures are rare.
     """
 
     p: float
@@ -110,14 +111,14 @@ def log_falling(n: float | Counts | Logs, k: Counts) -> Logs:
 def log_below(distribution: Distribution, draws: int) -> Logs:
     """Return ln P(X < t) for t = 0 .. draws + 1."""
     terms = distribution.log_pmf(draws, np.arange(draws + 1))
-    return frozen(np.concatenate([[-np.inf], np.minimum(np.logaddexp.accumulate(terms), 0.0)]))
+    return freeze(np.concatenate([[-np.inf], np.minimum(np.logaddexp.accumulate(terms), 0.0)]))
 
 
 @lru_cache(maxsize=1 << 10)
 def log_at_least(distribution: Distribution, draws: int) -> Logs:
     """Return ln P(X >= t) for t = 0 .. draws + 1."""
     terms = distribution.log_pmf(draws, np.arange(draws + 1))[::-1]
-    return frozen(np.concatenate([np.minimum(np.logaddexp.accumulate(terms), 0.0)[::-1], [-np.inf]]))
+    return freeze(np.concatenate([np.minimum(np.logaddexp.accumulate(terms), 0.0)[::-1], [-np.inf]]))
 
 
 def at(logs: Logs, place: int) -> float:
@@ -141,7 +142,56 @@ def window(distribution: Distribution, draws: int, nats: float = _NEGLIGIBLE) ->
     return k[kept], logs[kept], rest
 
 
-def frozen(values: Values) -> Values:
+def freeze(values: Values) -> Values:
     """Return the array, which is shared by a cache, so that nobody can change it."""
     values.flags.writeable = False
     return values
+
+
+Answer = TypeVar("Answer")
+#: Steps that a search goes up first.
+_STRIDE = 64
+
+
+def find_leftmost(
+    low: int, high: int, found: Callable[[int], Answer | None], possible: Callable[[int, int], bool]
+) -> Answer | None:
+    """Return the first answer of ``found`` among low .. high; ``possible`` rules out ranges.
+
+    It tries ranges of 1, 2, 4, ... numbers, and halves those that are possible.
+    """
+    width = 1
+    while low <= high:
+        last = min(low + width - 1, high)
+        answer = _within(low, last, found, possible)
+        if answer is not None:
+            return answer
+        low, width = last + 1, 2 * width
+    return None
+
+
+def _within(
+    low: int, high: int, found: Callable[[int], Answer | None], possible: Callable[[int, int], bool]
+) -> Answer | None:
+    if not possible(low, high):
+        return None
+    if low == high:
+        return found(low)
+    middle = (low + high) // 2
+    return _within(low, middle, found, possible) or _within(middle + 1, high, found, possible)
+
+
+def find_first(enough: Callable[[int], bool], most: int, start: int = 1) -> int | None:
+    """Return the smallest of 1 .. most that is enough, where everything above it is enough as well."""
+    if most < 1:
+        return None
+    low, high = 0, max(1, min(start, most))
+    step = max(1, min(start // 8, _STRIDE))
+    while not enough(high):
+        if high == most:
+            return None
+        low, high, step = high, min(high + step, most), 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

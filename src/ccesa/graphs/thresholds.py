@@ -17,13 +17,13 @@ Degree = TypeVar("Degree", int, NDArray[np.int64])
 
 @dataclass(frozen=True, kw_only=True)
 class HolderCounts:
-    """A rule is checked against those who can hold shares of one client's secrets in a round."""
+    """The clients that can hold shares of one client's secrets, against which a rule is checked."""
 
     #: Neighbours on average and at most, and the standard deviation of their number.
     mean: float
     most: int
     spread: float
-    #: The largest threshold with which a client of a degree can take part, and who counts towards it.
+    #: The largest threshold with which a client of a degree can take part, and which clients count.
     largest: Callable[[int], int]
     counted: str
 
@@ -46,7 +46,7 @@ class Rule(Part, frozen=True, kw_only=True):
         """Check that the rule works in a round, and works safely.
 
         Args:
-            holders: Who can hold shares in it.
+            holders: The clients that can hold shares in it.
 
         Raises:
             ConfigError: Too few can, or so many that two disjoint sets of them could open both secrets.
@@ -59,7 +59,7 @@ class Rule(Part, frozen=True, kw_only=True):
 
     @property
     def in_words(self) -> str:
-        """What the rule is, for people."""
+        """A description of the rule for people."""
         return self.name
 
 
@@ -115,7 +115,7 @@ class Fixed(Rule, frozen=True, kw_only=True, tag="fixed"):
     """The paper's rule: the same t for every client.
 
     Attributes:
-        t: How many holders open a secret, at least 2 and more than half of those who hold a share.
+        t: How many holders open a secret, at least 2 and more than half of those that hold a share.
 
     Raises:
         ConfigError: t is below 2.

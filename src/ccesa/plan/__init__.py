@@ -1,11 +1,9 @@
 """How many neighbours are enough: exact certificates, the planner, and the price of a round.
 
-``plan`` chooses, ``check`` judges what somebody else chose, ``price`` says what it costs. The way through the
-files: ``certificate`` bounds the events, ``search`` finds the cheapest graph that is ``wanted``, ``planner``
-makes the plan (``making``, ``result``) or an ``explanation`` of why there is none; with ``noise`` it is
-``counting`` honest clients for its ``promises``, ``figures`` and ``advice``. Then ``price`` with its
-``calibration``, ``paper`` for comparison, ``report`` and ``charters``.
-docs/planning.md has the mathematics.
+``plan`` chooses, ``check`` certifies the choice of somebody else, and ``price`` computes the cost. In order:
+``certificate`` bounds the events, ``search`` finds the cheapest graph or explains why there is none,
+``result`` is the plan, ``noise`` adds noise to it, ``planner`` puts them together. Then ``price`` with its
+``calibration``, ``paper`` for comparison, ``report`` and ``charters``. docs/planning.md has the mathematics.
 """
 
 from ccesa.graphs.assumptions import Assumptions

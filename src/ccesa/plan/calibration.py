@@ -20,7 +20,7 @@ from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.keys import AGREEMENTS, DEFAULT, POST_QUANTUM, Content, Encapsulated
 from ccesa.graphs import Complete
 from ccesa.graphs.assignment import draw
-from ccesa.plan.price import Curve, Rates
+from ccesa.plan.price import Rates, Timing
 from ccesa.protocol import messages as m
 
 #: How often everything is measured. All kinds take turns: a busy moment of the machine spoils none of them,
@@ -66,7 +66,9 @@ def calibrate() -> Rates:
     if primitives.has_kem():
         works["hybrid_sealing"] = {1: _sealings(POST_QUANTUM)}
     seconds = _measured([work for sizes in works.values() for work in sizes.values()])
-    curves = {name: Curve(tuple(sizes), tuple(next(seconds) for _ in sizes)) for name, sizes in works.items()}
+    curves = {
+        name: Timing(tuple(sizes), tuple(next(seconds) for _ in sizes)) for name, sizes in works.items()
+    }
     return Rates(**{name: one if len(one.sizes) > 1 else one.seconds[0] for name, one in curves.items()})  # type: ignore[arg-type]
 
 

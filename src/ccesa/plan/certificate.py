@@ -1,4 +1,4 @@
-"""The probability of each bad event, bounded from above: what a configuration really promises.
+"""Upper bounds on the probability of each bad event: the certificate of a configuration.
 
 ======================  =====================================================================================
 unreliable              some client has fewer than t_i live share holders when it is unmasked
@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from ccesa.graphs import Kind, events
-from ccesa.graphs.assumptions import Assumptions, Roster
+from ccesa.graphs import Kind
+from ccesa.graphs.assumptions import Assumptions, Roster, exposed, unmaskable
 from ccesa.graphs.tails import LN2, log2_upwards
 from ccesa.graphs.thresholds import Rule
 from ccesa.guards import CURIOUS, guard_named
@@ -67,15 +67,15 @@ def certify(graph: Kind, rule: Rule, assumptions: Assumptions, roster: Roster | 
         roster = Roster(assumptions=assumptions, least=assumptions.clients)
     degrees, nobody = graph.degrees(assumptions.clients), assumptions.colluders == 0
     lost = np.logaddexp(degrees.unreliable(rule, assumptions), roster.log_short)
-    exposed = -math.inf if nobody else degrees.around(events.exposed, rule, roster)
+    opened = -math.inf if nobody else degrees.around(exposed, rule, roster)
     # A rule that follows the degree exceeds half of every neighbourhood.
     safe = nobody and rule.follows_degree
-    unmaskable = -math.inf if safe else degrees.around(events.unmaskable, rule, roster)
+    twice = -math.inf if safe else degrees.around(unmaskable, rule, roster)
     return Certificate(
         unreliable=log2_upwards(lost),
         disconnected=log2_upwards(log_disconnected(graph, rule, assumptions, roster)),
-        exposed=log2_upwards(exposed),
-        unmaskable=log2_upwards(unmaskable),
+        exposed=log2_upwards(opened),
+        unmaskable=log2_upwards(twice),
     )
 
 

@@ -1,4 +1,4 @@
-"""From a plan to the charter of a federation, and back: what a charter states is computed anew."""
+"""From a plan to the charter of a federation; and a check of the figures that a charter states."""
 
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -21,14 +21,14 @@ from ccesa.values.fields import WORD_BITS
 _ROUNDING = 1e-6
 #: Figures that promise more where they are higher; all others do where they are lower.
 _MORE_IS_BETTER = ("least_honest", "colluders")
-#: What a charter states in one number each.
+#: The figures of a charter that are one number each.
 _FIGURES = tuple(name for name in Stated.__struct_fields__ if name != "dropout_per_step")
 
 
-def stated(plan: Plan) -> Stated:
+def state(plan: Plan) -> Stated:
     """Return the certificate of a plan, as a charter states it."""
     if not guard_named(plan.guard).chartered:
-        raise ConfigError(f"a charter goes with guard = active, this plan has {plan.guard}")
+        raise ConfigError(f"a charter needs a plan with guard = active, not {plan.guard}")
     steps = plan.assumptions.per_step
     return Stated(
         dropout=plan.assumptions.dropout,
@@ -60,7 +60,7 @@ def charter(
         ConfigError: Another number of clients, another guard, or fields that cannot be.
     """
     if len(members) != plan.clients:
-        raise ConfigError(f"a plan for {plan.clients} clients and a list of {len(members)} members")
+        raise ConfigError(f"the plan is for {plan.clients} clients, but the list has {len(members)} members")
     return Charter(
         serial=serial,
         expires=toml.seconds(expires),  # type: ignore[arg-type]  # checked by the charter itself
@@ -71,58 +71,55 @@ def charter(
         bits=WORD_BITS if others.get("learning") or others.get("statistics") else plan.bits,  # type: ignore[arg-type]  # checked by itself
         least_roster=plan.least_roster,
         min_survivors=plan.least_survivors,
-        certificate=stated(plan),
+        certificate=state(plan),
         privacy=plan.mechanism or msgspec.UNSET,
         **others,
     )
 
 
-def recomputed(agreed: Charter) -> Plan:
-    """Return what the planner says of a charter's graph and rule, on the charter's own assumptions."""
-    told = agreed.certificate
-    steps = (
-        None
-        if told.dropout_per_step is msgspec.UNSET
-        else dict(zip(ORDER, told.dropout_per_step, strict=True))
-    )
+def recompute(agreed: Charter) -> Plan:
+    """Certify a charter's graph and rule on the charter's own assumptions."""
+    states = agreed.certificate
+    each = states.dropout_per_step
+    steps = None if each is msgspec.UNSET else dict(zip(ORDER, each, strict=True))
     return check(
         agreed.config(length=agreed.length or 1),
-        told.dropout if steps is None else None,
-        told.collusion,
-        privacy_bits=told.privacy_bits,
-        reliability_bits=told.reliability_bits,
-        exact_dropout=told.exact_dropout,
+        states.dropout if steps is None else None,
+        states.collusion,
+        privacy_bits=states.privacy_bits,
+        reliability_bits=states.reliability_bits,
+        exact_dropout=states.exact_dropout,
         dropout_per_step=steps,
     )
 
 
 def shortfalls(agreed: Charter) -> tuple[str, ...]:
-    """Return in what a charter promises more than its graph and rule keep; nothing if it was planned."""
-    found = recomputed(agreed)
-    lines = [f"it demands more than it keeps: {line}" for line in found.shortfalls]
+    """Return the promises of a charter that its graph and rule do not keep; none if it was planned."""
+    found = recompute(agreed)
+    lines = [f"it keeps less than it demands: {line}" for line in found.shortfalls]
     # The certificate does not cover smaller rosters, nor fewer survivors.
     for name, least in (("least_roster", found.least_roster), ("min_survivors", found.least_survivors)):
         if getattr(agreed, name) < least:
-            lines.append(f"{name} = {getattr(agreed, name)} is below {least}, the least that is certified")
+            lines.append(f"{name} = {getattr(agreed, name)} is below the certified minimum {least}")
     if agreed.least_roster > found.least_roster:
         lines.append(f"least_roster = {agreed.least_roster} is above {found.least_roster}: fewer may join")
-    anew = stated(found)
+    anew = state(found)
     for name in _FIGURES:
         said, is_so = getattr(agreed.certificate, name), getattr(anew, name)
         flatters = said > is_so if name in _MORE_IS_BETTER else said < is_so - _ROUNDING
         if flatters:
-            lines.append(f"it states {name} = {said:g}, computed anew it is {is_so:g}")
+            lines.append(f"it states {name} = {said:g}, but the computed value is {is_so:g}")
     if agreed.mechanism is not None:
         lines.extend(_flattering(agreed.mechanism, found))
     return tuple(lines)
 
 
 def _flattering(mechanism: Mechanism, found: Plan) -> Iterator[str]:
-    """Yield in what the noise counts on more than the graph keeps; by itself it keeps its epsilon."""
+    """Yield the figures that the noise counts on and that the graph does not keep."""
     promise = found.promised(mechanism.against)
     honest, fails = (0, 0.0) if promise is None else promise
     if mechanism.honest > honest:
         counted = f"{mechanism.honest} honest clients in every sum"
-        yield f"its noise counts on {counted}, computed anew it is {honest}"
+        yield f"its noise counts on {counted}, but the computed number is {honest}"
     if mechanism.fails < fails - _ROUNDING:
-        yield f"its noise counts on fails = {mechanism.fails:g}, computed anew it is {fails:g}"
+        yield f"its noise counts on fails = {mechanism.fails:g}, but the computed value is {fails:g}"

@@ -1,7 +1,8 @@
-"""Plans of rounds with noise: S survivors that a round insists on, H honest clients, and the noise for them.
+"""Plans with noise: S survivors that a round insists on, and H honest clients in every sum.
 
-What distributing the noise costs is the square root of survivors over H, the honest clients in every sum that
-can be opened (``Plan.promised``).
+Distributing the noise costs the square root of survivors over H. Where colluders choose who drops out the
+highest threshold gives the largest H. Where they cannot, H is S less the colluders: under ``curious`` a graph
+may be dense enough for that. docs/planning.md, "Noise", has the argument.
 """
 
 from collections.abc import Iterator
@@ -10,26 +11,109 @@ from dataclasses import dataclass, replace
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError
 from ccesa.graphs import Complete, Graph, Harary, kind_named
-from ccesa.graphs.bisection import first
-from ccesa.graphs.demand import Demand
-from ccesa.plan.counting import counted, margins, raised
-from ccesa.plan.making import certified, surviving
-from ccesa.plan.promises import Offer, ratio
-from ccesa.plan.result import Plan
-from ccesa.plan.search import Found, fitted, thinned
-from ccesa.plan.wanted import Wanted, all_needed, search
+from ccesa.graphs.assumptions import Demand
+from ccesa.graphs.tails import find_first
+from ccesa.graphs.thresholds import Fixed, Linear, Threshold
+from ccesa.plan.certificate import left_out
+from ccesa.plan.result import Offer, Plan, insist_on, make_plan, noise_ratio
+from ccesa.plan.search import Found, Wanted, fit_rule, keeps, note_if_all_needed, search, thin_masks
 from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
 from ccesa.values.fields import WORD_BITS
 
+#: Bits by which a graph is more reliable than rounds have to be, where the rest is for S; tried in turn.
+MARGINS = (3.0, 1.0)
+#: No more neighbours are taken for the sake of the noise alone.
+MOST_NEIGHBOURS = 1000
+
+
+def choose_margins(demand: Demand, graph: str, against: str) -> tuple[float, ...]:
+    """Return how the reliability may be divided: there is nothing to divide where S does not decide."""
+    whole = graph == Complete().name and against == "follows"
+    return () if demand.guard.chooses_roster and not whole else MARGINS
+
+
+def count_on_most(demand: Demand, found: Found, *, settled: bool) -> Found:
+    """Return the graph and the rule that have the most honest clients in every sum that can be opened.
+
+    Where colluders choose who drops out it is the highest threshold. Under ``curious`` they cannot do so in a
+    graph in which accusations leave nobody out: a denser one is taken, unless the graph is ``settled``.
+    """
+    if demand.assumptions.colluders == 0:
+        return found
+    if not demand.guard.chooses_roster:
+        steady = found if settled or _is_steady(demand, found) else _steadier(demand, found)
+        if steady is not None and _is_steady(demand, steady):
+            return steady
+        if not settled:
+            found = _densest(demand, found)
+    return raise_threshold(demand, found)
+
+
+def raise_threshold(demand: Demand, found: Found) -> Found:
+    """Return the same graph with the highest threshold that keeps the demand; privacy can only gain by it."""
+    degree = found.graph.max_degree(demand.assumptions.clients)
+    most = degree - found.threshold.of(int(found.graph.mean_degree(demand.assumptions.clients)))
+    too_high = find_first(lambda by: not keeps(demand, found.graph, _higher(found.threshold, by)), most + 1)
+    return replace(found, threshold=_higher(found.threshold, (too_high or most + 1) - 1))
+
+
+def _higher(rule: Threshold, by: int) -> Threshold:
+    if isinstance(rule, Fixed):
+        return Fixed(t=rule.t + by)
+    if isinstance(rule, Linear):
+        return Linear(slope=rule.slope, base=rule.base + by)
+    return Linear(slope=512, base=by + 1) if by else rule
+
+
+def _steadier(demand: Demand, found: Found) -> Found | None:
+    """Return the sparsest circle, or everyone with everyone, in which accusations leave nobody out."""
+    n = demand.assumptions.clients
+    ladder, start = Harary.candidates(n), found.graph.max_degree(n) // 2
+
+    def at(step: int) -> Found | None:
+        denser = fit_rule(demand, ladder.at(step))
+        return denser if denser is not None and _is_steady(demand, denser) else None
+
+    step = find_first(lambda step: at(step) is not None, min(ladder.most, MOST_NEIGHBOURS // 2), start)
+    denser = at(step) if step else fit_rule(demand, Complete()) if n - 1 <= MOST_NEIGHBOURS else None
+    if denser is None:
+        return None
+    return _noted(denser, found, n, "in a sparser graph colluders could choose whose noise is missing")
+
+
+def _densest(demand: Demand, found: Found) -> Found:
+    """Return the densest circle that is taken for the sake of the noise, where it works.
+
+    In each part that colluders can split off it has far more honest clients than the thinnest.
+    """
+    n = demand.assumptions.clients
+    step = min(Harary.candidates(n).most, MOST_NEIGHBOURS // 2)
+    if 2 * step <= found.graph.max_degree(n):
+        return found
+    denser = fit_rule(demand, Harary.candidates(n).at(step))
+    why = "the noise of a sum depends on neighbours, and the planner takes no more for its sake"
+    return found if denser is None else _noted(denser, found, n, why)
+
+
+def _noted(denser: Found, found: Found, clients: int, why: str) -> Found:
+    now, before = (one.graph.max_degree(clients) for one in (denser, found))
+    return replace(denser, notes=(*found.notes, f"{now:,} neighbours instead of {before:,}: {why}"))
+
+
+def _is_steady(demand: Demand, found: Found) -> bool:
+    """Return whether colluders cannot part the honest clients' masks by accusations."""
+    return left_out(found.graph, found.threshold, demand.assumptions) <= -demand.privacy_bits
+
+
 #: Neighbours of the denser graphs that are offered, before everyone with everyone.
 _OFFERED = (100, 300, 500)
-#: Up to so many clients are told what it saves to lose a round in 2^7, if it is a part of the noise.
+#: Up to this many clients a note says how much noise it saves to lose one round in 2^7.
 _SMALL, _LOSSY_BITS, _WORTH = 50, 7, 0.99
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class WantedNoise:
-    """What is asked of rounds with noise, besides a graph."""
+    """The demand on noise, besides the graph."""
 
     privacy: DifferentialPrivacy
     dimension: int
@@ -38,9 +122,9 @@ class WantedNoise:
     accept: bool
 
     def planned(self, demand: Demand, wanted: Wanted, *, gives_way: bool) -> Plan:
-        """Return the plan, with what could be had for another price."""
+        """Return the plan, with offers at other prices."""
         found, demand = self._counted(demand, wanted, gives_way=gives_way)
-        made, mechanism = self._on(demand, replace(found, notes=(*found.notes, *all_needed(demand))))
+        made, mechanism = self._on(demand, replace(found, notes=(*found.notes, *note_if_all_needed(demand))))
         offers = self._offers(demand, made) if mechanism.honest == made.least_honest else ()
         notes = (*made.notes, *self._careless(made.clients), *self._lossier(demand, wanted, mechanism))
         return replace(made, offers=tuple(offers), notes=notes)
@@ -51,21 +135,23 @@ class WantedNoise:
             demand,
             wanted,
             gives_way=gives_way,
-            margins=margins(demand, wanted.graph, self.privacy.against),
+            margins=choose_margins(demand, wanted.graph, self.privacy.against),
         )
         settled = wanted.degree is not None or kind_named(wanted.graph) is not Harary
-        found = counted(demand, found, settled=settled)
+        found = count_on_most(demand, found, settled=settled)
         if demand.assumptions.colluders == 0:
-            found = thinned(demand, found)
+            found = thin_masks(demand, found)
         return found, demand
 
     def _on(self, demand: Demand, found: Found) -> tuple[Plan, Mechanism]:
         """Return the plan of this graph: as many survivors as the demand allows, and the noise for them."""
-        made = certified(demand, 1, WORD_BITS, found)
-        made = _insisting(replace(made, agreement=self.agreement, accept=self.accept))
+        made = make_plan(
+            demand, found, length=1, bits=WORD_BITS, agreement=self.agreement, accept=self.accept
+        )
+        made = _insisting(made)
         promise = made.promised(self.privacy.against)
         if promise is None:
-            raise ConfigError("no sum has an honest client for certain, whose noise could be counted on")
+            raise ConfigError("no sum is certain to contain the noise of an honest client")
         mechanism = chosen(
             self.privacy,
             clients=made.clients,
@@ -79,20 +165,20 @@ class WantedNoise:
     def _offers(self, demand: Demand, made: Plan) -> Iterator[Offer]:
         """Yield denser graphs, where noise is counted on neighbours and not on survivors."""
         for graph in _denser(made):
-            found = fitted(demand, graph)
+            found = fit_rule(demand, graph)
             if found is not None:
-                yield Offer.of(*self._on(demand, raised(demand, found)))
+                yield Offer.of(*self._on(demand, raise_threshold(demand, found)))
 
     def _careless(self, clients: int) -> Iterator[str]:
-        """Say so where delta promises little: showing one client of all, by chance, would keep it."""
+        """Note a delta that promises little: publishing one client at random would meet it."""
         if self.privacy.delta * clients >= 1:
             yield (
-                f"delta = {self.privacy.delta:g} is not below one over {clients:,} clients: publishing one "
-                f"of their vectors at random would keep that promise; take {0.01 / clients:.0e} or less"
+                f"delta = {self.privacy.delta:g} is not below 1 / {clients:,} clients: publishing one of "
+                f"their vectors at random would meet it; use {0.01 / clients:.0e} or less"
             )
 
     def _lossier(self, demand: Demand, wanted: Wanted, mechanism: Mechanism) -> Iterator[str]:
-        """Say how much less noise a small federation has that can bear to lose more rounds."""
+        """Note how much noise a small federation saves if it can bear to lose more rounds."""
         if demand.assumptions.clients > _SMALL or demand.reliability_bits <= _LOSSY_BITS:
             return
         try:
@@ -100,19 +186,19 @@ class WantedNoise:
             other = self._on(lossy, found)[1]
         except ConfigError:
             return
-        is_so, would_be = (ratio(one, demand.assumptions.staying) for one in (mechanism, other))
+        is_so, would_be = (noise_ratio(one, demand.assumptions.staying) for one in (mechanism, other))
         if would_be < is_so * _WORTH:
             yield (
                 f"with --reliability-bits {_LOSSY_BITS} one round in {2**_LOSSY_BITS} is lost, and the noise "
-                f"is {would_be:.2f} times that of a trusted curator in place of {is_so:.2f} times"
+                f"is {would_be:.2f} times that of a trusted curator instead of {is_so:.2f} times"
             )
 
 
 def _insisting(made: Plan) -> Plan:
     """Return the plan with the largest S that its reliability allows."""
     n = made.clients
-    gone = first(lambda gone: _is_reliable(surviving(made, n - gone + 1)), n)
-    return made if gone is None else surviving(made, n - gone + 1)
+    gone = find_first(lambda gone: _is_reliable(insist_on(made, n - gone + 1)), n)
+    return made if gone is None else insist_on(made, n - gone + 1)
 
 
 def _is_reliable(made: Plan) -> bool:

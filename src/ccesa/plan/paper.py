@@ -13,7 +13,7 @@ from ccesa.parts import check_clients
 STEPS = 4
 
 
-class Rule(NamedTuple):
+class PaperRule(NamedTuple):
     """The paper's choice for a round: p*, the mean degree that it gives, and one t for all."""
 
     p_star: float
@@ -21,13 +21,13 @@ class Rule(NamedTuple):
     t: int
 
 
-def rule(n: int, q_total: float) -> Rule | None:
+def rule(n: int, q_total: float) -> PaperRule | None:
     """Return what the paper's rule chooses; None where it has no p*."""
     try:
         p = p_star(n, q_total)
     except ConfigError:
         return None
-    return Rule(p, p * (n - 1), threshold(n, p))
+    return PaperRule(p, p * (n - 1), threshold(n, p))
 
 
 def step_dropout(q_total: float, steps: int = STEPS) -> float:

@@ -1,36 +1,51 @@
-"""``plan`` chooses the cheapest graph that keeps a demand; ``check`` judges one that somebody else chose."""
+"""``plan`` chooses the cheapest graph that keeps a demand; ``check`` judges one that somebody else chose.
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, NamedTuple
+Where noise drowns the mean, ``advice`` finds the graph, clients, epsilon or length with which it does not.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
 
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.keys import DEFAULT, needs_accept
 from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import BEST, Harary
-from ccesa.graphs.assumptions import Assumptions
-from ccesa.graphs.demand import Demand
+from ccesa.graphs.assumptions import MAX_PLANNED, Assumptions, Demand
 from ccesa.graphs.per_step import PerStep
-from ccesa.guards import CURIOUS, guard_named
+from ccesa.guards import CURIOUS, Guard, guard_named
 from ccesa.parts import check_type
-from ccesa.plan.explanation import Option, Tries, everyone
-from ccesa.plan.making import certified, surviving
 from ccesa.plan.noise import WantedNoise
-from ccesa.plan.result import Plan
-from ccesa.plan.search import Found, thinned
-from ccesa.plan.wanted import Wanted, all_needed, search
+from ccesa.plan.report import compute_figures
+from ccesa.plan.result import Plan, insist_on, make_plan
+from ccesa.plan.search import (
+    Found,
+    Option,
+    Wanted,
+    note_if_all_needed,
+    search,
+    take_complete,
+    thin_masks,
+)
 from ccesa.privacy import DifferentialPrivacy
+from ccesa.privacy.accounting import gaussian_epsilon, gaussian_mu
+from ccesa.privacy.mechanism import MOST_EPSILON
 from ccesa.protocol.steps import steps_of
 
-#: What noise with colluders is planned for under ``curious``: delta counts every graph that fails, and who
-#: picks keys for one that does can try many.
+#: Privacy bits with noise and colluders under ``curious``. Delta counts every graph that fails, and colluders
+#: can try many keys to find one.
 _AGAINST_PICKED_KEYS = 80.0
 _ACCEPTS = (
-    "rounds have the step accept: without it colluders choose who drops out, and whose noise is missing"
+    "rounds have the step accept: without it colluders could choose who drops out, and whose noise is missing"
 )
+#: How often ``advice`` tries another number of clients, and by how much other numbers exceed an estimate.
+_TRIES, _MARGINS = 8, (1.001, 1.05)
 _SMALL_ROSTERS = (
-    "with colluders the certificate covers rounds of min_survivors = {:,} clients; an honest round has {:,} "
-    "or more, so that many can be asked for"
+    "with colluders the certificate covers rounds of at least min_survivors = {:,} clients; an honest round "
+    "has {:,} or more, so min_survivors can be raised to that"
 )
 
 
@@ -56,10 +71,10 @@ def plan(
 
     Args:
         clients: How many are enrolled, 3 to 10^8.
-        dropout: The probability that a client drops out in the course of the round, in [0, 1), in whichever
-            step is worst. Either this or ``dropout_per_step`` has to be given.
+        dropout: The probability that a client drops out in the course of the round, in [0, 1), in the worst
+            step. Give either this or ``dropout_per_step``.
         collusion: The fraction of clients that work with the server, in [0, 1); by default none, or a tenth
-            under ``active``, where it is never less than one client.
+            under ``active``, where at least one client counts as a colluder.
         guard: ``curious`` or ``active``.
         length: Words of a vector; with ``privacy`` the parameters of a model, several of them in a word.
         bits: Bits of a word, 8, 16, 32 or 64; with ``privacy`` 64.
@@ -69,43 +84,25 @@ def plan(
             default 20, or what the complete graph reaches, with a note, where that is less.
         graph: ``harary``, ``erdos-renyi``, ``complete``, or ``best``, which is Harary; where no sparse graph
             works, the complete one is taken, with a note.
-        exact_dropout: Whether exactly a fraction ``dropout`` drops out, not each client by itself.
-        dropout_per_step: The finer assumption, for federations that have counted: the probability that a
-            client leaves in a step, if it has answered those before; one number for each step that the round
-            has, or numbers by the names advertise, share, accept, mask, confirm, unmask, where others lose
-            nobody.
-        agreement: ``x25519``, or ``x25519-mlkem768``, which stays secret when X25519 falls. No graph depends
-            on it, but what a round costs.
-        accept: Whether rounds have the step *accept*, as those of a series do, and those of an agreement that
-            needs it, and those under ``curious`` with noise and colluders.
-        privacy: What all sums together may tell about a client. The plan then has a ``mechanism``, the noise
-            that every client adds, and as high a number of survivors as reliability allows.
-        degree: The neighbours of a Harary graph that is to be taken; else they are planned.
-        field_bits: Bits of a parameter in a sum with noise; else the fewest that cost hardly any noise.
+        exact_dropout: Whether exactly a fraction ``dropout`` drops out, rather than each client by chance.
+        dropout_per_step: If you have measured when clients leave: the probability that a client leaves in a
+            step, given that it answered the steps before. One number counts for each step of the round. A
+            mapping gives numbers by the names advertise, share, accept, mask, confirm, unmask; nobody leaves
+            in steps that it does not name.
+        agreement: ``x25519``, or ``x25519-mlkem768``, which stays secret even if X25519 is broken. It
+            changes the cost of a round, not its graph.
+        accept: Whether rounds have the step *accept*. Rounds of a series always have it, as do rounds whose
+            agreement needs it, and rounds under ``curious`` with noise and colluders.
+        privacy: What all sums together may reveal about a client. The plan then has a ``mechanism``, the
+            noise that every client adds, and the highest number of survivors that reliability allows.
+        degree: The number of neighbours in a Harary graph; planned unless given.
+        field_bits: Bits of a parameter in a sum with noise; by default the fewest that add hardly any noise.
 
     Raises:
-        ImpossiblePlan: No graph works; its ``options`` are what would.
+        ImpossiblePlan: No graph works. Its ``options`` are changes with which one does.
         ConfigError: An argument is out of range.
     """
-    asked = _Asked(
-        clients=clients,
-        dropout=dropout,
-        collusion=collusion,
-        guard=guard,
-        length=length,
-        bits=bits,
-        privacy_bits=privacy_bits,
-        reliability_bits=reliability_bits,
-        graph=graph,
-        exact_dropout=exact_dropout,
-        dropout_per_step=dropout_per_step,
-        agreement=agreement,
-        accept=accept,
-        privacy=privacy,
-        degree=degree,
-        field_bits=field_bits,
-    )
-    return _planned(asked, asked.works_with)
+    return PlanRequest(**locals()).plan()
 
 
 def check(
@@ -124,8 +121,8 @@ def check(
             ``curious`` the certificate is about rounds of that many clients or more.
         dropout: The probability that a client drops out in the course of the round, in [0, 1).
         collusion: The fraction of clients that work with the server; by default as in ``plan``.
-        privacy_bits: What is demanded; by default as in ``plan``.
-        reliability_bits: What is demanded; by default 20.
+        privacy_bits: The demand on privacy; by default as in ``plan``.
+        reliability_bits: The demand on reliability; by default 20.
         exact_dropout: Whether exactly a fraction ``dropout`` drops out, not each client by itself.
         dropout_per_step: In place of ``dropout``, as in ``plan``; one number for each step of this round.
 
@@ -135,177 +132,223 @@ def check(
     Raises:
         ConfigError: An argument is out of range.
     """
-    leaving = _Leaving(config.guard, dropout, exact_dropout, dropout_per_step, config.accept)
-    demand = _demand(config.clients, leaving, collusion, privacy_bits, reliability_bits)
+    asked = PlanRequest(
+        config.clients,
+        dropout,
+        collusion,
+        config.guard,
+        privacy_bits=privacy_bits,
+        reliability_bits=reliability_bits,
+        exact_dropout=exact_dropout,
+        dropout_per_step=dropout_per_step,
+        accept=config.accept,
+    )
+    demand = asked.demand
     reached, roster = demand.roster.least, demand.roster.opening(config.min_survivors)
     notes = (_SMALL_ROSTERS.format(roster.least, reached),) if roster.least < reached else ()
     demand, found = replace(demand, roster=roster), Found(config.graph, config.threshold, notes)
-    made = certified(demand, config.length, config.bits, found)
-    made = replace(made, agreement=config.agreement, accept=config.accept)
-    return surviving(made, config.min_survivors)
+    terms = {name: getattr(config, name) for name in ("length", "bits", "agreement", "accept")}
+    return insist_on(make_plan(demand, found, **terms), config.min_survivors)
 
 
-def plan_or_complete(
-    clients: int,
-    dropout: float | None = None,
-    collusion: float | None = None,
-    guard: str = CURIOUS.name,
-    length: int = 1,
-    bits: int = 32,
-    graph: str = BEST,
-    dropout_per_step: float | Mapping[str, float] | None = None,
-    agreement: str = DEFAULT,
-    accept: bool = False,
-) -> Plan:
+def plan_or_complete(clients: int, dropout: float | None = None, **others: Any) -> Plan:
     """Return the plan; where most rounds would be lost whatever the graph, the complete graph and a note.
 
-    Only reliability gives way. Privacy that cannot be had stays an error.
+    It takes the other arguments of ``plan``. Only reliability gives way: privacy out of reach is an error.
     """
+    asked = PlanRequest(clients, dropout, **{"length": 1, **others})
     try:
-        return plan(
-            clients,
-            dropout,
-            collusion,
-            guard,
-            length,
-            bits,
-            graph=graph,
-            dropout_per_step=dropout_per_step,
-            agreement=agreement,
-            accept=accept,
-        )
+        return asked.plan()
     except ImpossiblePlan as error:
-        accept = accept or needs_accept(agreement)
-        leaving = _Leaving(guard, dropout, per_step=dropout_per_step, accept=accept)
-        demand = _demand(clients, leaving, collusion)
-        found = everyone(demand)
+        demand = asked.demand
+        found = take_complete(demand)
         if found is None:
             raise
-        made = certified(demand, length, bits, replace(found, notes=(str(error),)))
+        made = make_plan(demand, replace(found, notes=(str(error),)), **asked.terms)
         if not made.is_private:
             raise
-        return replace(made, agreement=agreement, accept=accept)
+        return made
 
 
-class _Asked(NamedTuple):
-    """The arguments of ``plan``."""
+@dataclass(frozen=True)
+class PlanRequest:
+    """The arguments of ``plan``, whose docstring explains them."""
 
     clients: int
-    dropout: float | None
-    collusion: float | None
-    guard: str
-    length: int
-    bits: int
-    privacy_bits: float | None
-    reliability_bits: float | None
-    graph: str
-    exact_dropout: bool
-    dropout_per_step: float | Mapping[str, float] | None
-    agreement: str
-    accept: bool
-    privacy: DifferentialPrivacy | None
-    degree: int | None
-    field_bits: int | None
+    dropout: float | None = None
+    collusion: float | None = None
+    guard: str = CURIOUS.name
+    length: int = 1_000_000
+    bits: int = 32
+    privacy_bits: float | None = None
+    reliability_bits: float | None = None
+    graph: str = BEST
+    exact_dropout: bool = False
+    dropout_per_step: float | Mapping[str, float] | None = None
+    agreement: str = DEFAULT
+    accept: bool = False
+    privacy: DifferentialPrivacy | None = None
+    degree: int | None = None
+    field_bits: int | None = None
+
+    def __post_init__(self) -> None:
+        if needs_accept(self.agreement):
+            object.__setattr__(self, "accept", True)
+
+    def plan(self, *, explained: bool = True) -> Plan:
+        """Return the plan. If there is none, the error names changes that work where it is ``explained``."""
+        if self.privacy is not None and self.collusion and self.guard == CURIOUS.name and not self.accept:
+            made = replace(self, accept=True).plan(explained=explained)
+            return replace(made, notes=(*made.notes, _ACCEPTS))
+        demand = self.demand
+        wanted = Wanted.checked(self.graph, self.degree, self.clients, self.works_with if explained else None)
+        RoundConfig(clients=self.clients, graph=Harary(degree=2), **self.terms)  # refuses bad terms
+        if self.privacy is not None:
+            return self._with_noise(demand, wanted, self.privacy)
+        if self.field_bits is not None:
+            raise ConfigError("field_bits, the bits of a parameter in a sum with noise, goes with privacy")
+        found, demand = search(demand, wanted, gives_way=self._gives_way)
+        if demand.assumptions.colluders == 0:
+            found = thin_masks(demand, found)
+        found = replace(found, notes=(*found.notes, *note_if_all_needed(demand)))
+        return make_plan(demand, found, **self.terms)
+
+    def _with_noise(self, demand: Demand, wanted: Wanted, privacy: DifferentialPrivacy) -> Plan:
+        check_type("privacy", privacy, DifferentialPrivacy)
+        if privacy.against == "lies" and not guard_named(self.guard).chooses_roster:
+            raise ConfigError(
+                f"guard = {self.guard} protects only against a server that follows the protocol; for "
+                "against = lies use guard = active"
+            )
+        noise = WantedNoise(privacy, self.length, self.field_bits, self.agreement, self.accept)
+        return noise.planned(demand, wanted, gives_way=self._gives_way)
+
+    @property
+    def _gives_way(self) -> bool:
+        """Return whether less reliability will do: only a default gives way."""
+        return self.reliability_bits is None
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """Return the fields that a configuration shares with its plan, besides the graph."""
+        return {name: getattr(self, name) for name in ("length", "bits", "agreement", "accept")}
+
+    @property
+    def demand(self) -> Demand:
+        """Return the demand, with the guard's defaults for what is not given."""
+        guard, bits = guard_named(self.guard), self.privacy_bits
+        if bits is None and self.privacy is not None and self.collusion and guard is CURIOUS:
+            bits = _AGAINST_PICKED_KEYS
+        collusion = guard.collusion if self.collusion is None else self.collusion
+        assumptions = Assumptions(clients=self.clients, collusion=collusion, **self._leaving(guard))
+        return Demand.of(assumptions, guard, bits, self.reliability_bits)
+
+    def _leaving(self, guard: Guard) -> dict[str, Any]:
+        """Return the fields of ``Assumptions`` about dropouts."""
+        if (self.dropout is None) == (self.dropout_per_step is None):
+            raise ConfigError("give either dropout, for the whole round, or dropout_per_step")
+        if self.dropout_per_step is None:
+            return {"dropout": self.dropout, "exact": self.exact_dropout}
+        steps = tuple(step.name for step in steps_of(self))
+        per_step = PerStep.of(self.dropout_per_step, steps, confirms=not guard.dealer_counts)
+        return {"dropout": per_step.total, "exact": self.exact_dropout, "per_step": per_step}
+
+    def change(self, option: Option) -> "PlanRequest":
+        """Return the request with an option of ``ImpossiblePlan`` or of ``advice`` in place of its own."""
+        if "epsilon" in option and self.privacy is not None:
+            return replace(self, privacy=msgspec.structs.replace(self.privacy, **option))
+        if option.keys() & {"dropout", "dropout_per_step"}:
+            option = {"dropout": None, "dropout_per_step": None, **option}
+        return replace(self, **option)
 
     def works_with(self, option: Option) -> bool:
-        """Return whether there is a plan with this change: what is advised was planned before."""
-        changed = self._replace(**option)
-        if "dropout" in option or "dropout_per_step" in option:
-            said = {"dropout": None, "dropout_per_step": None, **option}
-            changed = self._replace(**said)
+        """Return whether there is a plan with this change; the planner offers no other."""
         try:
-            return not _planned(changed, None).shortfalls
+            return not self.change(option).plan(explained=False).shortfalls
         except ConfigError:
             return False
 
 
-def _planned(asked: _Asked, works: Tries | None) -> Plan:
-    """Return the plan; where there is none, say what ``works``."""
-    clients, guard, length, bits, agreement = (
-        asked.clients,
-        asked.guard,
-        asked.length,
-        asked.bits,
-        asked.agreement,
+def advise(made: Plan, asked: PlanRequest) -> tuple[Option, ...]:
+    """Return single changes after which there is less noise than signal; each of them was planned.
+
+    A denser graph comes first, by its ``degree`` or as ``graph``; then ``clients``, ``epsilon`` and
+    ``length``. There is none where the noise does not drown the mean, or where no such change helps.
+    """
+    if made.mechanism is None or (drowning := _drowning(made)) <= 1:
+        return ()
+    changes = (
+        _denser(made, asked),
+        _more_clients(made.clients, drowning, asked),
+        _larger_epsilon(drowning, asked),
+        _fewer_parameters(made.mechanism.dimension, drowning, asked),
     )
-    collusion, privacy, field_bits = asked.collusion, asked.privacy, asked.field_bits
-    privacy_bits, reliability_bits = asked.privacy_bits, asked.reliability_bits
-    accept = asked.accept or needs_accept(agreement)
-    notes: tuple[str, ...] = ()
-    if privacy is not None and collusion and guard == CURIOUS.name:
-        privacy_bits = _AGAINST_PICKED_KEYS if privacy_bits is None else privacy_bits
-        if not accept:
-            accept, notes = True, (_ACCEPTS,)
-    leaving = _Leaving(guard, asked.dropout, asked.exact_dropout, asked.dropout_per_step, accept)
-    demand = _demand(clients, leaving, collusion, privacy_bits, reliability_bits)
-    wanted = Wanted.checked(asked.graph, asked.degree, clients, works)
-    RoundConfig(  # refuses what cannot be
-        clients=clients,
-        length=length,
-        bits=bits,  # type: ignore[arg-type]
-        graph=Harary(degree=2),
-        agreement=agreement,
-        accept=accept,
+    return tuple(option for option in changes if option is not None)
+
+
+def _denser(made: Plan, asked: PlanRequest) -> Option | None:
+    """Return the sparsest of the denser graphs that is enough. It costs bytes, and no privacy."""
+    graphs = (offer.graph for offer in made.offers)
+    return _first_enough(
+        asked,
+        ({"degree": one.degree} if isinstance(one, Harary) else {"graph": one.name} for one in graphs),
     )
-    gives_way = reliability_bits is None
-    if privacy is not None:
-        _check_against(privacy, guard)
-        noise = WantedNoise(
-            privacy=privacy,
-            dimension=length,
-            field_bits=field_bits,
-            agreement=agreement,
-            accept=accept,
-        )
-        made = noise.planned(demand, wanted, gives_way=gives_way)
-        return replace(made, notes=(*made.notes, *notes))
-    if field_bits is not None:
-        raise ConfigError("field_bits goes with privacy: there it is the bits of a parameter")
-    found, demand = search(demand, wanted, gives_way=gives_way)
-    if demand.assumptions.colluders == 0:
-        found = thinned(demand, found)
-    found = replace(found, notes=(*found.notes, *all_needed(demand)))
-    return replace(certified(demand, length, bits, found), agreement=agreement, accept=accept)
 
 
-class _Leaving(NamedTuple):
-    """Who drops out, as it was said: in the whole round, or in each of its steps."""
-
-    guard: str
-    dropout: float | None
-    exact: bool = False
-    per_step: float | Mapping[str, float] | None = None
-    accept: bool = False
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of ``Assumptions``."""
-        if (self.dropout is None) == (self.per_step is None):
-            raise ConfigError("say either dropout, of the whole round, or dropout_per_step")
-        if self.per_step is None:
-            return {"dropout": self.dropout, "exact": self.exact}
-        confirms, steps = not guard_named(self.guard).dealer_counts, steps_of(self)
-        per_step = PerStep.of(self.per_step, tuple(step.name for step in steps), confirms=confirms)
-        return {"dropout": per_step.total, "exact": self.exact, "per_step": per_step}
+def _more_clients(clients: int, drowning: float, asked: PlanRequest) -> Option | None:
+    """Return a number of clients that is enough, by the slope between the last two that were tried."""
+    power = 1.0
+    for _ in range(_TRIES):
+        more = int(_rounded_up(max(clients * drowning**power, clients + 1)))
+        left = _drowning_with(asked, {"clients": more}) if more <= MAX_PLANNED else math.inf
+        if left <= 1:
+            return {"clients": more}
+        if left >= drowning:
+            return None
+        power = math.log(more / clients) / math.log(drowning / left)
+        clients, drowning = more, left
+    return None
 
 
-def _demand(
-    clients: int,
-    leaving: _Leaving,
-    collusion: float | None,
-    privacy_bits: float | None = None,
-    reliability_bits: float | None = None,
-) -> Demand:
-    """Return what was said, with the guard's defaults for what was not."""
-    rules = guard_named(leaving.guard)
-    fraction = rules.collusion if collusion is None else collusion
-    assumptions = Assumptions(clients=clients, collusion=fraction, **leaving.fields())
-    return Demand.of(assumptions, rules, privacy_bits, reliability_bits)
+def _larger_epsilon(drowning: float, asked: PlanRequest) -> Option | None:
+    if asked.privacy is None:
+        return None
+    delta = asked.privacy.delta
+    mu = gaussian_mu(asked.privacy.epsilon, delta)
+    tried = (_rounded_up(gaussian_epsilon(delta, margin * drowning * mu)) for margin in _MARGINS)
+    return _first_enough(asked, ({"epsilon": epsilon} for epsilon in tried if epsilon <= MOST_EPSILON))
 
 
-def _check_against(privacy: DifferentialPrivacy, guard: str) -> None:
-    check_type("privacy", privacy, DifferentialPrivacy)
-    if privacy.against == "lies" and not guard_named(guard).chooses_roster:
-        raise ConfigError(
-            f"against = lies does not go with guard = {guard}, which holds against a server that follows the "
-            "protocol: take guard = active"
-        )
+def _fewer_parameters(length: int, drowning: float, asked: PlanRequest) -> Option | None:
+    """Return a number of parameters that is small enough: the noise grows with its root."""
+    tried = (_rounded_down(length / (margin * drowning) ** 2) for margin in _MARGINS)
+    return _first_enough(asked, ({"length": fewer} for fewer in tried if fewer >= 1))
+
+
+def _first_enough(asked: PlanRequest, options: Iterable[Option]) -> Option | None:
+    return next((option for option in options if _drowning_with(asked, option) <= 1), None)
+
+
+def _drowning_with(asked: PlanRequest, option: Option) -> float:
+    try:
+        return _drowning(asked.change(option).plan())
+    except ConfigError:
+        return math.inf
+
+
+def _drowning(made: Plan) -> float:
+    return 0.0 if made.mechanism is None else compute_figures(made, made.mechanism).drowning
+
+
+def _rounded_up(number: float) -> float:
+    """Return a number that has two digits and is not below this one."""
+    if number == math.inf:
+        return number
+    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return round(math.ceil(number / unit * (1 - 1e-12)) * unit, 9)
+
+
+def _rounded_down(number: float) -> int:
+    """Return a whole number that has two digits and is not above this one."""
+    unit = 10 ** max(0, math.floor(math.log10(max(number, 1))) - 1)
+    return math.floor(number / unit) * unit

@@ -1,8 +1,8 @@
-"""What a round costs: bytes and operations, and with the rates of a machine the time. No clock here.
+"""The cost of a round: bytes and operations, and time if the rates of a machine are given. No clock here.
 
 Bytes follow from the sizes that the messages declare. Those of a client are for a round in which nobody
-drops out, the most it can have. What the server does is expected over who drops out, equally likely in each
-step where nobody says in which.
+drops out, which is the maximum. The work of the server is a mean over dropouts, which are equally likely in
+each step unless they are given per step.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ccesa.plan.result import Plan
 
 _CONTEXT_BYTES = 32
-#: Below each of these a client id takes so many bytes, in msgpack's shortest form.
+#: Client ids below each limit take this number of bytes, in msgpack's shortest form.
 _ID_FORMS = ((1 << 7, 1), (1 << 8, 2), (1 << 16, 3), (1 << 32, 5))
 #: Python around the primitives, in messages taken in without content: what a client does with each of its
 #: requests, and a server with each reply. Fitted with bench/protocol/plan.py; they hardly depend on the
@@ -35,7 +35,7 @@ _SERVER_HANDLINGS = 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What the cost of a round depends on.
+    """The properties of a round that its cost depends on.
 
     Degrees are those of the assignment graph, the mean where they vary, and ``threshold`` is that of a client
     of mean degree; ``dropout`` is the probability that a client drops out in the course of the round, and
@@ -93,7 +93,7 @@ class Cost:
         received_bytes: The same for what the client receives.
         agreements: One for each neighbour to seal shares, one for each neighbour to mask with.
         verifications: Signatures to check: as many for each neighbour as the requests show of it.
-        keystream_bytes: What the client's masks take.
+        keystream_bytes: Keystream for the client's masks.
         server_bytes: All that passes the server while nobody drops out.
         server_agreements: Expected: one for each survivor that shares a mask with a client that dropped out
             after sharing.
@@ -114,7 +114,7 @@ class Cost:
     server_seconds: float | None = None
 
 
-class Curve(NamedTuple):
+class Timing(NamedTuple):
     """Seconds for work of any size, from ascending sizes at which it was measured."""
 
     sizes: tuple[float, ...]
@@ -152,16 +152,16 @@ class Rates:
     verification: float
     sealing: float
     hybrid_sealing: float | None = None
-    splitting: Curve
-    joining: Curve
-    masking: Curve
-    taking: Curve
-    signed_taking: Curve
+    splitting: Timing
+    joining: Timing
+    masking: Timing
+    taking: Timing
+    signed_taking: Timing
     edge: float
 
 
 def price(what: "Plan | Shape", rates: Rates | None = None) -> Cost:
-    """Return what one round costs, in bytes and operations, which are the same on every machine.
+    """Return the cost of one round in bytes and operations, which are the same on every machine.
 
     Args:
         what: A plan, or a ``Shape`` of any round.
@@ -229,10 +229,10 @@ def _mean_id_bytes(clients: int) -> float:
 
 
 def _pairs_to_open(shape: Shape) -> float:
-    """Return how many masks survivors share with those who dropped out before they masked.
+    """Return how many masks survivors share with clients that dropped out before they masked.
 
     The graph is drawn over V1, so a mask neighbour is in V1 for certain, and in V3 with probability v3 / v1.
-    Where edges are drawn pair by pair there are slightly fewer: who dropped out before the drawing has none.
+    Where edges are drawn pair by pair there are slightly fewer: earlier dropouts have none.
     """
     v1, v2, v3 = shape.settled
     return (v2 - v3) * min(shape.mask_degree, max(v1 - 1, 0)) * v3 / v1

@@ -1,8 +1,8 @@
-"""How a plan is shown: as a JSON object, and its parts in words."""
+"""A plan for people and for programs: its figures, as a JSON object, and its parts in words."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
 import msgspec
@@ -12,14 +12,88 @@ from ccesa.graphs.tails import LN2
 from ccesa.graphs.thresholds import Fixed, Threshold
 from ccesa.guards import guard_named
 from ccesa.plan import paper
-from ccesa.plan.figures import Figures, Kept, figures
 from ccesa.plan.price import Cost, Rates, price
-from ccesa.plan.result import Plan
+from ccesa.plan.result import Plan, noise_ratio
+from ccesa.plan.search import Option, in_words
 from ccesa.privacy import Mechanism
 
-#: log2 of what cannot happen at all: JSON has no infinity.
+
+@dataclass(frozen=True, kw_only=True)
+class Protection:
+    """Epsilon against one kind of server, and the number of honest clients in every sum."""
+
+    epsilon: float
+    honest: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """The figures of a plan's noise; standard deviations are in units of the vector.
+
+    Attributes:
+        follows: The protection against a server that follows the protocol.
+        lies: The protection against one that lies; None if nothing is promised.
+        per_client: The standard deviation of the noise that one client adds to a coordinate.
+        in_sum: That of the expected sum.
+        in_mean: That of its mean: by so much a coordinate is off.
+        curator: The noise that a trusted curator would add to a sum for the same promise.
+        ratio: The noise of the expected sum beside the curator's.
+        ratio_if_all_stay: The same if nobody drops out.
+        drowning: The L2 norm of the noise in the mean beside the bound on a client's vector; 0 where the
+            noise hides records, of which there may be any number.
+        field_bits: Bits of a parameter in a sum.
+        bytes_each: Bytes of a parameter on the wire.
+    """
+
+    follows: Protection | None
+    lies: Protection | None
+    per_client: float
+    in_sum: float
+    in_mean: float
+    curator: float
+    ratio: float
+    ratio_if_all_stay: float
+    drowning: float
+    field_bits: int
+    bytes_each: float
+
+    @property
+    def drowns(self) -> bool:
+        """Whether there is more noise than signal even if all clients say the same."""
+        return self.drowning > 1
+
+
+def compute_figures(plan: Plan, mechanism: Mechanism) -> Figures:
+    """Return the figures of a plan with this noise, with (1 - q) n survivors expected."""
+    expected = plan.assumptions.staying
+    in_mean = mechanism.noise(expected) / expected
+    return Figures(
+        follows=_kept(plan, mechanism, "follows"),
+        lies=_kept(plan, mechanism, "lies"),
+        per_client=mechanism.noise(1),
+        in_sum=mechanism.noise(expected),
+        in_mean=in_mean,
+        curator=mechanism.curator,
+        ratio=noise_ratio(mechanism, expected),
+        ratio_if_all_stay=noise_ratio(mechanism, plan.clients),
+        drowning=0.0 if mechanism.unit else math.sqrt(mechanism.dimension) * in_mean / mechanism.norm,
+        field_bits=mechanism.field_bits,
+        bytes_each=mechanism.fields.bytes_each,
+    )
+
+
+def _kept(plan: Plan, mechanism: Mechanism, against: str) -> Protection | None:
+    """Return the protection against a server for which the noise may not have been made."""
+    promise = plan.promised(against)
+    if promise is None:
+        return None
+    epsilon = mechanism.certified(promise.honest, promise.fails)
+    return None if epsilon == math.inf else Protection(epsilon=epsilon, honest=promise.honest)
+
+
+#: log2 of an impossible event, since JSON has no infinity.
 IMPOSSIBLE = -1e9
-#: What a plan has under the same name.
+#: Figures that are properties of a plan with the same name.
 _FIGURES = (
     "clients",
     "guard",
@@ -37,20 +111,20 @@ _FIGURES = (
     "colluders",
     "around",
 )
-#: What JSON says of an offer, besides the name of its graph.
+#: Figures of an offer, besides the name of its graph.
 _OFFERED = ("degree", "honest", "ratio", "sent_bytes", "agreements")
-#: What each event of a certificate means to people.
+#: The meaning of each event of a certificate.
 _MEANING = {
-    "unreliable": "a client has too few live share holders, the round is lost",
-    "disconnected": "the honest survivors' masks fall apart, a partial sum could be opened",
-    "exposed": "with its own share, colluding neighbours can open a client",
-    "unmaskable": "two disjoint sets of shares exist, a lying server could open a client",
-    "parted": "accusations leave an honest client out, and colluders could part the masks",
+    "unreliable": "a client has too few live share holders: the round is lost",
+    "disconnected": "the honest survivors' masks fall apart: a partial sum could be opened",
+    "exposed": "colluding neighbours can open a client with the help of its own share",
+    "unmaskable": "two disjoint sets of shares exist: a lying server could open a client",
+    "parted": "accusations leave an honest client out: colluders could split the masks",
 }
 
 
 class Bill(NamedTuple):
-    """What a round costs: as planned, by the paper's rule if it has one, and in conventional aggregation."""
+    """The cost of a round as planned, by the paper's rule if it has one, and in conventional aggregation."""
 
     plan: Cost
     paper: Cost | None
@@ -74,11 +148,11 @@ def bill(plan: Plan, rates: Rates | None = None) -> Bill:
     )
 
 
-def promised(plan: Plan) -> dict[str, float]:
+def bound_events(plan: Plan) -> dict[str, float]:
     """Return log2 of each event of the certificate that the guard's server cannot bring about at will.
 
-    A server that lies says who dropped out, so it parts masks as it likes, and *disconnected* says nothing:
-    what holds is that no part has fewer than ``least_honest`` honest clients.
+    A server that lies decides which clients drop out, so it can split masks: *disconnected* says nothing.
+    The promise is then that no part has fewer than ``least_honest`` honest clients.
     """
     lies = guard_named(plan.guard).chooses_roster
     events = plan.certificate.as_dict().items()
@@ -101,7 +175,7 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
         "mask_p": parameters.get("mask_p"),
         "threshold": _threshold(plan),
         "exchanges": exchanges(plan),
-        "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in promised(plan).items()},
+        "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in bound_events(plan).items()},
         "spare_bits": {name: min(bits, -IMPOSSIBLE) for name, bits in plan.spare_bits.items()},
         "least_honest_fails": None if fails is None else max(fails, IMPOSSIBLE),
         "cost": _cost(costs.plan),
@@ -120,7 +194,7 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
 def _noise(plan: Plan, mechanism: Mechanism) -> dict[str, object]:
     fields = msgspec.to_builtins(mechanism)
     return {
-        **asdict(figures(plan, mechanism)),
+        **asdict(compute_figures(plan, mechanism)),
         "mechanism": {**fields, "fails": max(mechanism.fails, IMPOSSIBLE)},
         "offers": [
             {"graph": one.graph.name, **{name: getattr(one, name) for name in _OFFERED}}
@@ -139,7 +213,7 @@ def _threshold(plan: Plan) -> dict[str, object]:
 
 
 def dropout_in_words(total: float, per_step: Iterable[float] | None) -> str:
-    """Say who is assumed to drop out, and in which steps where that is said."""
+    """Describe the dropouts that are assumed, by step where they are given per step."""
     if per_step is None:
         return f"{total:.3g} drop out"
     each = [f"{q:.3g} in {name}" for name, q in zip(ORDER, per_step, strict=True) if q]
@@ -152,7 +226,7 @@ def exchanges(plan: Plan) -> dict[str, int]:
 
 
 def exchanges_in_words(plan: Plan) -> str:
-    return "{round} in a round by itself, {series} in each round of a series".format(**exchanges(plan))
+    return "{round} in a single round, {series} in each round of a series".format(**exchanges(plan))
 
 
 def masks_in_words(plan: Plan) -> str:
@@ -168,14 +242,14 @@ def threshold_in_words(plan: Plan) -> str:
 
 
 def tightest_in_words(plan: Plan) -> str:
-    """Say which demand decides what the graph costs, and by how many bits each is met."""
+    """Name the demand that decides the cost of the graph, and the bits by which each is met."""
     (first, least), (other, more) = plan.spare_bits.items()
     spare = "cannot fail" if more == math.inf else f"has {more:.1f} to spare"
     return "neither can fail" if least == math.inf else f"{first}, {least:.1f} bits to spare; {other} {spare}"
 
 
 def promise_in_words(plan: Plan) -> str:
-    """Say who is in whatever can be opened, whoever drops out; empty where nobody chooses dropouts."""
+    """Describe the honest clients in every opened sum; empty where nobody chooses dropouts."""
     if plan.least_honest is None or plan.least_honest_fails is None:
         return ""
     fails = plan.least_honest_fails
@@ -193,7 +267,7 @@ def promise_in_words(plan: Plan) -> str:
 
 
 def covers_in_words(honest: str, *, noisy: bool, releases: int = 1) -> str:
-    """Say what covers so many honest clients: all that is opened for a task, or each sum by itself."""
+    """Say what covers the honest clients: all that is opened for a task, or each sum by itself."""
     if noisy or releases > 1:
         return f"any sum covers {honest}"
     return f"whatever is opened for a task, in all attempts together, covers {honest}"
@@ -215,8 +289,8 @@ def probability_in_words(log2: float) -> str:
 
 
 def certificate_in_words(plan: Plan) -> Iterator[tuple[str, float, str]]:
-    """Say what can go wrong under the plan's guard: a name, log2 of a bound on it, and what it means."""
-    guard, bounds = guard_named(plan.guard), promised(plan)
+    """Yield each event that can go wrong: its name, log2 of its bound, and its meaning."""
+    guard, bounds = guard_named(plan.guard), bound_events(plan)
     for name in guard.events:
         if name in bounds:
             set_aside = name == "unreliable" and plan.roster.log_short / LN2 > bounds[name] - 1
@@ -229,13 +303,13 @@ def certificate_in_words(plan: Plan) -> Iterator[tuple[str, float, str]]:
 
 
 def _few_join(plan: Plan) -> str:
-    """Say so where most of the bound is what is set aside for small rosters."""
+    """Explain a bound that consists mostly of the part set aside for small rosters."""
     few = f"fewer than {plan.least_roster:,} clients join"
     return f"mostly set aside: {few}, or {_MEANING['unreliable']}"
 
 
 def demand_in_words(mechanism: Mechanism) -> str:
-    """Say what the noise was asked to keep, and against whom."""
+    """Describe the demand on the noise, and the server that it is made for."""
     server = "follows the protocol" if mechanism.against == "follows" else "lies"
     about = f" about any one {mechanism.unit}" if mechanism.unit else ""
     within = "" if mechanism.unit else f" and an L2 norm of at most {mechanism.norm:g}"
@@ -247,13 +321,13 @@ def demand_in_words(mechanism: Mechanism) -> str:
 
 
 def noted(mechanism: Mechanism) -> str:
-    """Say what noise is added to: a parameter of a model, or a count of records."""
+    """Name the unit of the noise: a parameter of a model, or a count of records."""
     return "count" if mechanism.unit else "parameter"
 
 
 def noise_in_words(plan: Plan, mechanism: Mechanism) -> Iterator[tuple[str, str]]:
-    """Say what the noise promises, how much there is of it, and what it costs, line by line."""
-    found, expected, each = figures(plan, mechanism), plan.assumptions.staying, noted(mechanism)
+    """Yield lines about the promise, the amount and the cost of the noise."""
+    found, expected, each = compute_figures(plan, mechanism), plan.assumptions.staying, noted(mechanism)
     yield "noise", demand_in_words(mechanism)
     yield "server follows", _kept_in_words(found.follows)
     yield "server lies", _kept_in_words(found.lies)
@@ -273,17 +347,15 @@ def noise_in_words(plan: Plan, mechanism: Mechanism) -> Iterator[tuple[str, str]
     yield f"a {each}", f"takes {found.field_bits} bits, {found.bytes_each:.3g} bytes on the wire"
 
 
-def _kept_in_words(kept: Kept | None) -> str:
+def _kept_in_words(kept: Protection | None) -> str:
     if kept is None:
         return "no promise"
     return f"epsilon = {kept.epsilon:.3g}, by the noise of {kept.honest:,} honest clients in every sum"
 
 
-def drowning_in_words(found: Figures, options: Iterable[Mapping[str, object]]) -> str:
-    """Say that there is more noise than signal, and what would do."""
-    said = [f"--{name} {value}" for option in options for name, value in option.items()]
-    would = " or ".join([", ".join(said[:-1]), said[-1]] if said[:-1] else said)
+def drowning_in_words(found: Figures, options: tuple[Option, ...]) -> str:
+    """Say that there is more noise than signal, and name changes that help."""
     return (
-        f"in a mean the noise has {found.drowning:.3g} times the L2 norm of a client's vector; it drowns "
-        f"what clients say; what would do: {would or 'nothing that was tried'}"
+        f"the noise in a mean has {found.drowning:.3g} times the L2 norm of a client's vector, so little but "
+        f"noise is left; {in_words(options) if options else 'no single change helps'}"
     )

@@ -1,23 +1,87 @@
 """``Plan``, the result of planning: a graph and a threshold rule, what they promise, and what they cost."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ccesa.agreement.config import Floor, RoundConfig, threshold_ratio
 from ccesa.crypto.keys import DEFAULT
 from ccesa.graphs import Graph
-from ccesa.graphs.assumptions import Assumptions, Roster
-from ccesa.graphs.bisection import first
-from ccesa.graphs.events import Event, either, fewer_honest, more_colluders, unmaskable
-from ccesa.graphs.tails import LN2, log2_upwards
+from ccesa.graphs.assumptions import (
+    Assumptions,
+    Demand,
+    Event,
+    Roster,
+    either,
+    fewer_honest,
+    more_colluders,
+    unmaskable,
+)
+from ccesa.graphs.reliability import log_fewer
+from ccesa.graphs.tails import LN2, find_first, log2_upwards
 from ccesa.graphs.thresholds import Threshold
 from ccesa.guards import guard_named
-from ccesa.plan.certificate import Certificate, left_out
+from ccesa.plan.certificate import Certificate, certify, left_out
 from ccesa.plan.price import Cost, Shape, price
-from ccesa.plan.promises import Offer, Promise, both
-from ccesa.privacy.mechanism import Mechanism
+from ccesa.plan.search import Found
+from ccesa.privacy import Mechanism
+
+
+class Promise(NamedTuple):
+    """So many honest clients are in every sum that can be opened, except with 2^``fails`` in a round."""
+
+    honest: int
+    fails: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """A denser graph for the same demand, with its noise and its price.
+
+    Attributes:
+        graph: The graph.
+        degree: Neighbours of a client.
+        honest: H, the honest clients whose noise is counted on.
+        ratio: The noise of an expected sum beside that of a trusted curator.
+        sent_bytes: Bytes that a client sends in a round.
+        agreements: How often a client agrees on keys in a round.
+    """
+
+    graph: Graph
+    degree: int
+    honest: int
+    ratio: float
+    sent_bytes: float
+    agreements: float
+
+    @classmethod
+    def of(cls, plan: "Plan", mechanism: Mechanism) -> "Offer":
+        """Make an offer of a plan with this noise."""
+        return cls(
+            graph=plan.graph,
+            degree=int(plan.degree),
+            honest=mechanism.honest,
+            ratio=noise_ratio(mechanism, plan.assumptions.staying),
+            sent_bytes=plan.cost.sent_bytes,
+            agreements=plan.cost.agreements,
+        )
+
+
+def noise_ratio(mechanism: Mechanism, survivors: int) -> float:
+    """Return the noise of a sum over these survivors, divided by that of a trusted curator."""
+    return mechanism.noise(survivors) / mechanism.curator
+
+
+def add_log2(one: float, other: float) -> float:
+    """Return log2 of the sum of two probabilities that are given as such."""
+    return min(0.0, float(np.logaddexp2(one, other)))
+
+
+#: Fields of ``Shape`` that a plan has under the same name.
+_SHAPE = ("clients", "degree", "mask_degree", "length", "bits", "guard", "agreement", "accept")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +98,7 @@ class Plan:
         graph: The graph.
         threshold: The threshold rule.
         certificate: Bounds on everything that can go wrong.
-        notes: What was planned otherwise than asked for, in words.
+        notes: Remarks, such as where the plan differs from the request.
         survivors: Sums over fewer are not opened, where that is more than ``least_honest`` says.
         agreement: How two clients come to a common secret, ``x25519`` or ``x25519-mlkem768``.
         accept: Whether rounds have the step *accept*.
@@ -93,7 +157,7 @@ class Plan:
 
     @property
     def colluders(self) -> int:
-        """So many clients of the whole list may collude.
+        """How many clients of the whole list may collude.
 
         Under ``active`` whichever roster of at least ``least_roster`` the server chooses, be they all in it.
         """
@@ -106,7 +170,7 @@ class Plan:
         Under ``active`` in every roster that the server may choose.
         """
         most = self.colluders
-        return first(lambda many: self._is_rare(more_colluders(many)), most) or most
+        return find_first(lambda many: self._is_rare(more_colluders(many)), most) or most
 
     @cached_property
     def least_honest(self) -> int | None:
@@ -119,7 +183,7 @@ class Plan:
             return None
         if self.masks_are_thin:
             return 1
-        return first(lambda many: not self._is_rare(self._fewer(many + 1)), self.clients) or 1
+        return find_first(lambda many: not self._is_rare(self._fewer(many + 1)), self.clients) or 1
 
     @cached_property
     def least_honest_fails(self) -> float | None:
@@ -157,9 +221,9 @@ class Plan:
             return None
         promises = []
         if self.least_honest is not None and self.least_honest_fails is not None:
-            promises.append(Promise(self.least_honest, both(private, self.least_honest_fails)))
+            promises.append(Promise(self.least_honest, add_log2(private, self.least_honest_fails)))
         if not lies and self.parted <= -self.privacy_bits:
-            promises.append(Promise(self.least_survivors - self.colluders, both(private, self.parted)))
+            promises.append(Promise(self.least_survivors - self.colluders, add_log2(private, self.parted)))
         best = max(promises, default=None)
         return best if best and best.honest > 0 else None
 
@@ -207,7 +271,7 @@ class Plan:
 
     @property
     def floor(self) -> Floor:
-        """What a client that knows this plan can insist on under ``curious``, and an honest round has.
+        """The minimum that a client with this plan can insist on under ``curious``; honest rounds reach it.
 
         A roster of F clients, the plan's degrees and thresholds even then, and sums over nobody less. It is
         about means: a server that lies needs more than that, and under ``active`` everything is agreed on.
@@ -243,7 +307,7 @@ class Plan:
     def spare_bits(self) -> dict[str, float]:
         """By how many bits each demand is met, the tightest first; that one decides what the graph costs.
 
-        What the other bounds say may be far above the truth: they need not be close.
+        The other bounds may be far above the real probability.
         """
         spare = {
             "reliability": -self.certificate.unreliable - self.reliability_bits,
@@ -258,24 +322,17 @@ class Plan:
 
     @property
     def shape(self) -> Shape:
-        """What the cost of a round depends on."""
+        """The properties of a round that its cost depends on."""
         return Shape(
-            clients=self.clients,
-            degree=self.degree,
-            mask_degree=self.mask_degree,
             threshold=self.t,
-            length=self.length,
-            bits=self.bits,
             dropout=self.assumptions.dropout,
-            guard=self.guard,
-            agreement=self.agreement,
-            accept=self.accept,
             per_step=self.assumptions.per_step,
+            **{name: getattr(self, name) for name in _SHAPE},
         )
 
     @property
     def cost(self) -> Cost:
-        """What a round costs, in bytes and operations; ``price`` says the seconds too."""
+        """The cost of a round in bytes and operations; ``price`` adds seconds."""
         return price(self.shape)
 
     def config(self, **others: Any) -> RoundConfig:
@@ -287,15 +344,56 @@ class Plan:
         Raises:
             ConfigError: A field cannot be; under ``active`` a charter makes configurations.
         """
-        settings: dict[str, Any] = {
-            "clients": self.clients,
-            "length": self.length,
-            "bits": self.bits,
-            "graph": self.graph,
-            "threshold": self.threshold,
-            "guard": self.guard,
-            "agreement": self.agreement,
-            "accept": self.accept,
-            "min_survivors": self.least_survivors,
-        }
+        shared = ("clients", "length", "bits", "graph", "threshold", "guard", "agreement", "accept")
+        settings: dict[str, Any] = {name: getattr(self, name) for name in shared}
+        settings["min_survivors"] = self.least_survivors
         return RoundConfig(**(settings | others))
+
+
+def make_plan(demand: Demand, found: Found, **terms: Any) -> Plan:
+    """Return the plan of a graph and a rule with their certificate; ``terms`` are other fields of it."""
+    made = Plan(
+        roster=demand.roster,
+        guard=demand.guard.name,
+        privacy_bits=demand.privacy_bits,
+        reliability_bits=demand.reliability_bits,
+        graph=found.graph,
+        threshold=found.threshold,
+        certificate=certify(found.graph, found.threshold, demand.assumptions, demand.roster),
+        notes=found.notes,
+        **terms,
+    )
+    return _promising_more(demand, made) if demand.roster.chosen and made.is_private else made
+
+
+def insist_on(made: Plan, least: int) -> Plan:
+    """Return the plan of a round that opens no sum over fewer than ``least``, which may be above its own.
+
+    With fewer than t survivors a round is lost in any case, for want of share holders.
+    """
+    if least <= made.least_survivors:
+        return made
+    made, bounds = replace(made, survivors=least), made.certificate
+    if least <= made.threshold.of(min(made.degrees)):
+        return made
+    lost = np.logaddexp(bounds.unreliable * LN2, log_fewer(made.assumptions, least))
+    return replace(made, certificate=replace(bounds, unreliable=log2_upwards(lost)))
+
+
+def _promising_more(demand: Demand, made: Plan) -> Plan:
+    """Return the plan, about more colluders than a fraction γ of the smallest roster, where it bears them."""
+    surely = min(_bearable(demand, made), demand.assumptions.colluders)
+    if surely <= made.colluders:
+        return made
+    roster = replace(demand.roster, anywhere=surely)
+    certificate = certify(made.graph, made.threshold, demand.assumptions, roster)
+    return replace(made, roster=roster, certificate=certificate)
+
+
+def _bearable(demand: Demand, made: Plan) -> int:
+    """Return with how many colluders no event can happen, wherever they are; none where degrees vary."""
+    if made.graph.varies:
+        return 0
+    degrees = np.array(made.degrees)
+    t = made.threshold.of(degrees)
+    return min(int(event(t, degrees).min()) for event in demand.events) - 1

@@ -1,86 +1,91 @@
-"""The search for the cheapest graph of a family that keeps every promise.
+"""The search for the cheapest graph that keeps every promise; and if there is none, why, and what would work.
 
-Along a ladder that is not monotone a candidate is accepted by its certificate, and the search leaves out only
-those that cannot work (docs/planning.md): what it finds is the sparsest. Along one that is, it bisects.
+On a ladder that is not monotone a candidate is accepted by its certificate, and the search skips only those
+that cannot work (docs/planning.md): it finds the sparsest. On a monotone one it bisects.
 """
 
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ccesa.crypto.shamir import MAX_HOLDERS
-from ccesa.graphs import BEST, Complete, Graph, Kind, kind_named
-from ccesa.graphs.assumptions import Assumptions
-from ccesa.graphs.bisection import first, leftmost
-from ccesa.graphs.demand import Demand
-from ccesa.graphs.tails import MARGIN, SLACK
+from ccesa.errors import ConfigError, ImpossiblePlan
+from ccesa.graphs import BEST, Complete, Graph, Harary, Kind, kind_named
+from ccesa.graphs.assumptions import SHORT_BITS, Assumptions, Demand
+from ccesa.graphs.harary_risks import EqualDegrees, OneDegree, common_rule
+from ccesa.graphs.tails import LN2, MARGIN, SLACK, find_first, find_leftmost
 from ccesa.graphs.thresholds import Threshold
 from ccesa.plan.certificate import certify, log_disconnected
 
 
 @dataclass(frozen=True)
 class Found:
-    """A graph and a rule, and what the user has to know about them."""
+    """A graph and a rule, with notes for the user."""
 
     graph: Graph
     threshold: Threshold
     notes: tuple[str, ...] = ()
 
 
-def cheapest(demand: Demand, graph: str) -> Found | None:
+def find_cheapest(demand: Demand, graph: str) -> Found | None:
     """Return the cheapest of the family that was asked for; the complete graph where no sparse one works."""
     kind = kind_named(graph)
     sparse = None if kind is Complete else _sparse(demand, kind)
     if sparse is not None:
         return sparse
-    everyone = sparsest(demand, Complete)
+    everyone = find_sparsest(demand, Complete)
     if everyone is None or kind is Complete:
         return everyone
-    note = f"{demand.assumptions.clients} clients are too few for a sparse graph: everyone with everyone"
+    note = f"{demand.assumptions.clients} clients are too few for a sparse graph: the complete graph is taken"
     return Found(everyone.graph, everyone.threshold, notes=(note,))
 
 
 def _sparse(demand: Demand, kind: type[Kind]) -> Found | None:
     """Search from where the best family ends: any other needs as many neighbours."""
-    found = sparsest(demand, kind_named(BEST))
+    found = find_sparsest(demand, kind_named(BEST))
     if found is None or kind is kind_named(BEST):
         return found
-    return sparsest(demand, kind, found.graph.mean_degree(demand.assumptions.clients))
+    return find_sparsest(demand, kind, found.graph.mean_degree(demand.assumptions.clients))
 
 
-def sparsest(demand: Demand, kind: type[Kind], mean_degree: float = 0.0) -> Found | None:
+def find_sparsest(demand: Demand, kind: type[Kind], mean_degree: float = 0.0) -> Found | None:
     """Return the sparsest graph of a family that works, its masks on every edge, and its threshold rule.
 
     It is probably not sparser than ``mean_degree``.
     """
     n = demand.assumptions.clients
     ladder = kind.candidates(n)
-    found = cache(lambda step: fitted(demand, ladder.at(step)))
+    found = cache(lambda step: fit_rule(demand, ladder.at(step)))
     if ladder.monotone:
-        denser = first(lambda step: ladder.at(step).mean_degree(n) >= mean_degree, ladder.most)
+        denser = find_first(lambda step: ladder.at(step).mean_degree(n) >= mean_degree, ladder.most)
         start = (denser or ladder.most + 1) - 1
-        step = first(lambda step: found(step) is not None, ladder.most, start)
+        step = find_first(lambda step: found(step) is not None, ladder.most, start)
         return None if step is None else found(step)
-    least = first(lambda step: _log_apart(demand, ladder.at(step)) <= demand.log_private, ladder.most)
+    least = find_first(lambda step: _log_apart(demand, ladder.at(step)) <= demand.log_private, ladder.most)
     if least is None:
         return None
 
     def possible(low: int, high: int) -> bool:
         return ladder.at(low).degrees(n).may_hold(demand, ladder.at(high).max_degree(n))
 
-    return leftmost(least, ladder.most, found, possible)
+    return find_leftmost(least, ladder.most, found, possible)
 
 
-def fitted(demand: Demand, graph: Graph) -> Found | None:
+def fit_rule(demand: Demand, graph: Graph) -> Found | None:
     """Return the graph with the best rule with which it keeps the demand, if there is one."""
     n = demand.assumptions.clients
     log_apart = graph.masks(n).log_apart(demand.assumptions, demand.roster) + SLACK
     if log_apart > demand.log_private:
         return None
-    rule = graph.degrees(n).rule(demand, log_apart, lambda rule: kept(demand, graph, rule))
+    rule = graph.degrees(n).rule(demand, log_apart, lambda rule: keeps(demand, graph, rule))
     return None if rule is None else Found(graph, rule)
 
 
-def kept(demand: Demand, graph: Graph, rule: Threshold) -> bool:
+def keeps(demand: Demand, graph: Graph, rule: Threshold) -> bool:
     """Return whether the certificate says that the demand is kept."""
     certificate = certify(graph, rule, demand.assumptions, demand.roster)
     reliable = certificate.unreliable <= -demand.graph_bits
@@ -92,7 +97,7 @@ def densest_degree(assumptions: Assumptions) -> int:
     return assumptions.clients - 1 if assumptions.clients <= MAX_HOLDERS else MAX_HOLDERS - 2
 
 
-def thinned(demand: Demand, found: Found) -> Found:
+def thin_masks(demand: Demand, found: Found) -> Found:
     """Return the same with the thinnest mask subgraph; for rounds in which nobody colludes."""
     ladder = found.graph.thinner(demand.assumptions.clients)
     budget = demand.log_private - SLACK - MARGIN
@@ -101,10 +106,287 @@ def thinned(demand: Demand, found: Found) -> Found:
         graph = ladder.at(step) if ladder else found.graph
         return log_disconnected(graph, found.threshold, demand.assumptions, demand.roster) <= budget
 
-    step = ladder and first(holds, ladder.most)
+    step = ladder and find_first(holds, ladder.most)
     return replace(found, graph=ladder.at(step)) if ladder and step else found
 
 
 def _log_apart(demand: Demand, graph: Graph) -> float:
     """Bound P(the masks fall apart) in the roster of everyone."""
     return graph.masks(demand.assumptions.clients).log_apart(demand.assumptions)
+
+
+#: A change: arguments of the planner, with their values.
+Option = dict[str, Any]
+#: Plans with a change, and says whether that worked.
+Tries = Callable[[Option], bool]
+
+#: Fractions that would work are named in steps of this.
+_STEP = 1e-3
+#: Bits that adding up in another order may cost.
+_ROUNDING = 1e-8
+#: A round is planned where at least half of all come through.
+LEAST_BITS = 1
+
+
+def explain(
+    demand: Demand, graph: str, works: Tries, free: Option, *, gives_way: bool = False
+) -> ImpossiblePlan:
+    """Explain why not even the densest graph of this kind works, and name changes that do.
+
+    ``free`` is part of every change: a degree that was asked for is in the way of each.
+    ``gives_way``: less reliability than was demanded is taken, so a change need not reach all of it.
+    """
+    options = _options(demand, graph, works, free, gives_way=gives_way)
+    return ImpossiblePlan(f"{_problem(demand, graph)}; {in_words(options)}", options)
+
+
+def find_reachable_bits(demand: Demand) -> float | None:
+    """Return the bits of reliability of the densest graph with the lowest private threshold, if any is."""
+    assumptions, t = demand.assumptions, _lowest_private(demand)
+    if t is None:
+        return None
+    degree = densest_degree(assumptions)
+    lost = EqualDegrees(degree).unreliable(common_rule(assumptions, degree, t), assumptions) + SLACK
+    bits = max(0.0, -lost / LN2)
+    # A part of the budget is for rounds that too few clients join, unless it is known how many do.
+    return (
+        bits if demand.roster.log_short == -math.inf else bits + math.log2(1 - 2.0**-SHORT_BITS) - _ROUNDING
+    )
+
+
+def take_complete(demand: Demand) -> Found | None:
+    """Return the complete graph with the lowest threshold that is private, however many rounds are lost."""
+    assumptions, t = demand.assumptions, _lowest_private(demand)
+    if t is None or assumptions.clients > MAX_HOLDERS:
+        return None
+    return Found(Complete(), common_rule(assumptions, assumptions.clients - 1, t))
+
+
+def _lowest_private(demand: Demand) -> int | None:
+    """Return the lowest threshold that is private, with as many neighbours as there can be."""
+    one = OneDegree(demand, densest_degree(demand.assumptions))
+    t = np.arange(one.majority, one.degree + 1)
+    private = t[one.private(t) <= demand.log_private]
+    return int(private[0]) if private.size else None
+
+
+# The problem
+
+
+def _problem(demand: Demand, graph: str) -> str:
+    assumptions, top = demand.assumptions, _top_degree(demand, graph)
+    clients, most, reliable = assumptions.clients, densest_degree(assumptions), find_reachable_bits(demand)
+    if top is None and clients > MAX_HOLDERS:
+        return f"at most {MAX_HOLDERS} holders can share a secret, so {clients} clients need a sparse graph"
+    whom = f"{clients} clients, dropout {assumptions.dropout:.3g}"
+    whom += " (given per step)" * (assumptions.per_step is not None)
+    whom += f" and {assumptions.colluders} colluders" * (assumptions.colluders > 0)
+    everyone = clients <= MAX_HOLDERS
+    even = "even with " + (
+        f"all {most} others as neighbours" if everyone else f"{most} neighbours (as many as can hold shares)"
+    )
+    if reliable is None:
+        out = f"privacy of {demand.privacy_bits:g} bits is out of reach"
+        return f"{out} with {whom}: {even}, no threshold gives it"
+    if not _reaches_densest(demand, graph) and reliable >= demand.reliability_bits:
+        return f"{graph} graphs are planned up to {top:.0f} neighbours on average, too few for {whom}"
+    if assumptions.colluders:
+        even += f" and the lowest threshold that gives {demand.privacy_bits:g} bits of privacy"
+    bits = max(0, math.floor(reliable))  # what is set aside for small rosters may be all there is
+    reached = f"at most {bits} bit{'s' * (bits > 1)}" if bits else "less than one bit"
+    out = f"reliability of {demand.reliability_bits:g} bits is out of reach"
+    return f"{out} with {whom}: {even}, it is {reached}"
+
+
+def _top_degree(demand: Demand, graph: str) -> float | None:
+    """Return the mean degree of the densest graph of this family; None where it has none for so many."""
+    clients = demand.assumptions.clients
+    ladder = kind_named(graph).candidates(clients)
+    return ladder.at(ladder.most).mean_degree(clients) if ladder.most else None
+
+
+def _reaches_densest(demand: Demand, graph: str) -> bool:
+    """Return whether the family, or the complete graph instead, has as many edges as there can be."""
+    clients, top = demand.assumptions.clients, _top_degree(demand, graph)
+    return clients <= MAX_HOLDERS or (top or 0) >= densest_degree(demand.assumptions)
+
+
+# Changes that work
+
+
+def in_words(options: tuple[Option, ...]) -> str:
+    """Return options as the command line takes them."""
+    if not options:
+        return "no single change is enough: plan for fewer dropouts and colluders, or for fewer bits"
+    said = [_change(option) for option in options]
+    return "try " + " or ".join([", ".join(said[:-1]), said[-1]] if said[:-1] else said)
+
+
+def _change(option: Option) -> str:
+    """Return the options to add, and those to leave out."""
+    said = (
+        f"--{name.replace('_', '-')} {_text(value)}" for name, value in option.items() if value is not None
+    )
+    without = (f"without --{name.replace('_', '-')}" for name, value in option.items() if value is None)
+    return " ".join([*said, *without])
+
+
+def _text(value: Any) -> str:
+    """Return a value as the command line takes it."""
+    return ",".join(f"{step}={q:g}" for step, q in value.items()) if isinstance(value, dict) else f"{value}"
+
+
+def _options(
+    demand: Demand, graph: str, works: Tries, free: Option, *, gives_way: bool
+) -> tuple[Option, ...]:
+    """Return another kind of graph where that is enough, else all changes that would work."""
+    best: Option = {"graph": BEST}
+    if graph != BEST and works(best):
+        return (best,)
+    with_each = free if _reaches_densest(demand, graph) else best
+
+    def found(demand: Demand) -> tuple[Option, ...]:
+        changes = (with_each | change for change in _changes(demand))
+        return tuple(option for option in changes if works(option))
+
+    return (gives_way and found(demand.changed(reliability_bits=LEAST_BITS))) or found(demand)
+
+
+def _changes(demand: Demand) -> Iterator[Option]:
+    """Yield changes that the densest graph allows, the mildest of each kind."""
+    clients, reliable = demand.assumptions.clients, find_reachable_bits(demand)
+    if reliable is not None and LEAST_BITS <= reliable < demand.reliability_bits:
+        yield {"reliability_bits": math.floor(reliable)}
+    else:
+        yield from _a_few_more(demand)
+    for name in ("dropout", "collusion"):
+        fraction = _largest(demand, name)
+        if fraction is not None:
+            yield _said(demand, name, fraction)
+    more = find_first(lambda more: _may_work(demand, clients=clients + more), MAX_HOLDERS - clients)
+    if more is not None:
+        yield {"clients": clients + more}
+
+
+def _a_few_more(demand: Demand) -> Iterator[Option]:
+    """Yield the fewest clients with whom most rounds come through, and how reliable these are."""
+    clients, least = demand.assumptions.clients, {"reliability_bits": LEAST_BITS}
+    more = find_first(lambda more: _may_work(demand, clients=clients + more, **least), MAX_HOLDERS - clients)
+    if more is None:
+        return
+    bits = find_reachable_bits(demand.changed(clients=clients + more, **least)) or 0
+    if LEAST_BITS <= bits < demand.reliability_bits:
+        yield {"reliability_bits": math.floor(bits), "clients": clients + more}
+
+
+def _said(demand: Demand, name: str, fraction: float) -> Option:
+    """Return the option in the words in which the demand was made."""
+    per_step = demand.assumptions.per_step
+    if name != "dropout" or per_step is None:
+        return {name: fraction}
+    return {"dropout_per_step": per_step.scaled(fraction).named}
+
+
+def _largest(demand: Demand, name: str) -> float | None:
+    """Return the largest fraction below the one that was asked for that may work."""
+    steps = math.ceil(round(getattr(demand.assumptions, name) / _STEP, 6))
+    most = steps - 1 if name == "dropout" else steps  # nobody can count on all to stay
+    fewer = find_first(lambda less: _may_work(demand, **{name: _fraction(steps - less)}), most)
+    return None if fewer is None else _fraction(steps - fewer)
+
+
+def _fraction(steps: int) -> float:
+    return round(steps * _STEP, 3)
+
+
+def _may_work(demand: Demand, **changes: float) -> bool:
+    """Return whether the densest graph keeps the changed demand, but for a certificate."""
+    changed = demand.changed(**changes)
+    t = _lowest_private(changed)
+    return t is not None and OneDegree(changed, densest_degree(changed.assumptions)).reliable(t)
+
+
+class Wanted(NamedTuple):
+    """Which graphs may be taken: those of a family, or one of so many neighbours."""
+
+    graph: str
+    degree: int | None = None
+    #: Plans the same with a change; without it a failure is not explained.
+    works: Tries | None = None
+
+    @classmethod
+    def checked(cls, graph: str, degree: int | None, clients: int, works: Tries | None = None) -> "Wanted":
+        kind = kind_named(graph)
+        if degree is not None:
+            if kind is not Harary:
+                raise ConfigError(f"degree goes with graph = harary, not with graph = {graph}")
+            Harary(degree=degree).check(clients)
+        return cls(graph, degree, works)
+
+    def found(self, demand: Demand) -> Found | None:
+        return (
+            find_cheapest(demand, self.graph)
+            if self.degree is None
+            else fit_rule(demand, Harary(degree=self.degree))
+        )
+
+    def explained(self, demand: Demand, *, gives_way: bool = False) -> ImpossiblePlan:
+        """Explain why there is none, and name changes that work; each of them was planned."""
+        tries = self.works
+        if tries is None:
+            return ImpossiblePlan("no graph keeps the demand", ())
+
+        def works(option: Option) -> bool:
+            return tries(option if gives_way else {"reliability_bits": demand.reliability_bits, **option})
+
+        if self.degree is not None:
+            other = find_cheapest(demand, Harary(degree=2).name)
+            degree = other.graph.degree if other and isinstance(other.graph, Harary) else None
+            if works({"degree": degree}):
+                problem = f"with degree = {self.degree} no threshold keeps the demand"
+                return ImpossiblePlan(f"{problem}; {in_words(({'degree': degree},))}", ({"degree": degree},))
+        free: Option = {} if self.degree is None else {"degree": None}
+        return explain(demand, self.graph, works, free, gives_way=gives_way)
+
+
+def search(
+    demand: Demand, wanted: Wanted, *, gives_way: bool, margins: tuple[float, ...] = ()
+) -> tuple[Found, Demand]:
+    """Return the cheapest graph for the demand, or for a lower reliability than the default.
+
+    ``margins`` are the bits by which it should be more reliable than the round, tried in turn.
+    """
+    for margin in (*margins, 0.0):
+        stricter = replace(demand, margin=margin)
+        found = wanted.found(stricter)
+        if found is not None:
+            return found, stricter
+    # Only a default gives way, and only in reliability: a lost round can be run again.
+    lower = _lowered(demand, min(margins, default=0.0)) if gives_way and wanted.degree is None else None
+    all_with_all = None if lower is None else find_sparsest(lower, Complete)
+    if lower is None or all_with_all is None:
+        raise wanted.explained(demand, gives_way=gives_way)
+    note = f"{wanted.explained(demand)}; planned with {lower.reliability_bits:.3g} bits on the complete graph"
+    return replace(all_with_all, notes=(note,)), lower
+
+
+def note_if_all_needed(demand: Demand) -> Iterator[str]:
+    """Note that no client may be missing, if that follows from steps that were not named."""
+    roster = demand.roster
+    if not demand.assumptions.per_step or roster.least < demand.assumptions.clients:
+        return
+    if roster.chosen:
+        yield f"no dropout is given for advertise, so a round needs all {roster.least:,} clients to start"
+    elif roster.colluders:
+        vectors = f"the vectors of all {roster.least:,} clients"
+        yield f"no dropout is given before unmask, so a round needs {vectors}"
+
+
+def _lowered(demand: Demand, margin: float) -> Demand | None:
+    """Return the demand with as much reliability as there is; None where that is less than a bit."""
+    bits = find_reachable_bits(demand) or 0.0
+    if margin:  # what is set aside for small rosters weighs more then
+        bits -= margin + 2.0 ** (margin - SHORT_BITS + 1)
+    if bits < LEAST_BITS:
+        return None
+    return replace(demand.changed(reliability_bits=min(demand.reliability_bits, bits)), margin=margin)

@@ -89,8 +89,8 @@ def replaying() -> Iterator[None]:
         yield
     except (CcesaError, TypeError, KeyError) as error:
         raise RoundFailed(
-            "a server of this round that was made in the same way did not take this: make the server as "
-            "before, or run a new round"
+            "this log does not fit this server: make the server with the same arguments as before, or run a "
+            "new round"
         ) from error
 
 
@@ -142,7 +142,7 @@ class RoundLog:
             StaleLog: It has none, and its counter has counted openings.
         """
         if self._has_openings:
-            raise OrderError(f"{self._name} has the log of a round or series: replay it")
+            raise OrderError(f"{self._name} already has the log of a round or series: replay it")
         self._check_counted()
         if self._begun is None:
             self.append(row)
@@ -171,7 +171,7 @@ class RoundLog:
             row: What a server has done.
 
         Raises:
-            StaleLog: Another process has counted on.
+            StaleLog: Another process has changed the counter.
             OSError: The system cannot write it. The log takes no more rows.
         """
         self._file.append(msgspec.msgpack.encode(row))
@@ -213,12 +213,12 @@ class RoundLog:
     def _note(self, row: Row) -> None:
         """Know an opening by its place; refuse what no server has written in this order."""
         if isinstance(row, BeginRow) is not (self._begun is None):
-            raise DamagedLog(f"{self._name} does not begin with what it is the log of")
+            raise DamagedLog(f"{self._name} does not say in its first row what the log is of")
         if isinstance(row, BeginRow):
             self._begun, self._marks[row.place - 1] = row, row.mark
         if isinstance(row, OpenRow):
             if row.place - 1 != max(self._marks):
-                raise DamagedLog(f"{self._name} lacks an opening before that at place {row.place}")
+                raise DamagedLog(f"{self._name} lacks the opening before place {row.place}")
             self._marks[row.place] = row.mark
 
     def _check_of(self, kind: str, context: bytes) -> None:

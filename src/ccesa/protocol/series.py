@@ -149,7 +149,7 @@ class Series:
         Raises:
             OrderError: The exchange before is still open, the series is over, its log has rows that were not
                 replayed, or calls overlap.
-            StaleLog: The log is new and its counter is not, or another process has counted on.
+            StaleLog: The log is new and its counter is not, or another process has changed it.
             ConfigError: The task has another size, a member was never enrolled, or no server of the next
                 round can be made. Nothing has changed.
         """
@@ -181,7 +181,7 @@ class Series:
         Raises:
             StaleLog: The log is behind its counter, and clients may have been asked otherwise: rounds in
                 flight are lost, begin another series.
-            RoundFailed: The log is whole, and a series that was made like this one did not write it.
+            RoundFailed: The log does not fit this series, which was made with other arguments.
             DamagedLog: The counter is not that of this log.
             ConfigError: The log is of another series or configuration, or the series has none.
             OrderError: This series was opened or replayed before, or another call is at work.

@@ -29,8 +29,7 @@ from ccesa.errors import (
     without_frames,
 )
 from ccesa.evidence import Accusation, Evidence
-from ccesa.graphs.assignment import AssignmentGraph
-from ccesa.graphs.components import check_scipy
+from ccesa.graphs.assignment import AssignmentGraph, check_scipy
 from ccesa.graphs.evolution import Evolution
 from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
@@ -230,7 +229,7 @@ class Server:
         Raises:
             StaleLog: The log is behind its counter, and clients may have been asked otherwise: the round has
                 failed.
-            RoundFailed: The log is whole, and a server that was made like this one did not write it.
+            RoundFailed: The log does not fit this server, which was made with other arguments.
             DamagedLog: The counter is not that of this log.
             ConfigError: The log is of another round or configuration, or the server has none.
             OrderError: This server was opened or replayed before.
@@ -305,7 +304,7 @@ class Server:
             Unreliable: Secrets have too few live share holders.
             Disconnected: The survivors' mask graph falls apart.
             CorruptShares: A secret, or what rests on it, cannot be rebuilt from what came.
-            StaleLog: Another process has counted on in the counter of the log.
+            StaleLog: Another process has changed the counter of the log.
             OrderError: The round is not open, or calls overlap.
         """
         with self._exclusive, self._failing():

@@ -135,8 +135,8 @@ class PlannedRounds(UncharteredRounds):
         return planned.config(agreement=self._agreement, accept=accept or needs_accept(self._agreement))
 
     def _plan(self, packing: AnyPacking) -> Plan:
-        nodes, guard, bits = packing.terms.clients, CURIOUS.name, self._terms.bits
-        return plan_or_complete(nodes, self.dropout, self._collusion, guard, packing.length, bits)
+        asked = {"collusion": self._collusion, "length": packing.length, "bits": self._terms.bits}
+        return plan_or_complete(packing.terms.clients, self.dropout, **asked)
 
 
 class NoisyRounds(UncharteredRounds):
