@@ -25,17 +25,14 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.service.coordinator import Questions
-from ccesa.service.desk import Receipt, View
+from ccesa.service.desk import Receipt, Status, View
 from ccesa.service.federation import Federation
 from ccesa.service.forms import Words
-from ccesa.service.hub.agenda import Agenda
+from ccesa.service.hub.agenda import Agenda, Presence
 from ccesa.service.hub.engine import Engine, Handed
-from ccesa.service.hub.leader import Leader
-from ccesa.service.hub.presence import Presence
-from ccesa.service.hub.records import Records
+from ccesa.service.hub.leader import Leader, Records
 from ccesa.service.hub.showing import Showing
 from ccesa.service.meters import Meters
-from ccesa.service.status import Status
 from ccesa.service.store import open_store
 from ccesa.words import Vector
 

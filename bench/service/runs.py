@@ -26,7 +26,7 @@ from ccesa.policy import Policy
 from ccesa.service.federation import Federation, HubTable
 from ccesa.service.hub.hub import Hub
 from ccesa.service.store import open_store
-from ccesa.service.store.rows import Exchange, RoundRow
+from ccesa.service.store.rows import ExchangeRow, RoundRow
 
 #: Everyone is waited for: what is measured is how long that takes.
 POLICY = Policy(
@@ -43,7 +43,7 @@ class Ran:
 
     case: Case
     seen: Seen
-    exchanges: list[Exchange]
+    exchanges: list[ExchangeRow]
     rounds: list[RoundRow]
     #: Of each hub: processor seconds of its event loop and of its other threads, and MB before and at most.
     hubs: list[dict[str, float]]
@@ -192,7 +192,7 @@ def _invite(case: Case, made: Federation) -> None:
                 store.add_token(hashlib.sha256(case.token(client).encode()).digest(), client, "")
 
 
-def _log(made: Federation) -> tuple[list[Exchange], list[RoundRow]]:
+def _log(made: Federation) -> tuple[list[ExchangeRow], list[RoundRow]]:
     with closing(open_store(made.store)) as store:
         return store.exchanges(1), store.rounds(totals=True)
 

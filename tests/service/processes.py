@@ -30,7 +30,6 @@ import numpy as np
 from ccesa.agreement.charter import Charter
 from ccesa.errors import CcesaError
 from ccesa.memory import FolderMemory
-from ccesa.service import audit
 from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.hub import Hub
@@ -39,7 +38,7 @@ from ccesa.service.participant.calls import Call, HubAnswer
 from ccesa.service.participant.core import take_part
 from ccesa.service.participant.driver import carry, drive
 from ccesa.service.participant.site import Site, standing_of
-from ccesa.service.store import open_store
+from ccesa.service.store import audit, open_store
 from engines import check_asked
 from rounds import charter, identity
 

@@ -13,10 +13,10 @@ import msgspec
 import uvicorn
 
 from ccesa.errors import ConfigError
+from ccesa.service.desk import MemberStatus, PrivacyStatus, RoundStatus, Status, StepStatus
 from ccesa.service.errors import Unavailable
 from ccesa.service.meters import Meters
 from ccesa.service.operator import app
-from ccesa.service.status import MemberStatus, PrivacyStatus, RoundStatus, Status, StepStatus
 
 TOKEN = "the operator's token, 32 bytes or so"  # noqa: S105
 #: What a round does in three exchanges; the set-up of the next rides along.
@@ -162,9 +162,7 @@ class ShownDesk:
         self.put_members([1, 4], blames=1)
         if every > 5:
             aside = [2, *range(30, every, 97)]
-            self.put_members(
-                aside, state="set aside", blames=3, reason="it sent what an honest client would not"
-            )
+            self.put_members(aside, state="set aside", blames=3, reason="it sent an invalid reply")
         self.put(exchange=2 * rounds)
         self.open(rounds)
         here = [one.client for one in self.now.members if one.state == "present"]
@@ -188,7 +186,7 @@ class ShownDesk:
 
     async def act(self, action: str, client: int | None, reason: str) -> None:
         if client is not None and client >= len(self.now.members):
-            raise ConfigError(f"there is no member {client}")
+            raise ConfigError(f"member {client} does not exist")
         self.done.append((action, client, reason))
         if action in ("pause", "resume", "finish"):
             states = {"pause": "paused", "resume": "running", "finish": "over"}

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from ccesa.service.errors import Unavailable
 from ccesa.service.store import Store, open_store
-from ccesa.service.store.rows import Claim, Exchange
+from ccesa.service.store.rows import Claim, ExchangeRow
 
 
-def opening(place: int) -> Exchange:
-    return Exchange(exchange=place, members=(), task=bytes(32), question=None, opened=float(place))
+def opening(place: int) -> ExchangeRow:
+    return ExchangeRow(exchange=place, members=(), task=bytes(32), question=None, opened=float(place))
 
 
 def number(data: bytes) -> int:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from ccesa.cli import main
 from ccesa.errors import ConfigError
-from ccesa.service.audit import entry, verify
 from ccesa.service.errors import DamagedAudit
 from ccesa.service.store import open_store, results
+from ccesa.service.store.audit import entry, verify
 
 FEDERATION = """
 name = "five hospitals"
@@ -190,7 +190,7 @@ def test_a_damaged_log_ends_with_1(federation):
     done = run("audit", federation)
     assert done.returncode == 1
     assert done.stdout == ""
-    assert done.stderr.startswith("entry 1 of the audit log is not as it was written")
+    assert done.stderr.startswith("entry 1 of the audit log was changed")
 
 
 def test_a_hash_that_was_noted_and_is_gone_ends_with_1(federation):
@@ -202,7 +202,7 @@ def test_a_hash_that_was_noted_and_is_gone_ends_with_1(federation):
 def test_nothing_is_made_by_looking(tmp_path):
     done = run("audit", f"sqlite:///{tmp_path}/none.db")
     assert done.returncode == 2
-    assert "there is no database" in done.stderr
+    assert "does not exist" in done.stderr
     assert not any(tmp_path.iterdir())
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.service.hub.blame import blamed
+from ccesa.service.hub.agenda import find_blamed
 
 CLIENTS = 12
 
@@ -21,20 +21,20 @@ def lies(draw):
 @given(lies())
 def test_liars_cost_no_more_honest_clients_than_they_are(told):
     liars, pairs = told
-    assert len(blamed(pairs, None) - liars) <= len(liars)
-    assert len(blamed(pairs, len(liars)) - liars) <= len(liars)
+    assert len(find_blamed(pairs, None) - liars) <= len(liars)
+    assert len(find_blamed(pairs, len(liars)) - liars) <= len(liars)
 
 
 @given(lies())
 def test_every_pair_has_somebody_to_blame(told):
     _, pairs = told
     for around in (None, 4):
-        found = blamed(pairs, around)
+        found = find_blamed(pairs, around)
         assert all(found & set(pair) for pair in pairs)
 
 
 def test_one_liar_cannot_have_its_neighbours_blamed():
     pairs = [(3, other) for other in range(3)] + [(3, other) for other in range(4, 10)]
-    assert blamed(pairs, 1) == {3}
-    assert len(blamed(pairs, None)) == 2
-    assert blamed([], 1) == set()
+    assert find_blamed(pairs, 1) == {3}
+    assert len(find_blamed(pairs, None)) == 2
+    assert find_blamed([], 1) == set()

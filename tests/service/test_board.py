@@ -11,8 +11,8 @@ from ccesa.errors import OrderError
 from ccesa.service.federation import Federation
 from ccesa.service.forms import Words
 from ccesa.service.hub import agenda
+from ccesa.service.hub.agenda import Presence
 from ccesa.service.hub.board import Board
-from ccesa.service.hub.presence import Presence
 from ccesa.service.store import open_store
 from ccesa.service.store.rows import RoundRow
 from ccesa.service.tasks import task_digest
@@ -66,7 +66,7 @@ def answered() -> RoundRow:
 def test_a_hub_that_has_shown_nothing_yet_says_so(tmp_path):
     async def use(board):
         for look in (lambda: board.view, board.status):
-            with pytest.raises(OrderError, match="the hub has shown nothing yet"):
+            with pytest.raises(OrderError, match="the hub has published nothing yet"):
                 look()
 
     on_board(tmp_path, use)

@@ -7,8 +7,8 @@ import pytest
 
 from ccesa.errors import ConfigError
 from ccesa.service.desk import ACTIONS, TO_MEMBERS
+from ccesa.service.hub.agenda import Presence
 from ccesa.service.hub.board import Board
-from ccesa.service.hub.presence import Presence
 from ccesa.service.store import open_store
 from engines import CLIENTS, federation
 
@@ -59,11 +59,11 @@ def test_what_an_operator_asks_is_done_and_written_down(tmp_path, store, wishes,
 @pytest.mark.parametrize(
     ("action", "client", "said"),
     [
-        ("open-a-sum", None, "an operator can pause, resume, finish all"),
-        *((action, None, "can pause") for action in TO_MEMBERS),
-        *((action, 3, "can set-aside, let-in a member") for action in ACTIONS),
-        ("let-in", CLIENTS, f"there is no member {CLIENTS}"),
-        ("let-in", -1, "there is no member -1"),
+        ("open-a-sum", None, "the actions are pause, resume, finish"),
+        *((action, None, "actions are pause") for action in TO_MEMBERS),
+        *((action, 3, "on a member are set-aside, let-in") for action in ACTIONS),
+        ("let-in", CLIENTS, f"member {CLIENTS} does not exist"),
+        ("let-in", -1, "member -1 does not exist"),
     ],
 )
 def test_what_nobody_can_ask_is_refused_and_changes_nothing(tmp_path, store, action, client, said):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ccesa import RoundConfig
 from ccesa.service.desk import Receipt, Taken
-from ccesa.service.http import tasks
+from ccesa.service.http.app import _range
 from ccesa.service.problems import KINDS, Problem
 from desks import TASK, answer_challenge, served
 from series_rounds import GUARDS, task_of
@@ -232,12 +232,12 @@ def test_a_range_is_the_slice_of_its_first_and_last_byte(first, last, size):
     content = bytes(size)
     asked = Asked(f"bytes={first}-{last}")
     if last < first:
-        assert tasks._range(asked, "", size) is None
+        assert _range(asked, "", size) is None
     elif first >= size:
         with pytest.raises(Problem, match="range"):
-            tasks._range(asked, "", size)
+            _range(asked, "", size)
     else:
-        found = tasks._range(asked, "", size)
+        found = _range(asked, "", size)
         assert len(content[first : last + 1]) == len(found)
         assert found.start == first
 
@@ -247,14 +247,14 @@ def test_a_range_without_a_first_byte_counts_from_the_end(count, size):
     asked = Asked(f"bytes=-{count}")
     if count == 0:
         with pytest.raises(Problem, match="range"):
-            tasks._range(asked, "", size)
+            _range(asked, "", size)
     else:
-        assert list(tasks._range(asked, "", size)) == list(range(size))[-count:]
+        assert list(_range(asked, "", size)) == list(range(size))[-count:]
 
 
 @pytest.mark.parametrize("text", ["bytes=-", "bytes=a-b", "items=0-1", "bytes=0-1,3-4", "", "bytes=1" * 1000])
 def test_a_range_that_cannot_be_understood_is_all(text):
-    assert tasks._range(Asked(text), "", 100) is None
+    assert _range(Asked(text), "", 100) is None
 
 
 def test_a_result_that_is_not_known_yet_is_waited_for(hub):

@@ -26,9 +26,8 @@ from hypothesis import strategies as st
 from starlette.applications import Starlette
 
 from ccesa.service.desk import Receipt, Taken
-from ccesa.service.http import Front, Limits
+from ccesa.service.http import Front, Limits, serving
 from ccesa.service.http.limits import Door, Room
-from ccesa.service.http.serving import serve
 from desks import served
 from series_rounds import task_of
 from test_http import problem
@@ -39,12 +38,19 @@ QUICK = Limits(
     linger_seconds=0.5,
     linger_bytes=1 << 20,
     grace_seconds=0.5,
-    least_rate=10_000,
+    minimum_rate=10_000,
     handshake_seconds=1.0,
     shutdown_seconds=2,
 )
-#: Deadlines are looked at once per second.
 SOON = 4.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def often():
+    """Deadlines are looked at ten times per second."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(serving, "_TICKS", 1)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +93,7 @@ def test_a_front_that_cannot_listen_ends_the_others_in_order():
         listens = [f"127.0.0.1:{taken.getsockname()[1]}", "127.0.0.1:0"]
         fronts = [Front(Starlette(lifespan=lifespan), listen) for listen in listens]
         with pytest.raises(OSError, match="in use"):
-            asyncio.run(serve(*fronts))
+            asyncio.run(serving.serve(*fronts))
     assert ended == [True, True]
 
 
@@ -364,7 +370,7 @@ def test_p2_members_that_send_slowly_keep_no_other_waiting(tmp_path):
 
 def test_p2_whoever_does_not_read_is_cut_off(tmp_path, monkeypatch):
     monkeypatch.setattr("desks.TASK", bytes(20_000_000))
-    with served(tmp_path, limits=Limits(grace_seconds=0.5, least_rate=1 << 20)) as hub:
+    with served(tmp_path, limits=Limits(grace_seconds=0.5, minimum_rate=1 << 20)) as hub:
         cut_off(hub)
         with hub.client() as http:
             assert len(http.get(f"/v1/tasks/{task_of(0).hex()}").content) == 20_000_000

@@ -12,7 +12,7 @@ import pytest
 
 from ccesa import labels
 from ccesa.agreement.identity import Identity, in_base64
-from ccesa.service.http import members
+from ccesa.service.http import asking
 from ccesa.service.tokens import signed_text
 from desks import answer_challenge, served
 from rounds import identity
@@ -44,9 +44,9 @@ def test_p1_a_challenge_works_once(hub):
     with hub.client(None) as http:
         body = answer_challenge(hub, challenge_of(http), 1)
         assert http.post("/v1/sessions", json=body).status_code == 201
-        assert "answered before" in refused(hub, body)
+        assert "used before" in refused(hub, body)
         other = answer_challenge(hub, base64.b64decode(body["challenge"]), 2)
-        assert "answered before" in refused(hub, other)
+        assert "used before" in refused(hub, other)
 
 
 def test_p1_a_challenge_that_another_hub_passed_on_opens_nothing(hub):
@@ -56,7 +56,7 @@ def test_p1_a_challenge_that_another_hub_passed_on_opens_nothing(hub):
     relayed = answer_challenge(hub, challenge, 1, origin="https://evil.example")
     assert "signed another address" in refused(hub, relayed)
     assert "http://hub.test" in refused(hub, relayed)  # what it has to be called
-    assert "not the signature of a member" in refused(hub, relayed | {"origin": "http://hub.test"})
+    assert "no member of this federation made" in refused(hub, relayed | {"origin": "http://hub.test"})
 
 
 def test_p1_a_signature_of_another_charter_or_another_member_opens_nothing(hub):
@@ -77,15 +77,15 @@ def test_p1_a_signature_of_another_charter_or_another_member_opens_nothing(hub):
     ]
     said = {refused(hub, body | one) for one in wrong}
     assert len(said) == 1, "nobody learns whether a key is a member's"
-    assert "not the signature of a member" in said.pop()
+    assert "no member of this federation made" in said.pop()
 
 
 def test_p1_a_stranger_s_signature_is_verified_like_a_member_s(hub, monkeypatch):
     """Else the time that a refusal takes tells whose key is known."""
     with hub.client(None) as http:
         challenge = challenge_of(http)
-    body, verified, verify = answer_challenge(hub, challenge, 1), [], members.primitives.verify
-    monkeypatch.setattr(members.primitives, "verify", lambda *args: verified.append(1) or verify(*args))
+    body, verified, verify = answer_challenge(hub, challenge, 1), [], asking.primitives.verify
+    monkeypatch.setattr(asking.primitives, "verify", lambda *args: verified.append(1) or verify(*args))
     refused(hub, body | {"key": in_base64(Identity.new().public)})
     refused(hub, body | {"signature": in_base64(bytes(64))})
     assert verified == [1, 1]
@@ -98,11 +98,11 @@ def test_p1_a_challenge_that_no_hub_gave_out_or_long_ago_opens_nothing(hub):
 
     own = hub.desk.secret
     for challenge in (b"", bytes(24), bytes(56), os.urandom(57), made(0, bytes(32)), made(0, own) + b"\0"):
-        assert "not a challenge of this hub" in refused(hub, answer_challenge(hub, challenge, 1))
-    for age in (members.CHALLENGE_SECONDS + 2, -60, 10**9):
+        assert "this challenge is not from this hub" in refused(hub, answer_challenge(hub, challenge, 1))
+    for age in (asking.CHALLENGE_SECONDS + 2, -60, 10**9):
         assert "too old" in refused(hub, answer_challenge(hub, made(age, own), 1))
     with hub.client(None) as http:
-        body = answer_challenge(hub, made(members.CHALLENGE_SECONDS - 10, own), 1)
+        body = answer_challenge(hub, made(asking.CHALLENGE_SECONDS - 10, own), 1)
         assert http.post("/v1/sessions", json=body).json()["client"] == 1
 
 
@@ -227,7 +227,7 @@ def test_strangers_that_guess_do_not_make_members_wait(hub):
 
 def test_a_member_opens_only_so_many_sessions(hub, monkeypatch):
     clock = [1000.0]
-    monkeypatch.setattr(members, "time", SimpleNamespace(time=time.time, monotonic=lambda: clock[0]))
+    monkeypatch.setattr(asking, "time", SimpleNamespace(time=time.time, monotonic=lambda: clock[0]))
     with hub.client(None) as http:
         for number in range(hub.limits.sessions_per_minute + 1):
             answer = http.post("/v1/sessions", json=answer_challenge(hub, challenge_of(http), 1))

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ccesa.errors import ConfigError
 from ccesa.service.desk import Receipt, Taken
 from ccesa.service.http import Limits
-from ccesa.service.http import spool as spools
-from ccesa.service.http.spool import Spool
+from ccesa.service.http import uploads as spools
+from ccesa.service.http.uploads import Spool
 from desks import served
 from test_http import problem
 
@@ -358,7 +358,7 @@ def test_a_mapped_upload_stays_as_it_is_when_another_takes_its_place(tmp_path):
     spool, key = Spool(tmp_path), (1, 2, 3)
     with spool.append(key) as upload:
         upload.add(b"first" * 10_000)
-    mapped = spool.mapped(key)
+    mapped = spool.map(key)
     spool.remove(key)
     with spool.append(key) as upload:
         upload.add(b"!")
@@ -377,7 +377,7 @@ def test_pieces_are_joined_in_their_order(tmp_path_factory, pieces):
     whole = b"".join(pieces)
     assert spool.size(key) == len(whole)
     if pieces:
-        assert bytes(spool.mapped(key)) == whole
+        assert bytes(spool.map(key)) == whole
     spool.sweep(7, 8)
     assert spool.size(key) == len(whole)
     spool.sweep(7, 80)

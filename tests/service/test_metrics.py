@@ -39,12 +39,12 @@ def desk():
 
 def test_what_is_counted_is_shown():
     meters = Meters()
-    meters.received(100)
-    meters.received(11)
-    meters.sent(7)
+    meters.received.inc(100)
+    meters.received.inc(11)
+    meters.sent.inc(7)
     meters.refused("late")
-    meters.store_away()
-    meters.leads(True)
+    meters.store_away.inc()
+    meters.leads.set(True)
     meters.acted("pause")
     meters.step_closed("mask", 12.5, 20, 3, faulty=1)
     meters.round_over("sum")
@@ -65,7 +65,7 @@ def test_what_is_counted_is_shown():
     assert shown["ccesa_rounds_total", "lost", "TooFewClients"] == 1
     assert shown["ccesa_accusations_total",] == 2
     assert shown["ccesa_long_polls",] == 1
-    meters.leads(False)
+    meters.leads.set(False)
     assert figures(meters)["ccesa_hub_leads",] == figures(meters)["ccesa_long_polls",] == 0
 
 
@@ -144,7 +144,7 @@ def test_both_formats_are_read_by_their_parsers(desk):
 
 def test_two_hubs_in_one_process_count_apart():
     one, other = Meters(), Meters()
-    one.received(5)
+    one.received.inc(5)
     assert figures(other)["ccesa_received_bytes_total",] == 0
 
 

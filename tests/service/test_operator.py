@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccesa.service.desk import ACTIONS, TO_MEMBERS
+from ccesa.service import operator
+from ccesa.service.desk import ACTIONS, TO_MEMBERS, Status
 from ccesa.service.http import Front, Limits
 from ccesa.service.meters import Meters
-from ccesa.service.operator import app, events
-from ccesa.service.operator.app import MOST_BYTES, MOST_VIEWERS, page
-from ccesa.service.status import Status
+from ccesa.service.operator import MAXIMUM_BYTES, MAXIMUM_VIEWERS, app, page
 from shown_desk import TOKEN, ShownDesk, served
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -170,7 +169,7 @@ def test_nobody_else_acts(side, action, headers):
         ("/actions/pause", b'{"reason": 3}', 400, "malformed"),
         ("/actions/pause", b'{"because": "x"}', 400, "malformed"),
         ("/actions/pause", b"[]", 400, "malformed"),
-        ("/actions/pause", b" " * (MOST_BYTES + 1), 413, "too-large"),
+        ("/actions/pause", b" " * (MAXIMUM_BYTES + 1), 413, "too-large"),
     ],
 )
 def test_what_is_no_action_is_refused(side, path, body, status, name):
@@ -252,8 +251,8 @@ def test_news_lead_to_the_same_as_the_whole(moves, every):
     for place, (what, client) in enumerate(moves):
         doing(desk, what, client)
         if place % every == 0:
-            told = events.change(sent, desk.now)
-            seen, sent = applied(seen, told), events.merged(sent, desk.now, told)
+            told = operator.change(sent, desk.now)
+            seen, sent = applied(seen, told), operator.merge(sent, desk.now, told)
             for shown, true in zip(seen.members, desk.now.members, strict=True):
                 assert 0 <= true.seen - shown.seen <= 20
                 assert msgspec.structs.replace(shown, seen=true.seen) == true
@@ -266,13 +265,13 @@ def test_whoever_polls_is_no_news_for_a_while():
     desk.come([0])
     before, seen = desk.now, desk.now.members[0].seen
     desk.put_members([0], seen=seen + 20)
-    assert events.change(before, desk.now) == {}
+    assert operator.change(before, desk.now) == {}
     desk.put_members([0], seen=seen + 21)
-    assert [one.client for one in events.change(before, desk.now)["members"]] == [0]
+    assert [one.client for one in operator.change(before, desk.now)["members"]] == [0]
 
 
 def test_new_members_are_a_new_whole():
-    assert events.change(ShownDesk(5).now, ShownDesk(6).now) is None
+    assert operator.change(ShownDesk(5).now, ShownDesk(6).now) is None
 
 
 def parsed(one: bytes) -> tuple[str, dict]:
@@ -282,12 +281,12 @@ def parsed(one: bytes) -> tuple[str, dict]:
 
 
 def test_viewers_are_told_the_whole_then_changes_then_signs_of_life(monkeypatch):
-    monkeypatch.setattr(events, "PERIOD", 0.01)
-    monkeypatch.setattr(events, "HEARTBEAT", 0.05)
+    monkeypatch.setattr(operator, "PERIOD", 0.01)
+    monkeypatch.setattr(operator, "HEARTBEAT", 0.05)
 
     async def followed():
         desk = ShownDesk(5)
-        following = events.follow(desk)
+        following = operator.follow(desk)
         found = [await anext(following)]
         desk.put(state="paused", reason="x\n\ndata: y")
         found.append(await anext(following))
@@ -315,10 +314,10 @@ def test_a_member_that_polls_all_the_time_is_news_now_and_then(monkeypatch):
         desk.put_members([0], seen=desk.now.members[0].seen + 8)
         desk.put(exchange=desk.now.exchange + 1)
 
-    monkeypatch.setattr(events.asyncio, "sleep", nap)
+    monkeypatch.setattr(operator.asyncio, "sleep", nap)
 
     async def followed():
-        following = events.follow(desk)
+        following = operator.follow(desk)
         return [parsed(await anext(following))[1] for _ in range(7)][1:]
 
     assert [len(one.get("members", ())) for one in asyncio.run(followed())] == [0, 0, 1, 0, 0, 1]
@@ -332,10 +331,10 @@ def test_news_come_at_most_four_times_a_second(monkeypatch):
         naps.append(seconds)
         desk.put(exchange=desk.now.exchange + 1)
 
-    monkeypatch.setattr(events.asyncio, "sleep", nap)
+    monkeypatch.setattr(operator.asyncio, "sleep", nap)
 
     async def followed():
-        following = events.follow(desk)
+        following = operator.follow(desk)
         for _ in range(9):
             await anext(following)
 
@@ -347,9 +346,9 @@ def test_pages_that_others_open_keep_no_page_out():
     """So many are open; the oldest makes room for the next, and asks again."""
     desk, meters = ShownDesk(2), Meters()
     with served(desk, meters) as serving, httpx.Client(base_url=serving.url, timeout=10) as client:
-        limits = httpx.Limits(max_connections=MOST_VIEWERS + 2)
+        limits = httpx.Limits(max_connections=MAXIMUM_VIEWERS + 2)
         with httpx.Client(base_url=serving.url, limits=limits, timeout=10) as many:
-            streams = [many.stream("GET", "/events") for _ in range(MOST_VIEWERS)]
+            streams = [many.stream("GET", "/events") for _ in range(MAXIMUM_VIEWERS)]
             answers = [one.__enter__().iter_raw() for one in streams]
             assert all(next(one).startswith(b"event: status") for one in answers)
             with client.stream("GET", "/events") as newest:
@@ -361,7 +360,7 @@ def test_pages_that_others_open_keep_no_page_out():
                 assert next(followed).startswith(b"event: change")
                 assert next(answers[1]).startswith(b"event: change")
                 shown = many.get("/metrics").text
-            assert f"ccesa_viewers {MOST_VIEWERS}.0" in shown
+            assert f"ccesa_viewers {MAXIMUM_VIEWERS}.0" in shown
             assert client.head("/events").status_code == 200
             for one in streams:
                 one.__exit__(None, None, None)

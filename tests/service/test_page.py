@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from browser import opened
-from ccesa.service.operator.events import change
-from ccesa.service.status import StepStatus
+from ccesa.service.desk import StepStatus
+from ccesa.service.operator import change
 from shown_desk import TOKEN, ShownDesk, served
 
 
@@ -69,7 +69,7 @@ def test_what_is_promised_spent_and_accused_is_said_in_words(browser, desk):
 def test_a_lost_connection_is_said_and_mended(browser, desk):
     with served(desk) as serving, opened(browser, serving.url) as shown:
         serving.stop()
-        shown.wait("#banner", "The connection to the hub is lost. What you see is as of")
+        shown.wait("#banner", "The connection to the hub is lost. This page shows the state at")
         assert "not connected" in shown.text("#live")
         desk.put(state="paused", reason="the disk is full")
         serving.start()
@@ -100,7 +100,7 @@ def test_actions_need_the_token_and_a_yes(browser, desk):
         page.get_by_role("button", name="Cancel").click()
         assert desk.done == []
         page.get_by_role("button", name="Pause").click()
-        page.get_by_label("Reason, if you like").fill("maintenance")
+        page.get_by_label("Reason (optional)").fill("maintenance")
         page.get_by_role("dialog").get_by_role("button", name="Pause").click()
         shown.wait("#toast", "Paused.")
         shown.wait("#reason", "maintenance")
@@ -147,7 +147,7 @@ def test_what_the_hub_refuses_is_said(browser, desk):
         shown.page.get_by_role("button", name="Pause").click()
         shown.page.get_by_role("dialog").get_by_role("button", name="Pause").click()
         shown.wait(
-            "#dialog-error", "Nothing has changed. The hub cannot do this now: the store cannot be reached."
+            "#dialog-error", "Nothing has changed. Temporarily unavailable: the store cannot be reached."
         )
 
 

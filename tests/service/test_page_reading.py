@@ -8,7 +8,7 @@ import pytest
 from browser import LOW_CONTRAST, opened
 from shown_desk import TOKEN, ShownDesk, served
 
-HTML = resources.files("ccesa.service.operator").joinpath("page.html").read_text()
+HTML = resources.files("ccesa.service").joinpath("page.html").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_a_screen_reader_finds_its_way(browser, serving):
             'region "Rounds"',
             'region "Results"',
             'region "Members"',
-            'region "What is promised"',
+            'region "Privacy"',
             'region "Accusations"',
             'region "Operator"',
             'region "Record"',
@@ -101,7 +101,7 @@ def test_a_screen_reader_finds_its_way(browser, serving):
             'img "accuracy over questions: from ',
             'list "Rounds from the oldest to the newest"',
             "Round 1.3: lost, too few members answered",
-            'link "Skip to what is going on"',
+            'link "Skip to the main part"',
         ):
             assert wanted in tree, wanted
         unnamed = re.findall(

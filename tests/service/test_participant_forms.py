@@ -76,7 +76,7 @@ def test_a_task_that_is_no_model_is_refused_before_anybody_trains():
     play(hub, players)
     assert survivors(hub) == [None]
     assert called == []
-    assert any("no arrays in it" in text for text in players[0].said("refused"))
+    assert any("does not consist of arrays" in text for text in players[0].said("refused"))
 
 
 def records(client: int) -> list[dict]:

@@ -358,7 +358,7 @@ def test_an_answer_without_an_end_is_not_read_to_it():
 
 
 def test_what_is_not_http_counts_as_away():
-    answering = raw_server(b"SSH-2.0-OpenSSH_9.2\r\n")
+    answering = raw_server(*[b"SSH-2.0-OpenSSH_9.2\r\n"] * 2)  # it is asked again at once
     with answering as (url, _), pytest.raises(TimeoutError, match="RemoteProtocolError"):
         Participant(url, **WHO, patience=0.1).run(lambda task, number: None)
 

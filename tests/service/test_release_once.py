@@ -183,7 +183,7 @@ def test_averaging_goes_on_with_a_model_that_has_stepped_aside(store):
     moved = model.model["weights"] - 0.5 - np.linspace(0, 1, 5, dtype=np.float32)
     assert 0 < np.abs(moved).max() < 0.01
     again = Model()  # a hub that is started again tells it all, and it comes out the same
-    Agenda(made, store, again).tell()
+    Agenda(made, store, again).report_all()
     assert again.lost_questions == [0, 1, 2]
     assert pack_arrays(again.model) == pack_arrays(model.model)
 
@@ -205,7 +205,7 @@ def test_a_coordinator_that_asks_the_same_again_is_told_so(store):
         drive(lambda: hub, Crowd(made, vector), step=stuck)
     hub.stop()
     assert "gives question 1 the task of an earlier question" in reasons[0]
-    with pytest.raises(CoordinatorFailed, match="return another task"):
+    with pytest.raises(CoordinatorFailed, match="return a new task"):
         Agenda(made, store, Same()).task(1)
 
 

@@ -10,9 +10,8 @@ import msgspec
 import pytest
 
 from ccesa.errors import ConfigError
-from ccesa.service import audit
 from ccesa.service.errors import NewerDatabase, Unavailable
-from ccesa.service.store import open_store, schema
+from ccesa.service.store import audit, open_store, schema
 from engines import LONG, World, check, federation
 
 STORES = Path(__file__).parent / "stores"
@@ -151,7 +150,7 @@ def test_a_database_of_a_later_version_is_refused_by_name(database_url, create):
 
 def test_a_version_that_nobody_knows_is_refused(database_url):
     become(database_url, 0)
-    with pytest.raises(ConfigError, match="tables of version 0, and this ccesa reads those of 1 to 2"):
+    with pytest.raises(ConfigError, match="tables of version 0, and this ccesa reads versions 1 to 2"):
         open_store(database_url)
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ccesa.service import audit
-from ccesa.service.store import open_store
+from ccesa.service.store import audit, open_store
 from ccesa.service.store.rows import Claim
 from store_hub import Hub, Process, check, number, opening, work
 

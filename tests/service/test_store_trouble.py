@@ -10,7 +10,8 @@ import pytest
 
 from ccesa.errors import ConfigError
 from ccesa.service.errors import Unavailable
-from ccesa.service.store import open_store, postgres, replies, sqlite
+from ccesa.service.store import database, open_store, postgres, replies
+from postgres import Server
 from store_hub import Process, check, number, opening
 
 SHARE = b"a share of a secret"
@@ -55,7 +56,7 @@ def test_a_full_disk_loses_nothing_and_half_saves_nothing(path):
 
 
 def test_a_file_that_others_hold_is_away_for_that_long(path, monkeypatch):
-    monkeypatch.setattr(sqlite, "_SECONDS", 0.05)
+    monkeypatch.setattr(database, "_SECONDS", 0.05)
     store = begun(f"sqlite:///{path}")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -120,22 +121,24 @@ def test_a_connection_that_the_server_ends_is_made_anew(postgres_server, postgre
     store.close()
 
 
-def test_what_was_acknowledged_survives_the_server(postgres_server, tmp_path):
-    """Killed with all its processes at random moments, with ``fsync`` on as it is by default."""
-    chance = random.Random(3)
-    postgres_server.stop()
-    postgres_server.start(fsync="on", full_page_writes="on")
+def test_what_was_acknowledged_survives_the_server(tmp_path):
+    """Killed with all its processes at random moments, with ``fsync`` on as it is by default.
+
+    The server is this test's own: one with the tables of all other tests takes long to come back.
+    """
+    chance, server = random.Random(3), Server()
     try:
-        url = postgres_server.url()
+        server.start(fsync="on", full_page_writes="on")
+        url = server.url()
         store = open_store(url)
         for life in range(2):
             place = (store.begin_series(b"config", 1).series, 0)
             store.open_exchange(place[0], opening(0))
             hubs = [Process(url, place, one, tmp_path / f"{life}-{one}") for one in range(2)]
             time.sleep(chance.uniform(0.05, 0.3))
-            postgres_server.kill()
+            server.kill()
             acknowledged = [pair for hub in hubs for pair in hub.kill()]
-            postgres_server.start(fsync="on", full_page_writes="on")
+            server.start(fsync="on", full_page_writes="on")
             with pytest.raises(Unavailable):
                 store.series()
             found = {client: number(body) for client, body in check(store, place).items()}
@@ -144,8 +147,7 @@ def test_what_was_acknowledged_survives_the_server(postgres_server, tmp_path):
             store.end_series(place[0])
         store.close()
     finally:
-        postgres_server.stop()
-        postgres_server.start()
+        server.remove()
 
 
 def test_no_row_is_in_the_text_of_an_error(postgres_server, postgres_url):

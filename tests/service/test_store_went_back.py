@@ -14,10 +14,9 @@ import pytest
 
 import processes
 from ccesa.errors import StaleLog
-from ccesa.service import audit
 from ccesa.service.errors import Unavailable
 from ccesa.service.hub import engine
-from ccesa.service.store import open_store
+from ccesa.service.store import audit, open_store
 from ccesa.service.store.mark import Mark
 from engines import CLIENTS, World, check, federation
 from postgres import Server
@@ -376,7 +375,7 @@ def test_a_new_database_in_place_of_a_lost_one_takes_a_number_that_no_member_kno
 def test_no_more_members_than_may_lie_stop_a_hub(tmp_path, monkeypatch):
     """And one that is set aside is not believed."""
     made = federation("active", rounds=2)
-    monkeypatch.setattr(type(made.agreement), "colluders", property(lambda _: 2))
+    monkeypatch.setattr(type(made.agreement.certificate), "colluders", property(lambda _: 2))
     world = World(f"sqlite:///{tmp_path}/a.db", made, seed=7, hubs=1)
     go_on(world, 2)
     told(world, [0, 1], (10**9 - 1, 10**9 - 1))
@@ -387,7 +386,7 @@ def test_no_more_members_than_may_lie_stop_a_hub(tmp_path, monkeypatch):
     told(world, [3], (1, 10**6))
     assert world.hubs[0].engine.trouble.startswith(
         "the database has gone back: 3 members, such as client-1, client-2, client-3, know exchange 1000000"
-        " of series 1 or a later one, and the last one that it has is exchange"
+        " of series 1 or a later one, and its last one is exchange"
     )
     world.close()
 

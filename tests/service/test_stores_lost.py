@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from ccesa.errors import ConfigError, FaultyServer
-from ccesa.service import audit
-from ccesa.service.audit import DamagedAudit
 from ccesa.service.hub import engine
-from ccesa.service.store import open_store
+from ccesa.service.store import audit, open_store
+from ccesa.service.store.audit import DamagedAudit
 from engines import World, check, federation
 from series_rounds import GUARDS
 

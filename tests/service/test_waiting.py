@@ -104,7 +104,7 @@ def test_rounds_that_are_lost_in_their_set_up_come_ever_more_rarely(tmp_path):
     assert len(rows) < 16
     status = world.hubs[0].status
     assert status.reason.startswith(
-        f"the last {len(rows)} rounds were lost in the set-up, the next one begins"
+        f"the last {len(rows)} rounds were lost in the set-up; the next one begins"
     )
     assert status.reason.endswith(rows[-1].reason)
     assert "needs" in rows[-1].reason or "enough" in rows[-1].reason

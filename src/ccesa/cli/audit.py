@@ -12,7 +12,7 @@ from ccesa.cli import WENT_WRONG, options
 from ccesa.errors import ConfigError, shown
 
 if TYPE_CHECKING:
-    from ccesa.service.audit import AuditRow
+    from ccesa.service.store.audit import AuditRow
 
 #: Characters of an entry that are printed.
 _MOST = 2000
@@ -38,9 +38,9 @@ def audit(
     Each entry has a hash over everything before it. Whoever runs the hub can write all of the log anew, but
     not so that it has the hash that a member noted before.
     """
-    from ccesa.service.audit import verify
     from ccesa.service.errors import DamagedAudit
     from ccesa.service.store import open_store
+    from ccesa.service.store.audit import verify
 
     noted = None if head is None else _hash(head)
     store = open_store(_url(where), create=False)

@@ -25,7 +25,7 @@ def results(
     as a report. With --json nothing is left out.
     """
     from ccesa.service import Federation
-    from ccesa.service.hub.agenda import form_of_series, published, value_of
+    from ccesa.service.hub.agenda import describe_result, form_of_series, value_of
     from ccesa.service.store import open_store
 
     federation = Federation.load(path)
@@ -35,7 +35,7 @@ def results(
         rows = [row for row in map(store.total_of, wanted) if row is not None]
         for row in rows:
             if as_json:
-                typer.echo(json.dumps(published(federation, store, row.question or 0)))
+                typer.echo(json.dumps(describe_result(federation, store, row.question or 0)))
             else:
                 form = form_of_series(federation, store, row.series)
                 typer.echo(_told(row, form.in_words(value_of(federation, store, row))))

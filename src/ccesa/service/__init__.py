@@ -1,4 +1,4 @@
-"""A service: a hub that many sites take part in over HTTP, in rounds that survive restarts.
+"""A service: a hub and many sites that talk over HTTP, in rounds that survive restarts.
 
 ``Hub`` runs a federation; ``Participant`` takes part in one. Both are what ``ccesa serve`` and ``ccesa join``
 run. Nothing here knows about cryptography: the parties of ``ccesa.protocol`` do all of it.
@@ -36,7 +36,7 @@ __all__ = [
     "Words",
 ]
 
-#: Names whose packages only one side has: where they are, what needs them, and the extra that has them.
+#: Names that need packages of one side only: module, command, and extra.
 _SIDES = {
     "Hub": ("ccesa.service.hub.hub", "ccesa serve", "service"),
     "Participant": ("ccesa.service.participant", "ccesa join", "join"),
@@ -44,7 +44,7 @@ _SIDES = {
 
 
 def __getattr__(name: str) -> object:
-    """Load a side of the service when it is asked for: a site need not have a hub's packages."""
+    """Load a side of the service on first use: a site does not need the hub's packages."""
     if name not in _SIDES:
         raise AttributeError(f"module 'ccesa.service' has no attribute {name!r}")
     module, what, extra = _SIDES[name]

@@ -1,7 +1,7 @@
-"""A coordinator makes the questions of a federation, and is told what came out.
+"""A coordinator makes the questions of a federation and gets the results.
 
-It is the operator's own code, at the hub. It needs no memory: after a restart it is made anew and told all
-results again, in their order, before it is asked for the next task.
+It is the operator's own code, on the hub. It needs no memory: after a restart, a new one gets all results
+again, in their order, before it is asked for the next task.
 """
 
 from abc import ABC, abstractmethod
@@ -20,11 +20,11 @@ from ccesa.values.fields import stepped_aside
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
-    """What came out of one question.
+    """The result of one question.
 
     Attributes:
-        question: Which one, from 0 on.
-        value: The sum, as the federation's form has it: words, or the mean of arrays.
+        question: Its number, from 0 on.
+        value: The sum in the federation's form, such as words or the mean of arrays.
         survivors: Ids of the clients in it.
     """
 
@@ -34,11 +34,11 @@ class Result:
 
 
 class Coordinator(ABC):
-    """Makes tasks, and is told results: the base of an operator's own class, made without arguments."""
+    """Base of an operator's own class, which is made without arguments."""
 
     @abstractmethod
     def task(self, question: int) -> bytes | NamedArrays:
-        """Return what the sites are asked: bytes, or named arrays where that is the federation's form.
+        """Return a question's task: bytes, or named arrays if the federation's form is arrays.
 
         Args:
             question: From 0 on.
@@ -49,16 +49,16 @@ class Coordinator(ABC):
         """Take a result.
 
         Args:
-            result: What came out.
+            result: Of one question.
 
         Returns:
-            Numbers to be shown beside it, such as an accuracy; or nothing.
+            Numbers to show beside it, such as an accuracy, or None.
         """
 
     def lost(self, question: int) -> None:  # noqa: B027  # most coordinators have nothing to do
-        """Note that a question has no sum, and is not asked again; by default nothing changes.
+        """Note that a question has no sum and is not asked again.
 
-        No site works on its task again, so the next one has to differ.
+        No site works on its task again, so the next task has to differ. By default this does nothing.
 
         Args:
             question: From 0 on.
@@ -66,17 +66,17 @@ class Coordinator(ABC):
 
 
 class Questions(Coordinator):
-    """Asks for one sum after the other; the task is the question's text and its number.
+    """Asks for one sum after the other. A task is a text and the number of the question.
 
     Args:
-        text: What is asked for, for people.
+        text: For people.
     """
 
     def __init__(self, text: str = "") -> None:
         self._text = text
 
     def task(self, question: int) -> bytes:
-        """Return the text with the number of the question behind it.
+        """Return the text and the number of the question.
 
         Args:
             question: From 0 on.
@@ -87,7 +87,7 @@ class Questions(Coordinator):
         """Ignore the result.
 
         Args:
-            result: What came out.
+            result: Of one question.
         """
 
 
@@ -100,7 +100,7 @@ class Averaging(Coordinator):
 
     def __init__(self, model: NamedArrays) -> None:
         if not model:
-            raise ConfigError("a model has at least one array")
+            raise ConfigError("a model must have at least one array")
         self.model = {name: np.array(value) for name, value in model.items()}
 
     def task(self, question: int) -> NamedArrays:
@@ -121,7 +121,7 @@ class Averaging(Coordinator):
             self.model[name] = self.model[name] + change
 
     def lost(self, question: int) -> None:
-        """Step aside a little: no site works on this very model again.
+        """Change the model slightly, as no site works on the same task again.
 
         Args:
             question: From 0 on.
@@ -132,7 +132,7 @@ class Averaging(Coordinator):
 
 @contextmanager
 def asking(what: str) -> Iterator[None]:
-    """Turn whatever a coordinator raises into ``CoordinatorFailed``."""
+    """Turn any exception of a coordinator into ``CoordinatorFailed``."""
     try:
         yield
     except Exception as error:

@@ -1,23 +1,29 @@
-"""A desk is what the HTTP side knows of a hub: what there is to fetch, and where replies are handed in.
+"""What HTTP and the operator see of a hub: its desk, the view of what is open, and the status.
 
-It belongs to one event loop. Behind it one thread does everything that touches the series or the store.
+A desk belongs to one event loop. Behind it, one thread does everything that touches the series or the store.
+No vector, share or key is in a status, and nothing that a member must not know.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from ccesa.service.status import State, Status
+import msgspec
+
 from ccesa.wire import Data
 
-#: What an operator can do to the federation, and to a member.
+#: Actions of an operator on the federation, and on a member.
 ACTIONS, TO_MEMBERS = ("pause", "resume", "finish"), ("set-aside", "let-in")
+#: A federation waits for members, is in a round, is paused by its operator, has ended, or is in trouble.
+State = Literal["gathering", "running", "paused", "over", "stuck"]
+#: A member was heard from lately, or not, or is no longer asked.
+MemberState = Literal["present", "absent", "set aside"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
-    """What is open now; a new one is published whenever that changes."""
+    """What is open now. The hub publishes a new view for each change."""
 
     state: State
     #: The number of the series, from 1 on; 0 before the first. ``config`` encodes its first round.
@@ -25,24 +31,24 @@ class View:
     config: bytes
     #: Where the open exchange stands in its series, from 0 on; -1 where none is open.
     exchange: int
-    #: The last exchange of the series that was opened, be it closed or not; -1 before the first.
+    #: The last exchange that was opened in the series, closed or not; -1 before the first.
     latest: int
     #: Envelopes by client id; made on demand, from any thread.
     requests: Mapping[int, bytes]
     #: The digest of the task if this exchange asks for vectors.
     task: bytes | None
-    #: Seconds since 1970 when the exchange closes at the latest; 0 where that is not decided.
+    #: Seconds since 1970 when the exchange closes at the latest; 0 if not decided.
     closes: float
-    #: When the next round is likely to start, in seconds since 1970; 0 where nobody knows.
+    #: Seconds since 1970 when the next round is likely to start; 0 if unknown.
     next_start: float
     #: The highest question whose outcome is known, or -1.
     question: int
-    #: No longer replies than this are taken in this exchange.
+    #: The maximum size of a reply in this exchange.
     most_bytes: int
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will be asked any more."""
+        """Whether the hub asks nothing any more."""
         return self.state == "over"
 
 
@@ -54,7 +60,7 @@ class Taken(Enum):
     CONFLICT = "conflict"
     #: The exchange has closed.
     LATE = "late"
-    #: Try again: the store is away, or another hub has it in hand.
+    #: Try again: the store is away, or another hub is processing it.
     AGAIN = "again"
     #: An honest client would not send this.
     FAULTY = "faulty"
@@ -62,10 +68,92 @@ class Taken(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """What became of a reply, and why in words, where it was not saved."""
+    """What became of a reply, and the reason if it was not saved."""
 
     taken: Taken
     reason: str = ""
+
+
+class StepStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of one round in the open exchange."""
+
+    round: int
+    step: str
+    asked: int
+    answered: int
+
+
+class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A member, its state and its faults."""
+
+    client: int
+    name: str
+    state: MemberState
+    reason: str = ""
+    blames: int = 0
+    seen: float = 0.0
+    #: Whether the open exchange asks it, and whether it has answered.
+    asked: bool = False
+    answered: bool = False
+
+
+class RoundStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A round that is over. ``outcome`` is "sum", or the name of an error's class."""
+
+    series: int
+    number: int
+    question: int | None
+    attempt: int
+    outcome: str
+    reason: str
+    survivors: int
+    asked: int
+    pairs: list[tuple[int, int]]
+    started: float
+    ended: float
+    metrics: dict[str, float]
+
+
+class PrivacyStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The epsilon spent so far, and the budget."""
+
+    epsilon: float
+    budget: float
+    delta: float
+    vectors: int
+    rounds: int
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """A federation as it is now."""
+
+    name: str
+    guard: str
+    state: State
+    reason: str = ""
+    #: When the state began, as far as this hub knows, and advice for the operator.
+    since: float = 0.0
+    advice: str = ""
+    #: Sums wanted in all, and sums done.
+    questions: int
+    answered: int
+    series: int
+    exchange: int
+    steps: list[StepStatus]
+    #: Seconds since 1970 when the open exchange opened, and closes at the latest; 0 if not decided.
+    opened: float
+    closes: float
+    members: list[MemberStatus]
+    rounds: list[RoundStatus]
+    #: The certificate in words, one sentence each.
+    certificate: list[str]
+    privacy_bits: float | None
+    privacy: PrivacyStatus | None = None
+    #: The head of the audit log in hexadecimal.
+    head: str = ""
+    #: Names of the hub processes that are alive; the first one leads.
+    hubs: list[str] = []
+    now: float
 
 
 class Desk(Protocol):
@@ -74,7 +162,7 @@ class Desk(Protocol):
     @property
     def view(self) -> View: ...
     async def changed(self, view: View, seconds: float) -> View:
-        """Return the newest view: at once if it is not this one, else when it changes or time is up."""
+        """Return the newest view: at once if it is not this one, else on a change or when time is up."""
 
     async def take(self, client: int, series: int, exchange: int, reply: Data) -> Receipt:
         """Hand a reply in. The buffer must not change before this returns."""
@@ -83,16 +171,16 @@ class Desk(Protocol):
         """Note that a client was heard from, and the latest exchange that it says it knows."""
 
     def is_set_aside(self, client: int) -> bool:
-        """Return whether a client is asked for nothing, and given no result, until it is let in again."""
+        """Return whether a client is excluded from rounds and results until it is let in again."""
 
     async def task(self, digest: bytes) -> Data | None:
-        """Return the payload of a task; whoever sends it holds on to this very object."""
+        """Return the payload of a task; the sender keeps this very object."""
 
     async def result(self, question: int) -> dict[str, Any] | None:
-        """Return what is published about a question; None as long as nothing is."""
+        """Return the published result of a question; None until there is one."""
 
     async def member_of(self, token: str) -> int | None:
-        """Return whose bearer token or session this is; None for nobody's."""
+        """Return the client of a bearer token or session; None if there is none."""
 
     async def is_operator(self, token: str) -> bool: ...
     async def new_session(self, client: int, nonce: bytes) -> tuple[str, float] | None:
@@ -100,19 +188,19 @@ class Desk(Protocol):
 
     @property
     def secret(self) -> bytes:
-        """32 bytes that all hubs of this federation have in common and nobody else has."""
+        """32 bytes that only the hubs of this federation know."""
 
     def status(self) -> Status:
         """Return the newest ``Status``."""
 
     def alive(self) -> bool:
-        """Return whether the engine works; one that has stopped stays so."""
+        """Return whether the engine works. Once stopped, it stays stopped."""
 
     def trouble(self) -> str:
-        """Return why members cannot be served now, such as a store that is away; empty where they can."""
+        """Return why members cannot be served now, such as a store that is away; empty if they can."""
 
     async def act(self, action: str, client: int | None, reason: str) -> None:
-        """Do what an operator asks: one of ``ACTIONS``, or of ``TO_MEMBERS`` to a client.
+        """Do one of ``ACTIONS``, or one of ``TO_MEMBERS`` to a client.
 
         Raises ConfigError for anything else, and Unavailable.
         """

@@ -1,39 +1,35 @@
-"""Errors of the service, besides those of ``ccesa.errors``; each says who is at fault."""
+"""Errors of the service, besides those of ``ccesa.errors``. Each says whose fault it is."""
 
 from ccesa.errors import CcesaError, ConfigError, OrderError
 
 
 class Unavailable(CcesaError):
-    """Raised where the store cannot be reached; the database is at fault, or the way to it: try later."""
+    """Raised if the store cannot be reached: the fault of the database or the network. Try again later."""
 
 
 class NewerDatabase(ConfigError):
-    """Raised for a database that a newer ccesa has taken over; whoever runs this older one is at fault.
+    """Raised for a database that a newer ccesa has taken over: the fault of whoever runs the older one.
 
-    What is in it may mean something that this one does not know: start the newer one.
+    Start the newer ccesa. This one may misread what the database says.
     """
 
 
 class EngineFailed(CcesaError):
-    """Raised where a hub ends because of an error that nobody expected; ccesa itself is at fault.
+    """Raised if a hub stops because of an unexpected error: the fault of ccesa itself.
 
-    What was acknowledged is safe: start the hub again, and report the error.
+    Start the hub again and report the error. Nothing that was acknowledged is lost.
     """
 
 
 class CoordinatorFailed(CcesaError):
-    """Raised where a coordinator's own code raises, which is at fault; the hub waits, and asks it again."""
+    """Raised if a coordinator raises: the fault of its own code. The hub waits and tries again."""
 
 
 class DamagedAudit(ConfigError):
-    """Raised for an audit log that is not as it was written.
-
-    Args:
-        place: Of the first entry that is wrong, from 0 on.
-        what: What is wrong with it.
+    """Raised for an audit log that was changed.
 
     Attributes:
-        place: Of the first entry that is wrong, from 0 on.
+        place: Of the first wrong entry, from 0 on.
     """
 
     def __init__(self, place: int, what: str) -> None:
@@ -42,8 +38,8 @@ class DamagedAudit(ConfigError):
 
 
 class Forgotten(OrderError):
-    """Raised where answers are asked for that were deleted with their round.
+    """Raised for replies that were deleted with their round.
 
-    A hub that needs them is far behind: what it would make of an empty exchange is not what the others made
-    of it. It has to start over, from the first round that is not over.
+    A hub that needs them is far behind, and would compute something else than the other hubs without them. It
+    has to start again from the first round that is not over.
     """

@@ -1,8 +1,8 @@
 """Structured logs: events by name with fields, as JSON lines or as text, and never contents.
 
-Whatever is logged passes one function, also what other packages log: bytes show as their number, text is
-cut and escaped, and what looks like a key, a token or a vector is left out of it. That is a net below the
-rule and not the rule: no event has a field for contents.
+No event has a field for contents. As a second defence, everything that is logged passes ``plain``, also what
+other packages log: bytes show as their number, text is cut and escaped, and anything that looks like a key, a
+token or a vector is removed.
 """
 
 import json
@@ -19,13 +19,13 @@ from ccesa.errors import ConfigError, shown
 
 LOGGER = logging.getLogger("ccesa.service")
 FORMATS = ("text", "json")
-#: What every record has, besides an event's fields; uvicorn adds its message in colours.
+#: Attributes of every record, besides an event's fields; uvicorn adds its message in colours.
 _USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "fields", "color_message"}
-#: No text is longer than this, and no list.
+#: The maximum length of a text, and of a list.
 _LONGEST, _MOST = 200, 16
-#: What is left out of texts: bytes as Python shows them (first, before others take their quotes away),
-#: passwords in addresses, credentials, numbers of many digits in a row, and of anything as long as a key in
-#: base64 or hexadecimal all but its beginning.
+#: Removed from texts: bytes as Python shows them (first, while they have their quotes), passwords in
+#: addresses, credentials, rows of long numbers, and all but the beginning of anything as long as a key in
+#: base64 or hexadecimal.
 _LEFT_OUT = (
     (re.compile(r"""\bb(?:'(?:[^'\\]|\\.)*\\?(?:'|\Z)|"(?:[^"\\]|\\.)*\\?(?:"|\Z))""", re.DOTALL), "(bytes)"),
     (re.compile(r"//[^/@\s]+@"), "//...@"),
@@ -38,18 +38,15 @@ _BROKEN_OFF = re.compile(r"[^\s.]*\Z")
 
 
 def event(name: str, level: int = logging.INFO, /, **fields: object) -> None:
-    """Log an event: its name is a word or a few with hyphens, its fields say which, how many and how long.
+    """Log an event such as "round-over".
 
-    Args:
-        name: What happened, such as "round-over".
-        level: As in ``logging``.
-        **fields: Numbers, short texts, and lists of them. Never contents: no vector, share, key or token.
+    Its fields are numbers, short texts, and lists of them. Never contents: no vector, share, key or token.
     """
     LOGGER.log(level, name, extra={"fields": fields})
 
 
 def plain(value: object) -> Any:
-    """Return a value as it may be logged: short, printable, without what looks like a secret."""
+    """Return a value as it may be logged: short, printable, without anything that looks like a secret."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -68,7 +65,7 @@ def plain(value: object) -> Any:
 
 
 def _text(text: str) -> str:
-    """Return text without what looks like a secret. What is not checked is not shown."""
+    """Return text without anything that looks like a secret; only the checked part of it."""
     checked = text[: 3 * _LONGEST]
     for pattern, instead in _LEFT_OUT:
         checked = pattern.sub(instead, checked)
@@ -78,7 +75,7 @@ def _text(text: str) -> str:
 
 
 def _list(values: Iterable[object]) -> list[Any] | str:
-    """Return a list of ids or names; numbers that no client has for an id are taken for a vector."""
+    """Return a list of ids or names. Numbers that cannot be ids are taken for a vector and left out."""
     every = list(values)
     if any(isinstance(one, float) or (isinstance(one, int) and abs(one) >= 1 << 24) for one in every):
         return f"({len(every)} numbers)"
@@ -87,7 +84,7 @@ def _list(values: Iterable[object]) -> list[Any] | str:
 
 
 def line(record: logging.LogRecord) -> dict[str, Any]:
-    """Return what is written of a record: when, how grave, who says it, what happened, and the fields."""
+    """Return the fields that are written of a record."""
     written: dict[str, Any] = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
         "level": record.levelname.lower(),
@@ -102,12 +99,11 @@ def line(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _extra(record: logging.LogRecord) -> dict[str, object]:
-    """Return what a caller of ``logging`` gave as ``extra``."""
     return {name: value for name, value in vars(record).items() if name not in _USUAL}
 
 
 def _frames(trace: TracebackType | None) -> list[str]:
-    """Where an error came from, innermost last: places only, for source lines and locals can be contents."""
+    """Return the places of a traceback, innermost last. Source lines and locals could hold contents."""
     return [f"{one.filename}:{one.lineno} {one.name}" for one in traceback.extract_tb(trace)][-_MOST:]
 
 
@@ -115,15 +111,13 @@ class JsonLines(logging.Formatter):
     """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as a line of JSON."""
         return json.dumps(line(record))
 
 
 class TextLines(logging.Formatter):
-    """One line for people: when, how grave, what, and ``name=value`` for each field."""
+    """One line of text: time, level, event, and ``name=value`` for each field."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as a line of text."""
         written = line(record)
         head = " ".join((written.pop("time"), f"{written.pop('level'):7}", written.pop("event")))
         written.pop("logger")
@@ -136,21 +130,21 @@ _FORMATTERS: dict[str, type[logging.Formatter]] = {"text": TextLines, "json": Js
 def set_up(
     log_format: str = "text", stream: TextIO | None = None, level: int = logging.INFO
 ) -> logging.Handler:
-    """Write all logs of this process in one format, those of other packages too.
+    """Write all logs of this process in one format, including those of other packages.
 
     Args:
         log_format: "text" or "json".
-        stream: Where to; standard error without it.
-        level: What is less grave is left out; of other packages, what is less than a warning.
+        stream: Standard error by default.
+        level: The lowest level of our own logs; other packages log warnings and errors.
 
     Returns:
         The handler, now the root logger's only one.
 
     Raises:
-        ConfigError: For another format.
+        ConfigError: Another format.
     """
     if log_format not in _FORMATTERS:
-        raise ConfigError(f"the log format is one of {', '.join(FORMATS)}, got {shown(log_format)}")
+        raise ConfigError(f"the log format must be one of {', '.join(FORMATS)}, got {shown(log_format)}")
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_FORMATTERS[log_format]())
     root = logging.getLogger()

@@ -1,6 +1,6 @@
-"""Figures for Prometheus: what hub and HTTP side count, and what the status says when it is asked.
+"""Metrics for Prometheus: counters of the hub and its HTTP side, and figures from the status.
 
-Labels have few values whatever others send: a value that is in no table here is counted as "other".
+Labels have few values, whatever clients send: a value that no table here has counts as "other".
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
+from ccesa.service.desk import MemberState, State, Status
 from ccesa.service.problems import KINDS
-from ccesa.service.status import MemberState, State, Status
 
 STEPS = ("advertise", "share", "accept", "mask", "confirm", "unmask")
 STATES, MEMBERS = get_args(State), get_args(MemberState)
@@ -22,6 +22,7 @@ LOST = (
     "Disconnected",
     "CorruptShares",
     "CorruptSeeds",
+    "StaleLog",
     "AttemptsSpent",
     "RoundFailed",
     "VectorError",
@@ -35,41 +36,45 @@ _CLIENTS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
 
 
 def known(value: str, table: Iterable[str]) -> str:
-    """Return the value if the table has it, else "other": nobody's text becomes a label."""
+    """Return the value if the table has it, else "other"."""
     return value if value in table else "other"
 
 
 class Meters:
-    """What is counted in one hub process, from any thread. Each has a registry of its own.
+    """The metrics of one hub process, for any thread.
 
     Attributes:
-        registry: What ``/metrics`` shows.
-        polls: Long polls that wait now; ``with meters.polls.track_inprogress(): ...`` around each.
-        connections: Connections that are open now; ``meters.connections.set(...)``.
-        viewers: Pages that are open now, counted as polls are.
+        registry: For ``/metrics``.
+        received: Bytes of request bodies; this and those below are metrics with ``inc`` or ``set``.
+        sent: Bytes of tasks and requests.
+        store_away: Failures to reach the store.
+        leads: Whether this process leads.
+        polls: Long polls that wait now; use ``with meters.polls.track_inprogress(): ...``.
+        connections: Open connections; use ``meters.connections.set(...)``.
+        viewers: Open pages of the operator, counted as ``polls`` are.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._rounds = self._counter("rounds", "Rounds that are over.", "outcome", "reason")
-        self._accusations = self._counter("accusations", "Pairs of clients of whom one lied.")
+        self._accusations = self._counter("accusations", "Pairs of clients, one of whom lied.")
         self._drops = self._counter(
-            "drops", "Clients that were asked and are out of a round.", "step", "reason"
+            "drops", "Clients that were asked and dropped out of a round.", "step", "reason"
         )
         self._refusals = self._counter("refusals", "Requests that were refused.", "reason")
-        self._received = self._counter("received_bytes", "Bytes of bodies that came in.")
-        self._sent = self._counter("sent_bytes", "Bytes of bodies that went out.")
-        self._away = self._counter("store_unavailable", "Times that the store could not be reached.")
-        self._actions = self._counter("actions", "What operators did.", "action")
+        self.received = self._counter("received_bytes", "Bytes of request bodies received.")
+        self.sent = self._counter("sent_bytes", "Bytes of tasks and requests sent.")
+        self.store_away = self._counter("store_unavailable", "Times the store could not be reached.")
+        self._actions = self._counter("actions", "Actions of operators.", "action")
         self._seconds = self._histogram("step_seconds", "How long steps were open.", _SECONDS)
         self._clients = self._histogram("step_clients", "How many clients answered a step.", _CLIENTS)
-        self._leads = self._gauge("hub_leads", "1 if this process leads the federation's hubs.")
+        self.leads = self._gauge("hub_leads", "1 if this process leads the federation's hubs.")
         self.polls = self._gauge("long_polls", "Long polls that wait now.")
         self.connections = self._gauge("connections", "Connections that are open now.")
-        self.viewers = self._gauge("viewers", "Operator's pages that are open now.")
-        self._shown = _Shown()
-        self.registry.register(self._shown)
+        self.viewers = self._gauge("viewers", "Operator pages that are open now.")
+        self._status: Callable[[], Status] | None = None
+        self.registry.register(self)
 
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
         return Counter(f"ccesa_{name}", words, labels, registry=self.registry)
@@ -84,23 +89,11 @@ class Meters:
         """Count a refusal by the name of its problem."""
         self._refusals.labels(known(reason, REFUSED)).inc()
 
-    def received(self, length: int) -> None:
-        """Count bytes of a body that came in."""
-        self._received.inc(length)
-
-    def sent(self, length: int) -> None:
-        """Count bytes of a body that went out."""
-        self._sent.inc(length)
-
     def step_closed(self, step: str, seconds: float, asked: int, dropped: int, faulty: int = 0) -> None:
         """Count a step that has closed; the leader calls this once for each.
 
-        Args:
-            step: The step's name.
-            seconds: How long it was open.
-            asked: How many clients were asked.
-            dropped: How many of them did not answer.
-            faulty: How many of those that dropped had sent what was refused; the others were silent.
+        Of the clients that were ``asked``, ``dropped`` have not answered. ``faulty`` of those sent an invalid
+        reply, and the others were silent.
         """
         step = known(step, STEPS)
         self._seconds.labels(step).observe(seconds)
@@ -109,47 +102,28 @@ class Meters:
         self._drops.labels(step, "faulty").inc(faulty)
 
     def round_over(self, outcome: str, pairs: int = 0) -> None:
-        """Count a round that is over; the leader calls this once for each.
-
-        Args:
-            outcome: "sum", or the name of the error's class.
-            pairs: How many pairs of clients there are of whom one lied.
-        """
+        """Count a round that is over, with the number of accusations; the leader calls this once for each."""
         lost = outcome != "sum"
         self._rounds.labels("lost" if lost else "sum", known(outcome, LOST) if lost else "").inc()
         self._accusations.inc(pairs)
 
-    def store_away(self) -> None:
-        """Count that the store could not be reached."""
-        self._away.inc()
-
     def acted(self, action: str) -> None:
-        """Count what an operator did; the name is one of those that the operator's side knows."""
+        """Count an action of the operator, one of ``desk.ACTIONS`` or ``desk.TO_MEMBERS``."""
         self._actions.labels(action).inc()
 
-    def leads(self, leads: bool) -> None:
-        """Note whether this process leads."""
-        self._leads.set(leads)
-
     def follow(self, status: Callable[[], Status]) -> None:
-        """Show figures of the newest status, too, each time that somebody asks for metrics."""
-        self._shown.status = status
-
-    def exposed(self, accept: str) -> tuple[bytes, str]:
-        """Return all figures and their media type, for an ``Accept`` header."""
-        encode, media_type = choose_encoder(accept)
-        return encode(self.registry), media_type
-
-
-class _Shown:
-    """What is read off a status. What is not known has no sample: a zero would be a lie."""
-
-    def __init__(self) -> None:
-        self.status: Callable[[], Status] | None = None
+        """Add figures of the newest status to each answer."""
+        self._status = status
 
     def collect(self) -> Iterator[Metric]:
-        if self.status is not None:
-            yield from _of_status(self.status())
+        """Yield figures of the status, for the registry. An unknown figure has no sample, not a zero."""
+        if self._status is not None:
+            yield from _of_status(self._status())
+
+    def exposed(self, accept: str) -> tuple[bytes, str]:
+        """Return all metrics and their media type, for an ``Accept`` header."""
+        encode, media_type = choose_encoder(accept)
+        return encode(self.registry), media_type
 
 
 def _of_status(status: Status) -> Iterator[Metric]:
@@ -163,18 +137,18 @@ def _figures(status: Status) -> list[tuple[str, str, float | None]]:
     privacy = status.privacy
     return [
         ("series", "The number of the series, from 1 on.", status.series),
-        ("exchange", "Where the open exchange stands in its series; -1 for none.", status.exchange),
-        ("questions", "Sums that are wanted in all.", status.questions),
-        ("questions_answered", "Sums that are there.", status.answered),
+        ("exchange", "The number of the open exchange in its series; -1 for none.", status.exchange),
+        ("questions", "Sums wanted in all.", status.questions),
+        ("questions_answered", "Sums done.", status.answered),
         ("asked", "Clients that the open exchange asks.", max((s.asked for s in status.steps), default=0)),
         ("hubs", "Hub processes that are alive.", len(status.hubs)),
         ("privacy_bits", "-log2 of the certified chance that privacy fails.", status.privacy_bits),
         (
             "epsilon_spent",
-            "Epsilon that all releases so far have spent.",
+            "Epsilon spent by all releases so far.",
             privacy.epsilon if privacy else None,
         ),
-        ("epsilon_budget", "Epsilon that may be spent in all.", privacy.budget if privacy else None),
+        ("epsilon_budget", "Epsilon budget.", privacy.budget if privacy else None),
         ("delta", "Delta for which epsilon holds.", privacy.delta if privacy else None),
     ]
 

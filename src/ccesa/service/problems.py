@@ -1,7 +1,4 @@
-"""Every refusal is a problem document (RFC 9457), and has one row in a table here.
-
-Its texts are ours: nothing of a request is repeated in them.
-"""
+"""Every refusal is a problem document (RFC 9457) with a row in a table here. None quotes a request."""
 
 import math
 from typing import Any
@@ -13,53 +10,53 @@ from starlette.responses import Response
 from ccesa.service.errors import Unavailable
 
 MEDIA_TYPE = "application/problem+json"
-#: Nothing that is said to one client may be kept for another, or changed on its way.
+#: No cache may keep an answer to one client for another, or change it on its way.
 FRESH = {"Cache-Control": "no-store, no-transform"}
 
-#: What can be wrong where sites ask: status and title, by the name in the problem's type.
+#: Problems on the port for sites: status and title, by the name in the problem's type.
 KINDS = {
-    "malformed": (400, "This is not a request that can be understood"),
+    "malformed": (400, "Bad request"),
     "unauthorized": (401, "Authentication required"),
-    "not-found": (404, "There is nothing here"),
-    "no-result": (404, "There is no result yet"),
+    "not-found": (404, "Not found"),
+    "no-result": (404, "No result yet"),
     "set-aside": (404, "This member is set aside"),
-    "method-not-allowed": (405, "This cannot be done here"),
+    "method-not-allowed": (405, "Method not allowed"),
     "timeout": (408, "The request took too long to arrive"),
-    "conflict": (409, "Another reply of this client came first"),
-    "upload-offset": (409, "The upload goes on elsewhere"),
+    "conflict": (409, "Conflicts with an earlier reply of this client"),
+    "upload-offset": (409, "Wrong upload offset"),
     "late": (410, "The exchange has closed"),
     "series-over": (410, "The series is over"),
-    "length-required": (411, "The length of the body must be known"),
+    "length-required": (411, "Content-Length required"),
     "too-large": (413, "The body is too large"),
-    "encoded": (415, "Bodies are not compressed"),
-    "range": (416, "There are no such bytes"),
-    "faulty": (422, "An honest client would not send this"),
+    "encoded": (415, "Compressed bodies are not accepted"),
+    "range": (416, "Range not satisfiable"),
+    "faulty": (422, "Invalid reply"),
     "busy": (429, "Too many requests"),
     "header-too-large": (431, "The header is too large"),
-    "internal": (500, "The hub has made a mistake"),
-    "unavailable": (503, "The hub cannot do this now"),
-    "full": (503, "There are too many connections"),
+    "internal": (500, "Internal error of the hub"),
+    "unavailable": (503, "Temporarily unavailable"),
+    "full": (503, "Too many connections"),
     "stopping": (503, "The hub is stopping"),
 }
-#: What can be wrong on the operator's port besides.
+#: Further problems on the operator's port.
 OPERATORS = {
-    "another-page": (403, "Not for pages of others"),
-    "misdirected": (421, "Not a name of this machine"),
-    "no-reason": (422, "A reason is needed"),
-    "refused": (422, "This cannot be done"),
+    "another-page": (403, "Not for other web pages"),
+    "misdirected": (421, "Unknown host name"),
+    "no-reason": (422, "A reason is required"),
+    "refused": (422, "The hub refuses this action"),
     "dead": (503, "The engine has stopped"),
     "not-ready": (503, "Not ready"),
 }
-#: Names for refusals that the framework makes, by status.
+#: Names of refusals by Starlette itself, by status.
 _BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
 
 
 class Problem(Exception):
-    """A refusal, raised wherever it is found.
+    """A refusal of a request.
 
     Args:
         name: One of ``KINDS`` or ``OPERATORS``.
-        detail: What happened and what to do, in our own words.
+        detail: What happened and what to do.
         retry_after: Seconds after which to try again.
         headers: Further headers of the answer.
         members: Further members of the document.
@@ -89,12 +86,11 @@ class Problem(Exception):
             self.headers["Retry-After"], self.document["retry_after"] = str(seconds), seconds
 
     def response(self) -> Response:
-        """Return the answer that says so."""
         body = msgspec.json.encode(self.document)
         return Response(body, self.status, self.headers, MEDIA_TYPE)
 
     def raw(self) -> bytes:
-        """Return the whole answer as bytes, for whoever never got as far as the application."""
+        """Return the whole answer as bytes, for requests that do not reach the application."""
         answer = self.response()
         answer.headers["Connection"] = "close"
         head = [b"HTTP/1.1 %d Refused" % self.status]
@@ -103,14 +99,14 @@ class Problem(Exception):
 
 
 def of_error(error: Exception) -> Problem:
-    """Return the problem that an error is told as; a mistake of ours, unless it is known to be none."""
+    """Return the problem that clients see for an error; ``internal`` for errors that nobody expected."""
     if isinstance(error, Problem):
         return error
-    if isinstance(error, HTTPException):  # the framework refuses what no route is for
+    if isinstance(error, HTTPException):  # no route fits
         headers = error.headers or {}
         kept = {"Allow": headers["Allow"]} if "Allow" in headers else {}
         name = _BY_STATUS.get(error.status_code, "malformed")
-        return Problem(name, "see the description of the interface", headers=kept)
+        return Problem(name, "see the documentation of the HTTP interface", headers=kept)
     if isinstance(error, Unavailable):
         return Problem("unavailable", "the store cannot be reached", retry_after=5)
-    return Problem("internal", "the operator finds more in the log")
+    return Problem("internal", "the hub's log has more about it")

@@ -1,7 +1,7 @@
-"""A task is what one question asks of the sites: bytes, which a digest stands for in the protocol.
+"""A task is what one question asks of the sites: bytes, known to the protocol by their digest.
 
 A site computes the digest from the bytes that it works on, so a hub cannot ask two sites for different things
-in one sum. The number of a round is not in it: a question that is asked again is the same task.
+in one sum. The number of the round is not part of it: a question that is asked again is the same task.
 """
 
 import math
@@ -17,13 +17,8 @@ from ccesa.errors import MalformedMessage, VectorError, quoted
 
 NamedArrays = Mapping[str, NDArray[Any]]
 #: Types of numbers that arrays may have, as numpy spells them, little-endian.
-_TYPES = {
-    f"<{kind}{size}"
-    for kind, sizes in (("f", (2, 4, 8)), ("i", (2, 4, 8)), ("u", (2, 4, 8)))
-    for size in sizes
-}
-_TYPES |= {"|i1", "|u1"}
-#: The most arrays of a task, and the most dimensions of each: a hub may send anything.
+_TYPES = {f"<{kind}{size}" for kind in "fiu" for size in (2, 4, 8)} | {"|i1", "|u1"}
+#: The most arrays of a task, and the most dimensions of an array: a hub may send anything.
 _MOST_ARRAYS, _MOST_DIMENSIONS = 1 << 16, 32
 
 
@@ -40,18 +35,17 @@ _Arrays = Annotated[list[_Packed], msgspec.Meta(max_length=_MOST_ARRAYS)]
 
 
 def task_digest(payload: bytes) -> bytes:
-    """Return the 32 bytes by which the protocol knows a task."""
     return labels.digest(labels.SERVICE_TASK, payload)
 
 
 def pack_arrays(arrays: NamedArrays) -> bytes:
     """Return named arrays as bytes; the same arrays in the same order give the same bytes.
 
-    Raises VectorError for what does not consist of real numbers, and for more arrays than a task can have.
+    Raises VectorError for arrays that are not of real numbers, and for too many arrays or dimensions.
     """
     packed = []
     if len(arrays) > _MOST_ARRAYS:
-        raise VectorError(f"a task has at most {_MOST_ARRAYS} arrays, not {len(arrays)}")
+        raise VectorError(f"a task can have at most {_MOST_ARRAYS} arrays, not {len(arrays)}")
     for name, value in arrays.items():
         array = np.asarray(value)
         array = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
@@ -67,28 +61,28 @@ def pack_arrays(arrays: NamedArrays) -> bytes:
 def unpack_arrays(payload: bytes, copied: bool = True) -> dict[str, NDArray[Any]]:
     """Return the arrays that ``pack_arrays`` packed; raise MalformedMessage for other bytes.
 
-    They can be written to, unless they are not ``copied`` but where they lie.
+    They are writable copies, or read-only views of ``payload`` with ``copied=False``.
     """
     try:
         packed = msgspec.msgpack.decode(payload, type=_Arrays)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise MalformedMessage("the task has no arrays in it") from error
+        raise MalformedMessage("the task does not consist of arrays") from error
     arrays = {one.name: _array(one, copied) for one in packed}
     if len(arrays) != len(packed):
-        raise MalformedMessage("the task has two arrays of one name")
+        raise MalformedMessage("the task has two arrays with the same name")
     return arrays
 
 
 def _array(packed: _Packed, copied: bool) -> NDArray[Any]:
     if packed.type not in _TYPES or any(size < 0 for size in packed.shape):
         raise MalformedMessage(
-            f"array {quoted(packed.name)} of the task has no real numbers, or no such shape"
+            f"array {quoted(packed.name)} of the task is not of real numbers, or has an invalid shape"
         )
     dtype = np.dtype(packed.type)
     if len(packed.data) != math.prod(packed.shape) * dtype.itemsize:
-        raise MalformedMessage(f"array {quoted(packed.name)} of the task has another size than its shape")
+        raise MalformedMessage(f"the size of array {quoted(packed.name)} of the task does not fit its shape")
     try:
         array = np.frombuffer(packed.data, dtype).reshape(packed.shape)
         return array.copy() if copied else array
-    except ValueError:  # no numbers at all, in more rows or columns than there can be
-        raise MalformedMessage(f"array {quoted(packed.name)} of the task has no such shape") from None
+    except ValueError:  # empty, with more rows or columns than there can be
+        raise MalformedMessage(f"array {quoted(packed.name)} of the task has an invalid shape") from None

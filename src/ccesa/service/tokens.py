@@ -1,34 +1,34 @@
-"""Tokens: whoever has one speaks for a client, or for the operator; and what members sign to be given one."""
+"""Tokens authenticate a client or the operator; a member signs a challenge to get a session token."""
 
 import hashlib
 import secrets
 
 from ccesa import labels
 
-#: What scanners for secrets know a token by.
+#: The prefix by which scanners for secrets recognize a token.
 PREFIX = "ccesa_"
 
 
 def new_token() -> str:
-    """Make a token of 32 random bytes; only ``hashed`` of it is kept."""
+    """Make a token of 32 random bytes; the store keeps only its hash."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
 def hashed(token: str, charter: bytes = b"") -> bytes:
-    """Return what the store knows a token by; 32 random bytes need no salt.
+    """Return the hash of a token; 32 random bytes need no salt.
 
-    A session is of one charter, by its digest: in the next one the same number may be another member's, and a
-    key that was replaced opens nothing any more.
+    A session is bound to the digest of its charter: in the next charter the same number may be another
+    member, and a replaced key is worth nothing.
     """
     return hashlib.sha256(charter + token.encode("utf-8", "surrogatepass")).digest()
 
 
 def signed_text(charter: bytes, origin: str, challenge: bytes) -> bytes:
-    """Return what a member signs to be given a session.
+    """Return the text that a member signs to get a session.
 
     Args:
         charter: Its digest.
         origin: Scheme, host and port that the member talks to.
-        challenge: What that hub gave it.
+        challenge: From the hub.
     """
     return labels.frame(labels.SESSION, charter, origin.encode(), challenge)

@@ -1,4 +1,4 @@
-"""The HTTP side of a hub: what members fetch, where they hand in, and what keeps everyone else out.
+"""The HTTP side of a hub for its members: what they fetch, where they hand in replies, and limits on both.
 
 ``app`` makes the application, ``Front`` serves it within ``Limits``, ``serve`` runs fronts until a signal.
 """

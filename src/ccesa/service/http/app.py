@@ -1,7 +1,8 @@
-"""The application: every route under /v1, and what is told about the federation and its exchanges."""
+"""The application: every route under /v1, and answers about the federation, exchanges, tasks and results."""
 
 import asyncio
 import hashlib
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -15,6 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from ccesa.agreement.identity import in_base64
 from ccesa.service import problems
@@ -22,37 +24,57 @@ from ccesa.service.desk import Desk, View
 from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.http import asking
+from ccesa.service.http.asking import Members
 from ccesa.service.http.limits import Limits
-from ccesa.service.http.members import Members
-from ccesa.service.http.replies import Replies
-from ccesa.service.http.spool import Spool
-from ccesa.service.http.tasks import Tasks, ranged
+from ccesa.service.http.uploads import Spool, Uploads
 from ccesa.service.meters import Meters
 from ccesa.service.problems import FRESH, Problem
+from ccesa.wire import Data
 
 #: Version of this interface.
 VERSION = 1
 _ASKED = ["Authorization", "Content-Type", "If-None-Match", "Prefer", "Range"]
 _UPLOAD = ["Upload-Offset", "Upload-Length"]
-_TOLD = ["Ccesa-Exchange", "Ccesa-Task", "Ccesa-Closes-In", "Retry-After", "ETag", "Content-Range"]
+_ANSWERED = ["Ccesa-Exchange", "Ccesa-Task", "Ccesa-Closes-In", "Retry-After", "ETag", "Content-Range"]
+_RANGE = re.compile("bytes=([0-9]{0,15})-([0-9]{0,15})", re.ASCII)
+#: Bytes handed to the network at a time.
+_PIECE = 1 << 18
 
 
-class _Told:
-    """The routes that only tell what is there."""
+class Bytes(Response):
+    """An answer of a range of bytes, sent piece by piece as fast as the client reads."""
+
+    def __init__(self, data: Data, asked: range, status: int, headers: dict[str, str], kind: str) -> None:
+        super().__init__(None, status, headers, kind)
+        self._data, self._asked = data, asked
+        self.headers["Content-Length"] = str(len(asked))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer; the connection cuts off a client that does not read."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        asked = self._asked if scope["method"] != "HEAD" else range(0)
+        for start in asked[::_PIECE]:
+            piece = bytes(self._data[start : min(start + _PIECE, asked.stop)])
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+class _Reading:
+    """The routes that change nothing."""
 
     def __init__(
         self, desk: Desk, federation: Federation, members: Members, limits: Limits, meters: Meters
     ) -> None:
         self._desk, self._federation, self._members = desk, federation, members
         self._limits, self._meters = limits, meters
-        #: The latest result that was asked for, as JSON has it: it may be fetched in many parts.
+        #: The latest result that was asked for, its JSON and its ETag: clients may fetch it in many parts.
         self._result: tuple[dict[str, Any], bytes, str] | None = None
 
     def _patience(self, request: Request) -> asking.Patience:
         return asking.Patience(request, self._desk, self._limits, self._meters)
 
     async def federation(self, request: Request) -> Response:
-        """Tell everyone what this hub runs, once there is a series after the one that they know."""
+        """Describe what this hub runs, to anyone, once there is a series after the one that they know."""
         after = asking.after(request)
         patience = self._patience(request)
         view = await patience.until(lambda view: view.series > after or view.is_over)
@@ -77,10 +99,12 @@ class _Told:
         }
 
     async def exchange(self, request: Request) -> Response:
-        """Give a client what the open exchange has for it, as soon as there is something."""
+        """Give a client its request in the open exchange, as soon as there is one."""
         client = await self._members.who(request)
         series, after = request.path_params["series"], asking.after(request)
-        self._desk.seen(client, series, after)  # a database that has gone back does not know that exchange
+        self._desk.seen(
+            client, series, after
+        )  # the hub compares it with its database, which may have gone back
         patience = self._patience(request)
 
         def is_over(view: View) -> bool:
@@ -92,21 +116,25 @@ class _Told:
         view = await patience.until(lambda view: is_over(view) or is_asked(view))
         self._desk.seen(client)
         if is_over(view):
-            raise Problem("series-over", "ask which series is next", series=view.series)
+            raise Problem(
+                "series-over", "ask for the federation to learn which series is next", series=view.series
+            )
         if is_asked(view):
             envelope = view.requests[client]
-            self._meters.sent(len(envelope))
+            self._meters.sent.inc(len(envelope))
             return _envelope(view, envelope)
         return Response(None, 204, {**FRESH, "Retry-After": "0" if patience.seconds else "1"})
 
     async def result(self, request: Request) -> Response:
-        """Give members a result, once it is known."""
+        """Give a member a result, once it is known."""
         client = await self._members.who(request)
         question = request.path_params["question"]
         if not self._federation.hub.publish:
             raise Problem("not-found", "this federation does not publish its results")
         if self._desk.is_set_aside(client):
-            raise Problem("set-aside", "it gets no results until the operator lets it in again")
+            raise Problem(
+                "set-aside", "a member that is set aside gets no results until the operator lets it in again"
+            )
         patience = self._patience(request)
         view = await patience.until(lambda view: view.question >= question or view.is_over)
         found = await self._desk.result(question) if view.question >= question else None
@@ -117,6 +145,21 @@ class _Told:
             self._result = found, body, f'"{hashlib.sha256(body).hexdigest()}"'
         _, body, tag = self._result
         return ranged(request, body, {**FRESH, "ETag": tag}, "application/json")
+
+    async def task(self, request: Request) -> Response:
+        """Give a member a task, or a range of it."""
+        await self._members.who(request)
+        digest = request.path_params["digest"]
+        tag = f'"{digest.hex()}"'
+        headers = {"ETag": tag, "Cache-Control": "private, max-age=31536000, immutable, no-transform"}
+        if tag in request.headers.get("if-none-match", "") or request.headers.get("if-none-match") == "*":
+            return Response(None, 304, headers)
+        task = await self._desk.task(digest)
+        if task is None:
+            raise Problem("not-found", "this hub does not have this task, or has it no longer")
+        answer = ranged(request, task, headers, "application/octet-stream")
+        self._meters.sent.inc(int(answer.headers["Content-Length"]))
+        return answer
 
 
 def _envelope(view: View, envelope: bytes) -> Response:
@@ -137,21 +180,15 @@ def app(
 ) -> Starlette:
     """Return the application that members of a federation talk to; ``Front`` serves it.
 
-    Args:
-        desk: Of the hub.
-        federation: What it runs.
-        limits: On bodies and waiting.
-        meters: Count refusals by the name of their problem, bytes, and who waits.
-
     Raises:
         ConfigError: Another hub uses the folder for uploads.
         OSError: That folder cannot be made.
     """
     limits, meters = limits or Limits(), meters or Meters()
     members = Members(desk, federation, limits)
-    told = _Told(desk, federation, members, limits, meters)
+    reading = _Reading(desk, federation, members, limits, meters)
     spool = Spool(federation.spool)
-    replies = Replies(desk, members, spool, limits, meters)
+    uploads = Uploads(desk, members, spool, limits, meters)
 
     async def on_problem(request: Request, error: Exception) -> Response:
         problem = problems.of_error(error)
@@ -160,7 +197,7 @@ def app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        sweeping = asyncio.ensure_future(_sweep(desk, replies))
+        sweeping = asyncio.ensure_future(_sweep(desk, uploads))
         try:
             yield
         finally:
@@ -172,13 +209,13 @@ def app(
     reply = "/v1/series/{series:number}/exchanges/{exchange:number}/reply"
     made = Starlette(
         routes=[
-            Route("/v1/federation", told.federation),
+            Route("/v1/federation", reading.federation),
             Route("/v1/challenge", members.challenge),
             Route("/v1/sessions", members.open_session, methods=["POST"]),
-            Route("/v1/series/{series:number}/exchanges", told.exchange),
-            Route(reply, _by_method(replies), methods=["PUT", "HEAD", "PATCH"]),
-            Route("/v1/tasks/{digest:digest}", Tasks(desk, members, meters).get),
-            Route("/v1/results/{question:number}", told.result),
+            Route("/v1/series/{series:number}/exchanges", reading.exchange),
+            Route(reply, _by_method(uploads), methods=["PUT", "HEAD", "PATCH"]),
+            Route("/v1/tasks/{digest:digest}", reading.task),
+            Route("/v1/results/{question:number}", reading.result),
         ],
         middleware=_pages(federation.hub.pages),
         exception_handlers=dict.fromkeys((Problem, HTTPException, Unavailable, Exception), on_problem),
@@ -188,8 +225,8 @@ def app(
     return made
 
 
-def _by_method(replies: Replies) -> Any:
-    handlers = {"PUT": replies.put, "HEAD": replies.head, "PATCH": replies.patch}
+def _by_method(uploads: Uploads) -> Any:
+    handlers = {"PUT": uploads.put, "HEAD": uploads.head, "PATCH": uploads.patch}
 
     async def reply(request: Request) -> Response:
         return await handlers[request.method](request)
@@ -198,7 +235,7 @@ def _by_method(replies: Replies) -> Any:
 
 
 def _pages(origins: tuple[str, ...]) -> list[Middleware]:
-    """Let web pages of these origins take part."""
+    """Let web pages of these origins take part (CORS)."""
     if not origins:
         return []
     return [
@@ -207,14 +244,43 @@ def _pages(origins: tuple[str, ...]) -> list[Middleware]:
             allow_origins=origins,
             allow_methods=["GET", "HEAD", "PATCH", "POST", "PUT"],
             allow_headers=_ASKED + _UPLOAD,
-            expose_headers=_TOLD + _UPLOAD,
+            expose_headers=_ANSWERED + _UPLOAD,
         )
     ]
 
 
-async def _sweep(desk: Desk, replies: Replies) -> None:
-    """Drop uploads whenever an exchange is over."""
+async def _sweep(desk: Desk, uploads: Uploads) -> None:
+    """Delete uploads whenever an exchange is over."""
     view = desk.view
     while True:
-        replies.forget(view)
+        uploads.forget(view)
         view = await desk.changed(view, 3600)
+
+
+def ranged(request: Request, data: Data, headers: dict[str, str], kind: str) -> Response:
+    """Answer with these bytes, or the range of them that the request names; ``headers`` have their ETag."""
+    headers["Accept-Ranges"] = "bytes"
+    found = _range(request, headers["ETag"], len(data))
+    if found is None:
+        return Bytes(data, range(len(data)), 200, headers, kind)
+    headers["Content-Range"] = f"bytes {found.start}-{found.stop - 1}/{len(data)}"
+    return Bytes(data, found, 206, headers, kind)
+
+
+def _range(request: Request, tag: str, size: int) -> range | None:
+    """Return the range that a request names; None for all, also for a range that is not valid."""
+    found = _RANGE.fullmatch(request.headers.get("range", ""))
+    if found is None or request.headers.get("if-range", tag) != tag:
+        return None
+    first, last = found.groups()
+    if not first and not last:
+        return None
+    if not first:
+        asked = range(max(0, size - int(last)), size)
+    else:
+        asked = range(int(first), min(size, int(last) + 1) if last else size)
+        if last and int(last) < int(first):
+            return None
+    if not asked:
+        raise Problem("range", f"it has {size} bytes", headers={"Content-Range": f"bytes */{size}"})
+    return asked

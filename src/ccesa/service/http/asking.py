@@ -1,33 +1,59 @@
-"""What a request asks for, read strictly: numbers in its path, query and header, and how long it waits."""
+"""Who asks, and for what: tokens and sessions of members, and strict readers of what a request states.
+
+A client's id comes from its token alone, never from what it says about itself. Under a charter, a member
+signs a challenge with its identity and gets a session. A challenge needs no memory: it is a nonce and the
+time, under a key that only hubs of this federation have. The member also signs the origin that it talks to:
+a hub that passes on the challenge of another one gets a signature that is worth nothing there.
+"""
 
 import asyncio
+import hmac
+import logging
+import math
+import os
 import re
+import struct
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 
+import msgspec
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
+from starlette.responses import Response
 
+from ccesa import labels
+from ccesa.crypto import primitives
+from ccesa.errors import ConfigError
 from ccesa.service.desk import Desk, View
-from ccesa.service.http.connection import connection_of
+from ccesa.service.federation import Federation
 from ccesa.service.http.limits import Limits
+from ccesa.service.http.serving import Connection, connection_of
+from ccesa.service.logs import event
 from ccesa.service.meters import Meters
-from ccesa.service.problems import Problem
+from ccesa.service.problems import FRESH, Problem
+from ccesa.service.tokens import signed_text
 
 _AFTER = re.compile("-1|[0-9]{1,9}", re.ASCII)
 _SIZE = re.compile("[0-9]{1,15}", re.ASCII)
 _WAIT = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?([0-9]{1,4})(?![0-9])', re.ASCII)
+#: Seconds to answer a challenge, and the most that clocks of hubs may differ.
+CHALLENGE_SECONDS = 120
+_SKEW = 30
+_NONCE_BYTES = 16
+_TIME = struct.Struct("<Q")
+_STATED_BYTES = _NONCE_BYTES + _TIME.size
+_MOST_BODY = 2048
+_BEARER = re.compile(r"[Bb]earer +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII)
 
 
 class _Number(Convertor[int]):
-    """A number in a path: Python refuses to read thousands of digits."""
+    """A number in a path, of at most nine digits."""
 
     regex = "[0-9]{1,9}"
 
     def convert(self, value: str) -> int:
         return int(value)
-
-    def to_string(self, value: int) -> str:
-        return str(value)
 
 
 class _Digest(Convertor[bytes]):
@@ -38,27 +64,24 @@ class _Digest(Convertor[bytes]):
     def convert(self, value: str) -> bytes:
         return bytes.fromhex(value)
 
-    def to_string(self, value: bytes) -> str:
-        return value.hex()
-
 
 register_url_convertor("number", _Number())
 register_url_convertor("digest", _Digest())
 
 
-def after(request: Request, default: int = -1) -> int:
-    """Return the number after which the client wants something."""
-    text = request.query_params.get("after", str(default))
+def after(request: Request) -> int:
+    """Return the number in ``?after=``."""
+    text = request.query_params.get("after", "-1")
     if not _AFTER.fullmatch(text):
-        raise Problem("malformed", "after= is a whole number from -1 on")
+        raise Problem("malformed", "after must be -1 or greater")
     return int(text)
 
 
 def size(request: Request, name: str) -> int:
-    """Return a size that a header states."""
+    """Return the size in a header."""
     text = request.headers.get(name, "")
     if not _SIZE.fullmatch(text):
-        raise Problem("malformed", f"{name} is a whole number of bytes")
+        raise Problem("malformed", f"{name} must be a number of bytes")
     return int(text)
 
 
@@ -69,47 +92,47 @@ def body_size(request: Request, most: int) -> int:
         Problem: The size is unknown or too large, or the body is compressed.
     """
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Problem("encoded", "what is sent looks random, so there is nothing to compress")
+        raise Problem("encoded", "send the body uncompressed: masked data does not compress")
     if "transfer-encoding" in request.headers or "content-length" not in request.headers:
-        raise Problem("length-required", "send Content-Length, and the body in one piece")
+        raise Problem("length-required", "send Content-Length, and no chunks")
     found = size(request, "content-length")
     check_size(found, most)
     return found
 
 
 def check_size(found: int, most: int) -> None:
-    """Refuse more bytes than are taken."""
+    """Refuse a size that is too large."""
     if found > most:
-        raise Problem("too-large", f"at most {most} bytes are taken here", most_bytes=most)
+        raise Problem("too-large", f"send at most {most} bytes", most_bytes=most)
 
 
 async def pieces(
     request: Request, limits: Limits, check: Callable[[], object] = lambda: None
 ) -> AsyncIterator[bytes]:
-    """Yield a body as it comes.
+    """Yield a body as it arrives.
 
     Args:
-        request: Whose size was checked.
-        limits: For the least rate, and the longest silence.
+        request: Its ``body_size`` was checked.
+        limits: For the minimum rate and the longest pause.
         check: Called for each piece; raises if the body is no longer wanted.
 
     Raises:
-        Problem: The body comes too slowly, or the client is gone.
+        Problem: The body arrives too slowly, or the client is gone.
     """
     clock, got, more = asyncio.get_running_loop().time, 0, True
     began = clock()
     while more:
-        slowest = began + limits.grace_seconds + got / limits.least_rate
+        slowest = began + limits.grace_seconds + got / limits.minimum_rate
         try:
             async with asyncio.timeout_at(min(slowest, clock() + limits.silence_seconds)):
                 message = await request.receive()
         except TimeoutError:
-            rate, silence = limits.least_rate, limits.silence_seconds
+            rate, silence = limits.minimum_rate, limits.silence_seconds
             raise Problem(
                 "timeout", f"send at least {rate} bytes per second, and pause for at most {silence:g} seconds"
             ) from None
         if message["type"] != "http.request":
-            raise Problem("timeout", "the connection ended before the body did")
+            raise Problem("timeout", "the connection ended before the body")
         piece, more = message.get("body", b""), message.get("more_body", False)
         got += len(piece)
         check()
@@ -117,7 +140,7 @@ async def pieces(
 
 
 class Patience:
-    """How long a request wants to be kept waiting for something to change: ``Prefer: wait=SECONDS``."""
+    """How long a request waits for a change: ``Prefer: wait=SECONDS``."""
 
     def __init__(self, request: Request, desk: Desk, limits: Limits, meters: Meters) -> None:
         found = _WAIT.search(request.headers.get("prefer", ""))
@@ -127,7 +150,7 @@ class Patience:
         self._connection, self._desk, self._meters = connection_of(request), desk, meters
 
     async def until(self, ready: Callable[[View], bool]) -> View:
-        """Return the first view that will do; where time is up before there is one, the last.
+        """Return the first view that is ready, or the latest one when time is up.
 
         Raises:
             Problem: The hub is stopping.
@@ -137,3 +160,133 @@ class Patience:
             with self._connection.interruptible(), self._meters.polls.track_inprogress():
                 view = await self._desk.changed(view, left)
         return view
+
+
+class SessionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A member's answer to a challenge; bytes are in base64."""
+
+    key: bytes
+    challenge: bytes
+    origin: str
+    signature: bytes
+
+
+class Members:
+    """Authenticates members, and opens sessions."""
+
+    def __init__(self, desk: Desk, federation: Federation, limits: Limits) -> None:
+        self._desk, self._federation, self._limits = desk, federation, limits
+        #: Clients by key; without a charter there are none.
+        admitted = federation.agreement.admission.members
+        self._ids = {member.public: client for client, member in enumerate(admitted)}
+        #: How many tokens of strangers are being looked up.
+        self._lookups = 0
+        #: The current minute, and how many sessions each member has opened in it.
+        self._minute, self._opened = 0, Counter[int]()
+        #: When a failure was last logged, and how many were not logged since.
+        self._logged, self._unlogged = -math.inf, 0
+
+    async def who(self, request: Request) -> int:
+        """Return the client that asks, before anything else of its request is read.
+
+        Raises:
+            Problem: The token is missing or unknown.
+        """
+        found = _BEARER.fullmatch(request.headers.get("authorization", ""))
+        connection = connection_of(request)
+        client = None if found is None else await self._looked_up(found[1], connection)
+        if client is None:
+            raise self._unauthorized(request, "send a valid token, as Authorization: Bearer TOKEN")
+        connection.door.know(connection, client)
+        self._desk.seen(client)
+        return client
+
+    async def _looked_up(self, token: str, connection: Connection) -> int | None:
+        """Look up a token. Strangers that guess tokens must not make members wait for the store."""
+        if connection.door.knows(connection):
+            return await self._desk.member_of(token)
+        if self._lookups >= self._limits.lookups:
+            raise Problem("unavailable", "too many tokens are being looked up", retry_after=1)
+        self._lookups += 1
+        try:
+            return await self._desk.member_of(token)
+        finally:
+            self._lookups -= 1
+
+    async def challenge(self, request: Request) -> Response:
+        """Give out a challenge, and remember nothing about it."""
+        self._check_signs_in()
+        stated = os.urandom(_NONCE_BYTES) + _TIME.pack(int(time.time()))
+        answer = {"challenge": stated + self._code(stated), "expires_in": CHALLENGE_SECONDS}
+        return Response(msgspec.json.encode(answer), 200, FRESH, "application/json")
+
+    async def open_session(self, request: Request) -> Response:
+        """Give a session to the member that has signed a challenge."""
+        self._check_signs_in()
+        body_size(request, _MOST_BODY)
+        with connection_of(request).interruptible():
+            body = b"".join([piece async for piece in pieces(request, self._limits)])
+        try:
+            said = msgspec.json.decode(body, type=SessionRequest)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Problem("malformed", "expected key, challenge, origin and signature in JSON") from None
+        try:
+            client = self._checked(said)
+        except ConfigError as error:
+            raise self._unauthorized(request, str(error)) from None
+        self._count_session(client)
+        session = await self._desk.new_session(client, said.challenge[:_NONCE_BYTES])
+        if session is None:
+            raise self._unauthorized(request, "this challenge was used before: ask for a new one")
+        answer = {"token": session[0], "expires_in": session[1], "client": client}
+        return Response(msgspec.json.encode(answer), 201, FRESH, "application/json")
+
+    def _check_signs_in(self) -> None:
+        if not self._federation.signs_in:
+            raise Problem("not-found", "this federation has no charter: use the token from the operator")
+
+    def _checked(self, said: SessionRequest) -> int:
+        """Return the client that has answered a challenge; the cheapest checks come first."""
+        stated, code = said.challenge[:_STATED_BYTES], said.challenge[_STATED_BYTES:]
+        if not hmac.compare_digest(code, self._code(stated)):
+            raise ConfigError("this challenge is not from this hub")
+        age = time.time() - _TIME.unpack(stated[_NONCE_BYTES:])[0]
+        if not -_SKEW <= age <= CHALLENGE_SECONDS:
+            raise ConfigError("this challenge is too old: ask for a new one")
+        if said.origin not in self._federation.origins:
+            known = " or ".join(self._federation.origins)
+            raise ConfigError(f"the member signed another address than this hub's: use {known}")
+        agreed = self._federation.agreement
+        text = signed_text(agreed.digest, said.origin, said.challenge)
+        client = self._ids.get(said.key)
+        try:  # neither the answer nor its time may show whether a key is a member's
+            primitives.verify(agreed.admission.key(client or 0), said.signature, text)
+        except primitives.BadSignature:
+            client = None
+        if client is None:
+            raise ConfigError(
+                "no member of this federation made this signature: compare the charters and the keys"
+            )
+        return client
+
+    def _count_session(self, client: int) -> None:
+        minute = int(time.monotonic() / 60)
+        if minute != self._minute:
+            self._minute = minute
+            self._opened.clear()
+        if self._opened[client] >= self._limits.sessions_per_minute:
+            raise Problem("busy", "too many sessions; use each until it expires", retry_after=60)
+        self._opened[client] += 1
+
+    def _code(self, stated: bytes) -> bytes:
+        return hmac.digest(self._desk.secret, labels.frame(labels.CHALLENGE, stated), "sha256")
+
+    def _unauthorized(self, request: Request, why: str) -> Problem:
+        connection_of(request).failures += 1
+        self._unlogged += 1
+        if time.monotonic() - self._logged >= 1:  # repeated failures must not fill the disk
+            self._logged = time.monotonic()
+            address = request.client.host if request.client else ""
+            event("unauthorized", logging.WARNING, why=why, address=address, attempts=self._unlogged)
+            self._unlogged = 0
+        return Problem("unauthorized", why, headers={"WWW-Authenticate": 'Bearer realm="ccesa"'})

@@ -1,4 +1,4 @@
-"""Limits on what anybody can make a hub do or hold, and who is let in where there are too many."""
+"""Limits on the work and memory that clients can cost a hub, and who is let in when there are too many."""
 
 import asyncio
 from collections import deque
@@ -10,30 +10,30 @@ KIB, MIB = 1 << 10, 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much, how many and how long, at most. Seconds and bytes.
+    """How much, how many and how long, at most, in bytes and seconds.
 
     Attributes:
         connections: At a time, in all.
         connections_of_member: At a time, of one member.
         header_bytes: Of one request, with its first line.
         headers: Lines in it.
-        header_seconds: Until it is complete, from its first byte or the connection on.
+        header_seconds: Until a header is complete, from its first byte or the connection on.
         idle_seconds: Between two requests.
-        linger_seconds: For what is still on its way to or from a connection that is to be closed.
-        linger_bytes: Of a body that nobody wants are read, so that its sender can read why.
+        linger_seconds: To send and read the rest before a connection is closed.
+        linger_bytes: Read of an unwanted body, so that its sender can read the answer.
         failures: Failed authentications on one connection.
-        lookups: Of tokens on connections of strangers, at a time.
+        lookups: Of tokens at a time, on connections that have not authenticated.
         sessions_per_minute: Of one member.
-        wait_seconds: That a request can ask to be kept waiting.
-        grace_seconds: By which a body, or whoever reads an answer, may fall behind the least rate.
-        least_rate: Bytes per second.
+        wait_seconds: That a request can wait for a change.
+        grace_seconds: By which a sender or a reader may fall behind the minimum rate.
+        minimum_rate: Bytes per second.
         silence_seconds: Between two pieces of a body.
-        yield_seconds: Of silence, after which a body yields to a newer request of the same member.
-        body_in_memory: Larger bodies are written to a file as they come.
-        bodies_in_memory: Bytes of all bodies that are held at a time.
-        room_seconds: That a body waits for others to leave room; then it is written to a file, too.
+        yield_seconds: Without a piece, after which a newer request of the same member replaces a body.
+        body_in_memory: Larger bodies are written to a file as they arrive.
+        bodies_in_memory: Of all bodies together.
+        room_seconds: That a body waits for memory; then it is written to a file, too.
         handshake_seconds: For TLS.
-        shutdown_seconds: For what is under way when the hub is stopped.
+        shutdown_seconds: For requests under way when the hub stops.
     """
 
     connections: int = 20_000
@@ -49,7 +49,7 @@ class Limits:
     sessions_per_minute: int = 30
     wait_seconds: int = 60
     grace_seconds: float = 10.0
-    least_rate: int = 8 * KIB
+    minimum_rate: int = 8 * KIB
     silence_seconds: float = 30.0
     yield_seconds: float = 2.0
     body_in_memory: int = MIB
@@ -60,16 +60,16 @@ class Limits:
 
 
 class Guest(Protocol):
-    """A connection, as far as the door knows it."""
+    """A connection, as the door sees it."""
 
     def turn_out(self) -> None:
         """Close it at once."""
 
 
 class Door:
-    """Who is connected. Strangers make room for members, and the oldest of them goes first.
+    """Keeps count of connections. When there are too many, the oldest stranger is turned out first.
 
-    So whoever opens connections and says nothing, or nothing true, keeps nobody out.
+    So a stranger that opens many connections keeps no member out.
     """
 
     def __init__(self, most: int, most_of_member: int) -> None:
@@ -83,7 +83,6 @@ class Door:
         return len(self._groups)
 
     def enter(self, guest: Guest) -> bool:
-        """Let a new connection in, as a stranger; False where there is no room."""
         if len(self) >= self._most:
             if not self._strangers:
                 return False
@@ -92,7 +91,7 @@ class Door:
         return True
 
     def know(self, guest: Guest, client: int) -> None:
-        """Note that a member has just proved that it is at the other end."""
+        """Note that the other end has just proved to be this member."""
         group = self._members.setdefault(client, {})
         if guest in group or guest not in self._groups:
             return
@@ -101,11 +100,10 @@ class Door:
             self._turn_out_oldest(group)
 
     def knows(self, guest: Guest) -> bool:
-        """Tell whether a member was at the other end before."""
+        """Return whether the other end has proved to be a member."""
         return guest in self._groups and guest not in self._strangers
 
     def leave(self, guest: Guest) -> None:
-        """Forget a connection that is closed."""
         self._groups.pop(guest, {}).pop(guest, None)
 
     def _move(self, guest: Guest, group: dict[Guest, None]) -> None:
@@ -120,14 +118,14 @@ class Door:
 
 
 class Room:
-    """So many bytes, which requests share; whoever finds none left waits for its turn."""
+    """A number of bytes that requests share, first come, first served."""
 
     def __init__(self, size: int) -> None:
         self._left = size
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     async def take(self, size: int) -> None:
-        """Wait until so many bytes are free, and hold them."""
+        """Wait until this many bytes are free, and hold them."""
         if not self._queue and size <= self._left:
             self._left -= size
             return
@@ -142,7 +140,6 @@ class Room:
             raise
 
     def give(self, size: int) -> None:
-        """Give so many bytes back."""
         self._left += size
         self._next()
 

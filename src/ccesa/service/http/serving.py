@@ -1,20 +1,308 @@
-"""Serving: uvicorn, with our connections, a door, and one sweep per second over all deadlines."""
+"""The one place that knows uvicorn: its connections within our limits, its server, and how both stop.
+
+``Connection`` bounds time and size of everything before and after a request. While the application works on a
+request, the application sets the bounds. Pipelining is refused: no client that takes part does it, and each
+request in a queue would cost memory. ``check_uvicorn`` finds a release that lacks what this file uses.
+"""
 
 import asyncio
+import inspect
+import math
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
+import httptools
+import uvicorn
+from starlette.requests import Request
 from starlette.types import ASGIApp
-from uvicorn import Config, Server
 
-from ccesa.service.http.connection import Connection
+from ccesa.errors import ConfigError
 from ccesa.service.http.limits import Door, Limits
 from ccesa.service.meters import Meters
+from ccesa.service.problems import Problem
 
+try:
+    from uvicorn.protocols.http.flow_control import FlowControl
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+    from uvicorn.server import Server, ServerState
+except ImportError as error:
+    raise ConfigError(
+        f"uvicorn {uvicorn.__version__} does not fit: {error}; install a release that ccesa[service] allows"
+    ) from error
+
+#: One read takes no more than this: so much of a body is there before anybody knows whose it is.
+_READ_BYTES = 1 << 16
 #: Files and sockets that a hub needs beside connections.
 _RESERVED = 256
 #: uvicorn ticks ten times per second.
 _TICKS = 10
+#: What this file uses of uvicorn's classes: methods, then attributes that the class or its ``__init__`` sets.
+_USED: dict[type, tuple[str, str]] = {
+    HttpToolsProtocol: (
+        "connection_made connection_lost pause_writing resume_writing data_received shutdown "
+        "on_message_begin on_url on_header on_headers_complete on_body on_message_complete "
+        "on_response_complete",
+        "app_state cycle flow headers loop parser scope server_state transport",
+    ),
+    RequestResponseCycle: ("", "response_complete"),
+    FlowControl: ("pause_reading resume_reading", ""),
+    Server: ("_serve main_loop on_tick shutdown startup", "config server_state should_exit started"),
+    ServerState: ("", "connections total_requests"),
+}
+
+
+def check_uvicorn() -> None:
+    """Raise ConfigError if the installed uvicorn lacks anything that this file uses of it."""
+    for owner, (methods, attributes) in _USED.items():
+        has = set(dir(owner)) | set(owner.__init__.__code__.co_names)  # type: ignore[misc]
+        lacks = [name for name in f"{methods} {attributes}".split() if name not in has]
+        if lacks:
+            raise _unfit(f"{owner.__name__} lacks {', '.join(lacks)}")
+    try:
+        inspect.signature(HttpToolsProtocol).bind(None, None, None, None)
+    except TypeError:
+        raise _unfit("HttpToolsProtocol takes other arguments") from None
+
+
+def _unfit(why: str) -> ConfigError:
+    return ConfigError(
+        f"uvicorn {uvicorn.__version__} does not fit: {why}; install a release that ccesa[service] allows"
+    )
+
+
+class _Refused(Exception):
+    """Stops the parser."""
+
+
+class Connection(HttpToolsProtocol):
+    """A connection to a hub. ``connection_of`` finds that of a request."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        state: ServerState,
+        app_state: dict[str, Any],
+        door: Door,
+        limits: Limits,
+        meters: Meters,
+    ) -> None:
+        super().__init__(config, state, app_state, asyncio.get_running_loop())
+        self.door, self._limits, self._meters = door, limits, meters
+        #: Failed authentications so far.
+        self.failures = 0
+        self._stopping = False
+        self._waiting: asyncio.Task[Any] | None = None
+        #: Why the waiting task was ended.
+        self._ending: Problem | None = None
+        #: When to close the connection, and when to cut off a client that does not read, by the loop's clock.
+        self._deadline = self._write_deadline = math.inf
+        self._in_header, self._complete = False, True
+        self._header_bytes = self._unparsed_bytes = self._unwanted_bytes = 0
+        #: Why the parser was stopped, unless it stopped by itself.
+        self._problem: Problem | None = None
+
+    # For the application
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """End the block at its next await when the client is gone, the hub stops, or ``end`` is called.
+
+        Raises:
+            Problem: Why the block was ended.
+        """
+        if self._stopping:
+            raise self._stopped()
+        task = self._waiting = asyncio.current_task()
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self._ending is None or task is None:
+                raise
+            task.uncancel()
+            raise self._ending from None
+        finally:
+            self._waiting = self._ending = None
+
+    def end(self, why: Problem) -> bool:
+        """End the ``interruptible`` block; return whether there is one."""
+        if self._waiting is not None and self._ending is None:
+            self._ending = why
+            self._waiting.cancel()
+        return self._waiting is not None
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping
+
+    def _stopped(self) -> Problem:
+        return Problem("stopping", "send the request again, to this hub or another one", retry_after=1)
+
+    # For the door and the server
+
+    def turn_out(self) -> None:
+        self.transport.abort()
+
+    def sweep(self, now: float) -> None:
+        """Close the connection if its time is up."""
+        if now >= self._write_deadline or (now >= self._deadline and self.transport.is_closing()):
+            self.transport.abort()
+        elif now >= self._deadline:
+            if self._in_header:
+                self._refuse(Problem("timeout", "the header did not arrive in time"))
+            self._close()
+
+    def shutdown(self) -> None:
+        """End what waits. Other requests may finish."""
+        self._stopping = True
+        super().shutdown()
+        self.end(self._stopped())
+
+    # From the transport
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Let the connection in, or refuse it."""
+        super().connection_made(transport)
+        if hasattr(transport, "max_size"):
+            transport.max_size = _READ_BYTES
+        self._set_deadline(self._limits.header_seconds)
+        if not self.door.enter(self):
+            self._refuse(Problem("full", "try again later", retry_after=10))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection, and end what waits on it."""
+        super().connection_lost(exc)
+        self.door.leave(self)
+        self.end(self._stopped())
+
+    def pause_writing(self) -> None:
+        """Give a slow reader as long as the minimum rate allows."""
+        super().pause_writing()
+        size = self.transport.get_write_buffer_size()
+        seconds = self._limits.grace_seconds + size / self._limits.minimum_rate
+        self._write_deadline = self.loop.time() + seconds
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._write_deadline = math.inf
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, unless the connection is closing."""
+        if self.transport.is_closing():
+            return
+        try:
+            self.parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._refuse(self._problem or Problem("malformed", "this is not HTTP"))
+            return
+        if self._in_header:  # a line that has not ended was not counted
+            self._unparsed_bytes += len(data)
+            if self._unparsed_bytes > self._limits.header_bytes:
+                self._refuse(self._too_large())
+
+    # From the parser
+
+    def on_message_begin(self) -> None:
+        """Begin a request, unless there is one already."""
+        if self._is_answering:
+            raise _Refused
+        super().on_message_begin()
+        self.scope["state"]["connection"] = self
+        self._in_header, self._complete = True, False
+        self._header_bytes = self._unparsed_bytes = self._unwanted_bytes = 0
+        self._set_deadline(self._limits.header_seconds)
+
+    def on_url(self, url: bytes) -> None:
+        self._count(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep one line of the header. Trailers behind a body are ignored."""
+        if not self._in_header:
+            return
+        self._count(name, value)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Start the application. The body is read when the application asks for it."""
+        if self.parser.should_upgrade():
+            raise _Refused
+        super().on_headers_complete()
+        self._in_header, self._deadline = False, math.inf
+        if any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers):
+            self.flow.pause_reading()
+
+    def on_body(self, body: bytes) -> None:
+        """Hand on a piece of a body, or count it if the request was answered already."""
+        super().on_body(body)
+        if self.cycle.response_complete:
+            self._unwanted_bytes += len(body)
+            if self._unwanted_bytes > self._limits.linger_bytes:
+                self._close()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._complete = True
+        if self.cycle.response_complete:
+            self._rest()
+
+    def on_response_complete(self) -> None:
+        """Wait for the rest of an unwanted body, then for the next request.
+
+        Closing at once would reset the connection: a client that is still sending might not see the answer.
+        """
+        self.server_state.total_requests += 1
+        self._set_deadline(self._limits.linger_seconds)
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            if self._complete:
+                self._rest()
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _rest(self) -> None:
+        """Wait for the next request, unless there were too many failures."""
+        self._set_deadline(self._limits.idle_seconds)
+        if self.failures >= self._limits.failures:
+            self._close()
+
+    def _set_deadline(self, seconds: float) -> None:
+        self._deadline = self.loop.time() + seconds
+
+    def _count(self, *pieces: bytes) -> None:
+        """Count the parsed part of a header, and stop if it is too large."""
+        self._header_bytes += sum(map(len, pieces))
+        if self._header_bytes > self._limits.header_bytes or len(self.headers) >= self._limits.headers:
+            self._problem = self._too_large()
+            raise _Refused
+
+    def _too_large(self) -> Problem:
+        most, lines = self._limits.header_bytes, self._limits.headers
+        return Problem("header-too-large", f"send at most {most} bytes in {lines} lines")
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer with the problem, unless another answer has begun, and close."""
+        self._meters.refused(problem.name)
+        if self._is_answering:
+            self.transport.abort()
+            return
+        self.transport.write(problem.raw())
+        self._in_header = False
+        self._close()
+
+    def _close(self) -> None:
+        """Close once everything written is sent; ``linger_seconds`` are left for that."""
+        self._set_deadline(self._limits.linger_seconds)
+        self.transport.close()
+
+
+def connection_of(request: Request) -> Connection:
+    """Return the connection of a request; KeyError if something else than ``Front`` serves the app."""
+    return cast(Connection, request.scope["state"]["connection"])
 
 
 class Front(Server):
@@ -23,9 +311,12 @@ class Front(Server):
     Args:
         app: The application.
         listen: ``ADDRESS:PORT``; port 0 takes a free one.
-        tls: Files of a certificate and its key; None where a proxy does TLS.
+        tls: Files of a certificate and its key; None if a proxy does TLS.
         limits: On connections and requests.
         meters: Count connections, and requests that never reach the application.
+
+    Raises:
+        ConfigError: This release of uvicorn does not fit.
     """
 
     def __init__(
@@ -37,13 +328,14 @@ class Front(Server):
         limits: Limits | None = None,
         meters: Meters | None = None,
     ) -> None:
+        check_uvicorn()
         host, _, port = listen.rpartition(":")
         certificate, key = tls or (None, None)
         self.limits, self.meters = limits or Limits(), meters or Meters()
         most = min(self.limits.connections, _open_files() - _RESERVED)
         self.door = Door(most, self.limits.connections_of_member)
         super().__init__(
-            Config(
+            uvicorn.Config(
                 app,
                 host=host.strip("[]"),
                 port=int(port),
@@ -62,7 +354,6 @@ class Front(Server):
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens, once it has started."""
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         return host, port
 
@@ -95,7 +386,7 @@ class Front(Server):
         return Connection(self.config, state, shared, self.door, self.limits, self.meters)
 
     async def on_tick(self, counter: int) -> bool:
-        """Close connections whose time is up, once per second."""
+        """Close overdue connections, once per second."""
         if counter % _TICKS == 0:
             now = asyncio.get_running_loop().time()
             self.meters.connections.set(len(self.door))
@@ -105,16 +396,12 @@ class Front(Server):
         return await super().on_tick(counter)
 
     async def run_until_stopped(self) -> None:
-        """Serve until ``should_exit`` is set; whoever calls this sees to signals."""
+        """Serve until ``should_exit`` is set. Signals are the caller's business."""
         await self._serve()
 
 
 async def serve(*fronts: Front) -> None:
-    """Run fronts until SIGTERM or SIGINT, or until one of them ends; then all end within seconds.
-
-    Args:
-        fronts: What to run, in this event loop.
-    """
+    """Run fronts until SIGTERM or SIGINT, or until one of them ends; then all end within seconds."""
     loop = asyncio.get_running_loop()
 
     def stop(*_: object) -> None:
@@ -128,7 +415,7 @@ async def serve(*fronts: Front) -> None:
         tasks = [asyncio.ensure_future(front.run_until_stopped()) for front in fronts]
         for task in tasks:
             task.add_done_callback(stop)
-        await asyncio.wait(tasks)  # where one cannot start, the others end in order
+        await asyncio.wait(tasks)  # if one cannot start, the others shut down in order
         await asyncio.gather(*tasks)
     finally:
         for one in signals:
@@ -136,10 +423,10 @@ async def serve(*fronts: Front) -> None:
 
 
 def _open_files() -> int:
-    """Return how many files this process may have open, after asking for as many as it may."""
+    """Raise this process's limit on open files as far as allowed, and return it."""
     try:
         import resource
-    except ImportError:  # not on this system: its sockets are not files
+    except ImportError:  # not on Windows, where sockets are not files
         return 1 << 16
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,1 +1,1 @@
-"""The hub: an engine that follows a log, what it decides while it leads, and what it shows."""
+"""The hub: an engine that follows a log, decides while it leads, and shows its state."""

@@ -1,9 +1,13 @@
-"""The agenda: which questions are left to ask, what each asks, and what the coordinator was told."""
+"""The questions that are left to ask, and the members that are here to be asked.
+
+Also what counts against both: the privacy that rounds have spent, and the blame for lies.
+"""
 
 import itertools
 import logging
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -11,35 +15,41 @@ import numpy as np
 
 from ccesa import words
 from ccesa.errors import ConfigError
+from ccesa.privacy.mechanism import Mechanism
 from ccesa.service.coordinator import Coordinator, Result, asking
+from ccesa.service.desk import PrivacyStatus
 from ccesa.service.errors import CoordinatorFailed
 from ccesa.service.federation import Federation
 from ccesa.service.forms import AnyForm, read_form
 from ccesa.service.logs import event
 from ccesa.service.store import Store
-from ccesa.service.store.rows import RoundRow
+from ccesa.service.store.rows import MemberRow, RoundRow
 from ccesa.service.tasks import pack_arrays, task_digest
 
-#: The outcome of a round that has one.
+#: The outcome of a round with a sum.
 SUM = "sum"
-#: Outcomes of rounds after which no site answers the same question again: it was lost after shares had been
-#: released, the sum makes no sense, or the operator has ended its series.
+#: Outcomes of rounds after which no site answers the same question again: the round was lost after shares
+#: were released, the sum makes no sense, or the operator has ended the series.
 TASK_LOST, SENSELESS, ABANDONED = "TaskLost", "VectorError", "Abandoned"
-#: Seconds between a round that was lost in its set-up and the next one; they double, up to a most.
+#: Seconds between a round that was lost in its set-up and the next one. They double, up to a maximum.
 REST, LONGEST_REST = 5.0, 600.0
+#: The maximum of seconds for which a member that never answers is not asked.
+_LONGEST_PAUSE = 3600.0
+#: The most members to name in a text.
+_NAMED = 3
 
 
 class Agenda:
-    """Knows what was asked and answered, from the rounds in the store."""
+    """The questions that were asked and answered, from the rounds in the store."""
 
     def __init__(self, federation: Federation, store: Store, coordinator: Coordinator) -> None:
         self._federation, self._store, self._coordinator = federation, store, coordinator
-        #: What the coordinator said to results, by question: it is told each of them once.
-        self._told: dict[int, Mapping[str, float]] = {}
+        #: The coordinator's numbers for each question: it gets each result once.
+        self._numbers: dict[int, Mapping[str, float]] = {}
         self.rounds: list[RoundRow] = []
-        #: How many questions there are in all; the store says it.
+        #: How many questions there are in all, according to the store.
         self.questions = 0
-        #: Questions that have a sum, and those that have none and may be asked once more, in their order.
+        #: Questions that have a sum, and those that may be asked again, in their order.
         self.answered: set[int] = set()
         self.pending: list[int] = []
         #: Questions that were asked, have no sum, and are not asked again.
@@ -48,14 +58,13 @@ class Agenda:
         self.reload()
 
     def start(self, now: float) -> None:
-        """Let the store know how many questions this hub's file wants; other files may want more."""
+        """Tell the store how many questions this hub's file wants; files of other hubs may want more."""
         wanted = self._store.want(self._federation.rounds, now)
         if wanted > self._federation.rounds:
             event("questions", logging.WARNING, file=self._federation.rounds, store=wanted)
         self.reload()
 
     def reload(self) -> None:
-        """Read the rounds that are over, without their sums, and what is left to ask."""
         self.rounds = self._store.rounds_besides(self.rounds)
         self.questions = max(self._store.wanted(), self._federation.rounds)
         self._attempts = Counter(row.question for row in self.rounds)
@@ -69,13 +78,13 @@ class Agenda:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether there is noise in the sums: then sites may answer a question again, and are charged."""
+        """Whether the sums have noise: then sites answer a question again, and charge their ledgers."""
         return self._federation.form.mechanism is not None
 
     def _used_up(self) -> set[int | None]:
         """Return the questions that no site answers again: it works on one in one series, and releases once.
 
-        Vectors may have left for whatever was asked in a series that is over.
+        For every question of a series that is over, vectors may have left.
         """
         if self.is_noisy:
             return set()
@@ -89,14 +98,14 @@ class Agenda:
     def lost_in_setup(self) -> int:
         """How many of the latest rounds in a row were lost before vectors were asked for.
 
-        One in which nobody was asked, as there was no question for it, counts as none of them.
+        Rounds in which nobody was asked, as there was no question for them, do not count.
         """
         latest = itertools.takewhile(lambda row: row.question is None, reversed(self.rounds))
         return sum(row.asked > 0 for row in latest)
 
     @property
     def rests_until(self) -> float:
-        """When the next round begins at the earliest, if the same members are here: rounds cost room."""
+        """When the next round begins at the earliest, if the same members are here."""
         lost = self.lost_in_setup
         return self.rounds[-1].ended + min(REST * 2.0 ** min(lost - 1, 20), LONGEST_REST) if lost else 0.0
 
@@ -105,11 +114,11 @@ class Agenda:
         return self._attempts[question]
 
     def task(self, question: int) -> bytes:
-        """Return what a question asks: the same bytes whenever it is asked."""
+        """Return the task of a question: the same bytes every time."""
         known = self._store.task_of(question)
         if known is not None:
             return known
-        self.tell()
+        self.report_all()
         with asking("task"):
             task = self._coordinator.task(question)
         payload = bytes(task) if isinstance(task, bytes | bytearray | memoryview) else pack_arrays(task)
@@ -118,53 +127,53 @@ class Agenda:
         return self._store.task_of(question) or payload  # another hub may have been faster
 
     def _check_new(self, question: int, digest: bytes) -> None:
-        """Refuse a task that sites have worked on for another question: they would not do so again."""
+        """Refuse a task of an earlier question: sites would not work on it again."""
         same = {row.question for row in self.rounds if row.task == digest} - {None, question}
         if len(same) >= self._federation.agreement.releases and not self.is_noisy:
             raise CoordinatorFailed(
                 f"the coordinator gives question {question} the task of an earlier question, and no site "
-                "works on a task twice: return another task, also after lost(question)"
+                "works on a task twice: return a new task, also after lost(question)"
             )
 
-    def tell(self) -> None:
-        """Tell the coordinator all results and losses that it does not know, in their order."""
+    def report_all(self) -> None:
+        """Report all results and losses to the coordinator that it does not know, in their order."""
         last = {row.question: row for row in sorted(self.rounds, key=lambda one: (one.series, one.number))}
         for row in sorted(last.values(), key=lambda one: (one.series, one.number)):
-            if row.question is None or row.question in self._told:
+            if row.question is None or row.question in self._numbers:
                 continue
             if row.question in self.lost:
                 with asking("lost"):
                     self._coordinator.lost(row.question)
-                self._told[row.question] = {}
+                self._numbers[row.question] = {}
             elif row.outcome == SUM:
                 stored = self._store.total_of(row.question)
                 if stored is not None:
-                    self.told(stored)
+                    self.report(stored)
 
-    def told(self, row: RoundRow) -> Mapping[str, float]:
-        """Tell the coordinator one result, unless it knows it; return what it has to say about it."""
+    def report(self, row: RoundRow) -> Mapping[str, float]:
+        """Report one result to the coordinator, unless it knows it; return its numbers for it."""
         if row.question is None:
             return {}
-        if row.question in self._told:  # it was told, and then the store was away
-            return self._told[row.question]
+        if row.question in self._numbers:  # the store was away after the first report
+            return self._numbers[row.question]
         value = value_of(self._federation, self._store, row)
         with asking("result"):
             said = self._coordinator.result(
                 Result(question=row.question, value=value, survivors=row.survivors)
             )
             numbers = {str(name)[:64]: float(number) for name, number in (said or {}).items()}
-        self._told[row.question] = numbers
+        self._numbers[row.question] = numbers
         return numbers
 
 
 def form_of_series(federation: Federation, store: Store, series: int) -> AnyForm:
     """Return the form of a series: the federation's, unless its file or charter has changed since."""
-    told = store.form_of(series)
-    return read_form(msgspec.json.decode(told)) if told else federation.form
+    form = store.form_of(series)
+    return read_form(msgspec.json.decode(form)) if form else federation.form
 
 
 def value_of(federation: Federation, store: Store, row: RoundRow) -> Any:
-    """Return what a sum says, in the form of its series: another number of members is another scale."""
+    """Return the value of a sum in the form of its series, whose number of members sets the scale."""
     payload = store.task(row.task)
     if payload is None:
         raise ConfigError(f"the store has no task of question {row.question}")
@@ -173,8 +182,8 @@ def value_of(federation: Federation, store: Store, row: RoundRow) -> Any:
     return form.value(total, len(row.survivors), payload, row.context)
 
 
-def published(federation: Federation, store: Store, question: int) -> dict[str, Any] | None:
-    """Return what is published about a question, made of its sum; None as long as there is none."""
+def describe_result(federation: Federation, store: Store, question: int) -> dict[str, Any] | None:
+    """Return the public result of a question; None until it has a sum."""
     row = store.total_of(question)
     if row is None:
         return None
@@ -188,3 +197,156 @@ def published(federation: Federation, store: Store, question: int) -> dict[str, 
         "value": form.published(value_of(federation, store, row)),
         "metrics": row.metrics,
     }
+
+
+def measure_privacy(federation: Federation, rounds: Iterable[RoundRow]) -> PrivacyStatus | None:
+    """Return the epsilon spent by all rounds that asked for vectors, also lost ones; None without noise."""
+    mechanism = getattr(federation.form, "privacy", None)
+    if not isinstance(mechanism, Mechanism):
+        return None
+    vectors = sum(row.question is not None for row in rounds)
+    return PrivacyStatus(
+        epsilon=mechanism.release.times(vectors).epsilon(mechanism.delta) if vectors else 0.0,
+        budget=mechanism.epsilon,
+        delta=mechanism.delta,
+        vectors=vectors,
+        rounds=mechanism.rounds,
+    )
+
+
+def find_blamed(pairs: Iterable[Iterable[int]], around: int | None) -> set[int]:
+    """Return the clients to blame for pairs one of whom lied: k liars cost at most k honest clients.
+
+    Nothing shows which of two lied. A client in more pairs than there can be liars around anyone lied itself.
+    Of the others, both ends of a maximal matching are blamed: each pair in it has a liar, and no client is in
+    two. Blaming everyone in any pair would let one liar have all its neighbours set aside.
+
+    Args:
+        pairs: Pairs of clients, one of whom lied.
+        around: The most liars around any client; None if unknown.
+    """
+    every = sorted({tuple(sorted(pair)) for pair in pairs})
+    degrees = Counter(client for pair in every for client in set(pair))
+    found = {client for client, degree in degrees.items() if around is not None and degree > around}
+    alone = set(found)
+    for pair in every:
+        if not alone & set(pair) and not found & set(pair):
+            found |= set(pair)
+    return found
+
+
+def elapsed(since: float, now: float) -> float:
+    """Return the seconds since then, or until then if the clock was set back.
+
+    Otherwise everything would wait for as long as the clock was set back.
+    """
+    return abs(now - since)
+
+
+class Presence:
+    """When each member was heard from, at any hub. Any thread calls ``heard``; the engine calls the rest."""
+
+    def __init__(self, federation: Federation, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._federation, self._store, self.now = federation, store, clock
+        self._heard: dict[int, float] = {}
+        #: Series and exchange that members claim to know, and that this hub did not.
+        self._known: dict[int, tuple[int, int]] = {}
+        #: The times that the store has.
+        self._shared: dict[int, float] = {}
+        self.rows: dict[int, MemberRow] = {}
+        #: How many rounds in a row a member did not answer, and when last.
+        self._silent: dict[int, tuple[int, float]] = {}
+        self.reload()
+
+    def heard(self, client: int) -> None:
+        self._heard[client] = self.now()
+
+    def knows(self, client: int, series: int, exchange: int) -> None:
+        """Note that a member claims to know an exchange that this hub does not."""
+        self._known[client] = max((series, exchange), self._known.get(client, (0, -1)))
+
+    def share_known(self) -> None:
+        """Share at once with other hubs what members claim to know: it may stop all hubs."""
+        if known := dict(self._known):
+            self._store.knows(known)
+            self._known = {
+                client: place for client, place in self._known.items() if place != known.get(client)
+            }
+            self.reload()
+
+    def ahead_of(self, place: tuple[int, int]) -> str:
+        """Return a text if members know an exchange after the last one; empty if they may all lie.
+
+        Of more members than can collude, one is honest and was really asked.
+        """
+        known = {client: row.known for client, row in self.rows.items() if row.known > place}
+        witnesses = sorted(known.keys() & self.eligible)
+        if len(witnesses) <= self._federation.agreement.certificate.colluders:
+            return ""
+        series, exchange = min(known[client] for client in witnesses)
+        who = ", ".join(self._federation.agreement.names[client] for client in witnesses[:_NAMED])
+        where = f"exchange {exchange} of series {series}"
+        return f"{len(witnesses)} members, such as {who}, know {where} or a later one"
+
+    def fell_silent(self, clients: set[int], now: float) -> None:
+        """Note that members did not answer in time."""
+        for client in clients:
+            times, _ = self._silent.get(client, (0, now))
+            self._silent[client] = times + 1, now
+
+    def came_through(self, clients: set[int]) -> None:
+        """Note that members answered until the end of a round."""
+        for client in clients:
+            self._silent.pop(client, None)
+
+    def _rests(self, client: int, now: float) -> bool:
+        """Return whether a member was silent too often to be asked now: each round would wait for it.
+
+        It is asked again later, after twice as long each time.
+        """
+        times, when = self._silent.get(client, (0, now))
+        over = times - self._federation.policy.faults
+        if over < 0:
+            return False
+        return elapsed(when, now) < min(self._federation.policy.absent * 2.0 ** min(over, 20), _LONGEST_PAUSE)
+
+    def share(self) -> None:
+        """Exchange times of contact with other hubs."""
+        heard = dict(self._heard)
+        if news := dict(heard.items() - self._shared.items()):
+            self._store.seen(news)
+            self._shared = heard
+        self.reload()
+
+    def reload(self) -> None:
+        self.rows = self._store.members()
+
+    def seen(self, client: int) -> float:
+        """Return when a member was last heard from; 0 for never."""
+        now, row = self.now(), self.rows.get(client)
+        times = (self._heard.get(client, 0.0), 0.0 if row is None else row.seen)
+        return min(times, key=lambda one: elapsed(one, now))
+
+    def row(self, client: int) -> MemberRow:
+        return self.rows.get(client) or MemberRow(client=client)
+
+    @property
+    def eligible(self) -> set[int]:
+        """Members that are not set aside."""
+        aside = {client for client, row in self.rows.items() if row.set_aside}
+        return set(range(self._federation.clients)) - aside
+
+    def is_here(self, client: int, now: float) -> bool:
+        """Return whether a member was heard from lately."""
+        return elapsed(self.seen(client), now) < self._federation.policy.absent
+
+    def present(self, now: float) -> set[int]:
+        """Return the members to ask to take part, with silent ones only if there are too few others."""
+        here = {client for client in self.eligible if self.is_here(client, now)}
+        awake = {client for client in here if not self._rests(client, now)}
+        return awake if len(awake) >= self._federation.agreement.needed else here
+
+    def lacking(self, now: float) -> str:
+        """Return how many members are here and needed; empty if there are enough."""
+        here, needed = len(self.present(now)), self._federation.agreement.needed
+        return "" if here >= needed else f"{here} of {self._federation.clients} are here, {needed} are needed"

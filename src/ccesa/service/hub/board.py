@@ -1,7 +1,7 @@
-"""The board is the desk of a real hub: what its engine publishes, and what is looked up in the store.
+"""The board is the desk of a real hub: it shows what the engine publishes, and looks things up in the store.
 
-It belongs to one event loop. Its own store is used by two other threads, so that nothing here waits for the
-engine, which may be taking masks off a sum, and nobody's token for a large task or result.
+It belongs to one event loop. Two other threads use its own store, so that nothing here waits for the engine,
+which may be unmasking a sum, and no token waits for a large task or result.
 """
 
 import asyncio
@@ -12,26 +12,24 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from ccesa.errors import ConfigError, OrderError
-from ccesa.service.desk import ACTIONS, TO_MEMBERS, Receipt, Taken, View
+from ccesa.service.desk import ACTIONS, TO_MEMBERS, Receipt, Status, Taken, View
 from ccesa.service.federation import Federation
-from ccesa.service.hub.agenda import published
+from ccesa.service.hub.agenda import Presence, describe_result
 from ccesa.service.hub.engine import Engine, Handed
-from ccesa.service.hub.presence import Presence
-from ccesa.service.status import Status
 from ccesa.service.store import Store
 from ccesa.service.tokens import hashed, new_token
 from ccesa.wire import Data
 
-#: Seconds that a session lives, and that a look at a token is remembered.
+#: Seconds that a session lives, and that a token is cached.
 SESSION, REMEMBERED = 3600.0, 10.0
-#: Tokens that are remembered at most.
+#: The most tokens in the cache.
 MOST_TOKENS = 100_000
 
 T = TypeVar("T")
 
 
 class Board:
-    """What HTTP sees of a hub. Make it on the event loop that it belongs to."""
+    """The desk of a hub; see ``Desk`` for its methods. Make it on the event loop that it belongs to."""
 
     def __init__(self, federation: Federation, store: Store, presence: Presence) -> None:
         self._federation, self._store, self.presence = federation, store, presence
@@ -40,17 +38,17 @@ class Board:
             ThreadPoolExecutor(1, "ccesa-board"),
             ThreadPoolExecutor(1, "ccesa-fetch"),
         )
-        #: Tasks that somebody is being given: however many, each is there once; and the latest of them.
+        #: Tasks that are being sent, each in memory once, and the latest of them.
         self._tasks: WeakValueDictionary[bytes, memoryview] = WeakValueDictionary()
         self._latest: memoryview | None = None
-        #: The latest result that was asked for, but for the head of the audit log.
+        #: The latest result that was asked for, without the head of the audit log.
         self._published: dict[str, Any] | None = None
         self._change = self._loop.create_future()
         self._view: View | None = None
         self._status: Status | None = None
-        #: Whose tokens these hashes are of, and until when that is believed.
+        #: Clients of tokens by hash, and until when the cache holds them.
         self._known: dict[bytes, tuple[int | None, float]] = {}
-        #: Hashes to look up, and the look that will, if there is one that has not begun.
+        #: Hashes to look up, and the task that will, if it has not begun.
         self._asked: set[bytes] = set()
         self._look: asyncio.Task[dict[bytes, int | None]] | None = None
         self._looking = asyncio.Lock()
@@ -59,36 +57,33 @@ class Board:
         self._charter = federation.agreement.digest
         self.engine: Engine | None = None
 
-    # What the engine publishes, from its thread
+    # For the engine, from its thread
 
     def publish(self, view: View, status: Status) -> None:
-        """Show a view and a status."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.show, view, status)
 
     def show(self, view: View, status: Status) -> None:
-        """Show a view and a status, on the loop; the first ones before anybody asks."""
+        """Show a view and a status, on the loop; call this once before anyone asks."""
         self._status = status
         if self._view is None or _mark(view) != _mark(self._view):
             self._view, changed = view, self._change
             self._change = self._loop.create_future()
             changed.set_result(None)
 
-    # What HTTP asks for
+    # For HTTP
 
     @property
     def view(self) -> View:
-        """What is open now."""
         return _shown(self._view)
 
     async def changed(self, view: View, seconds: float) -> View:
-        """Return the newest view: at once if it is not this one, else when it changes or time is up."""
         if view is self._view and seconds > 0:
             await asyncio.wait([self._change], timeout=seconds)
         return self.view
 
     async def take(self, client: int, series: int, exchange: int, reply: Data) -> Receipt:
-        """Hand a reply in, and wait for what becomes of it."""
+        """Hand a reply in, and wait for its receipt."""
         if self.engine is None or not self.engine.alive:
             return Receipt(taken=Taken.AGAIN, reason="this hub is not ready")
         told: asyncio.Future[Receipt] = self._loop.create_future()
@@ -101,17 +96,15 @@ class Board:
         return await _uninterrupted(told)
 
     def seen(self, client: int, series: int = 0, exchange: int = -1) -> None:
-        """Note that a client was heard from, and the latest exchange that it says it knows."""
         self.presence.heard(client)
         if self._view is not None and (series, exchange) > (self._view.series, self._view.latest):
             self.presence.knows(client, series, exchange)
 
     def is_set_aside(self, client: int) -> bool:
-        """Return whether a client is asked for nothing, and given no result, until it is let in again."""
         return bool(self.presence.row(client).set_aside)
 
     async def task(self, digest: bytes) -> memoryview | None:
-        """Return the payload of a task: the same object to all who hold on to it at a time."""
+        """Return the payload of a task: the same object to all that are sending it."""
         return await self._loop.run_in_executor(self._fetcher, self._task, digest)
 
     def _task(self, digest: bytes) -> memoryview | None:
@@ -125,21 +118,19 @@ class Board:
         return found
 
     async def result(self, question: int) -> dict[str, Any] | None:
-        """Return what is published about a question; None as long as nothing is."""
         if not self._federation.hub.publish:
             return None
         return await self._loop.run_in_executor(self._fetcher, self._result, question)
 
     def _result(self, question: int) -> dict[str, Any] | None:
         if self._published is None or self._published["question"] != question:
-            self._published = published(self._federation, self._store, question)
+            self._published = describe_result(self._federation, self._store, question)
         if self._published is None:
             return None
         head = self._store.head()
         return self._published | {"head": "" if head is None else head.hash.hex()}
 
     async def member_of(self, token: str) -> int | None:
-        """Return whose token or session this is; None for nobody's."""
         digest, now = hashed(token, self._charter), time.monotonic()
         known = self._known.get(digest)
         if known is not None and now < known[1]:
@@ -154,7 +145,7 @@ class Board:
         return client
 
     async def _look_up(self) -> dict[bytes, int | None]:
-        """Look up all tokens that wait: a turn of the other thread costs more than the look."""
+        """Look up all waiting tokens at once: switching threads costs more than the lookup."""
         async with self._looking:
             asked, self._asked, self._look = self._asked, set(), None
             return await self._read(lambda: {digest: self._member_of(digest) for digest in asked})
@@ -165,42 +156,37 @@ class Board:
         return self._store.member_of(digest)
 
     async def is_operator(self, token: str) -> bool:
-        """Tell whether a token is an operator's."""
         return await self._read(lambda: self._store.is_operator(hashed(token)))
 
     async def new_session(self, client: int, nonce: bytes) -> tuple[str, float] | None:
-        """Return a new session's token and how long it lives; None if the nonce was used before."""
         token = new_token()
         digest, expires = hashed(token, self._charter), time.time() + SESSION
         made = await self._read(lambda: self._store.add_session(digest, nonce, client, expires))
         return (token, SESSION) if made else None
 
-    # What an operator asks for
+    # For the operator
 
     def status(self) -> Status:
-        """Return the newest status."""
         return _shown(self._status)
 
     def alive(self) -> bool:
-        """Tell whether the engine works."""
         return self.engine is not None and self.engine.alive
 
     def trouble(self) -> str:
-        """Return why members cannot be served now; empty where they can."""
         if self.engine is None:
             return "the hub is starting"
         return self.engine.trouble
 
     async def act(self, action: str, client: int | None, reason: str) -> None:
-        """Do what an operator asks, and write it down."""
+        """Log an action of the operator, and do it."""
         await self._read(lambda: self._act(action, client, reason))
 
     def _act(self, action: str, client: int | None, reason: str) -> None:
         known = ACTIONS if client is None else TO_MEMBERS
         if action not in known:
-            raise ConfigError(f"an operator can {', '.join(known)} {'all' if client is None else 'a member'}")
+            raise ConfigError(f"the actions {'' if client is None else 'on a member '}are {', '.join(known)}")
         if client is not None and not 0 <= client < self._federation.clients:
-            raise ConfigError(f"there is no member {client}")
+            raise ConfigError(f"member {client} does not exist")
         doing: dict[str, Callable[[], None]] = {
             "pause": lambda: self._store.pause(reason),
             "resume": self._store.resume,
@@ -208,13 +194,12 @@ class Board:
             "set-aside": lambda: self._store.set_aside(client or 0, reason),
             "let-in": lambda: self._store.let_in(client or 0),
         }
-        # Written down first: a kill in between leaves an entry too many, never an action nobody knows of.
+        # Log first: a crash in between leaves an entry too many, never an action without one.
         body = {"action": action, "client": client, "reason": reason[:200]}
         self._store.audit("operator", body, time.time())
         doing[action]()
 
     def close(self) -> None:
-        """Let go of the store."""
         self._reader.shutdown()
         self._fetcher.shutdown()
         self._store.close()
@@ -225,17 +210,17 @@ class Board:
 
 def _shown(what: T | None) -> T:
     if what is None:
-        raise OrderError("the hub has shown nothing yet")
+        raise OrderError("the hub has published nothing yet")
     return what
 
 
 def _mark(view: View) -> tuple[object, ...]:
-    """What makes a view another one for those that wait."""
+    """Return the fields of a view whose change wakes those that wait."""
     return view.state, view.series, view.exchange, view.question
 
 
 async def _uninterrupted(told: "asyncio.Future[Receipt]") -> Receipt:
-    """Wait for a receipt, also where the request is cancelled: until then the engine reads its buffer."""
+    """Wait for a receipt even if the request is cancelled, as the engine reads its buffer until then."""
     cancelled = False
     while not told.done():
         try:

@@ -1,8 +1,8 @@
 """The engine of a hub is one thread that does everything that touches the series or the store.
 
-Replies wait in line while it works, and are then taken together: claimed in one transaction, given to the
-series, and saved with the running sum in another. Only then is a client told that its reply has come. So what
-was acknowledged is durable, and whatever a crash loses will be sent again.
+Replies queue while it works, and are then taken together: claimed in one transaction, given to the series,
+and saved with the running sum in another. Only then are they acknowledged. So every acknowledged reply is
+durable, and clients send again all that a crash loses.
 """
 
 import hashlib
@@ -16,45 +16,43 @@ from dataclasses import dataclass, replace
 
 from ccesa.errors import CcesaError, LateMessage, StaleLog
 from ccesa.logfile import OpeningCounter
-from ccesa.service.desk import Receipt, Taken, View
+from ccesa.service.desk import Receipt, Status, Taken, View
 from ccesa.service.errors import Forgotten, NewerDatabase, Unavailable
 from ccesa.service.federation import Federation
-from ccesa.service.hub.leader import Leader
-from ccesa.service.hub.presence import Presence, elapsed
-from ccesa.service.hub.records import Records
+from ccesa.service.hub.agenda import Presence, elapsed
+from ccesa.service.hub.leader import Leader, Records
 from ccesa.service.hub.replica import Diverged, Replica
 from ccesa.service.hub.showing import DEAD, Showing
 from ccesa.service.meters import Meters
-from ccesa.service.status import Status
 from ccesa.service.store import Store
-from ccesa.service.store.mark import Mark, Saved, count_of
-from ccesa.service.store.rows import Claim, Exchange, SeriesRow
+from ccesa.service.store.mark import Mark, SavedAnswer, count_of
+from ccesa.service.store.rows import Claim, ExchangeRow, SeriesRow
 from ccesa.wire import Data
 
-#: Seconds between two looks at the log when nobody sends anything, and between two views.
+#: Seconds between two looks at the log without replies, and between two views.
 TICK, GLANCE = 0.1, 0.25
-#: No more than this part of the time goes into statuses: they name every member.
+#: The most of the time that goes into statuses, which name every member.
 STATUS = 0.05
-#: Replies that are taken together at most.
+#: The most replies taken together.
 BATCH = 256
 #: Seconds between two signs of life.
 HEARTBEAT = 2.0
-#: Seconds after which the store is asked again when it was away.
+#: Seconds until the next try after the store was away.
 AWAY = 1.0
 
 _RECEIPTS = {
     Claim.SAVED: Receipt(taken=Taken.SAVED),
-    Claim.PENDING: Receipt(taken=Taken.AGAIN, reason="the same reply is being taken elsewhere"),
+    Claim.PENDING: Receipt(taken=Taken.AGAIN, reason="another hub is taking the same reply"),
     Claim.OTHER: Receipt(taken=Taken.CONFLICT, reason="another reply of this client came first"),
     Claim.LATE: Receipt(taken=Taken.LATE, reason="the exchange has closed"),
 }
-_NOT_ASKED = Receipt(taken=Taken.LATE, reason="nothing is asked of this client in this exchange")
-_TOO_SLOW = Receipt(taken=Taken.AGAIN, reason="this hub was too slow; send it again")
+_NOT_ASKED = Receipt(taken=Taken.LATE, reason="this exchange asks this client for nothing")
+_TOO_SLOW = Receipt(taken=Taken.AGAIN, reason="this hub was too slow; send the reply again")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Handed:
-    """A reply that was handed in; ``done`` is told what became of it, in the engine's thread."""
+    """A reply that was handed in. The engine's thread calls ``done`` with its receipt."""
 
     client: int
     series: int
@@ -64,19 +62,10 @@ class Handed:
 
 
 class Engine:
-    """Takes replies and follows the log, in a thread of its own; leads where it holds the lease.
+    """Takes replies, follows the log and leads, in a thread of its own, which alone uses ``store``.
 
-    Args:
-        federation: What the hub runs.
-        store: Its database, which no other thread uses through this object.
-        leader: Decides, while this hub holds the lease.
-        records: Writes down faults.
-        presence: Knows who was heard from.
-        showing: Makes what is published.
-        publish: Takes each new view, and each new status.
-        meters: Counts.
-        name: Of this hub.
-        counter: Counts the exchanges that this hub has shown; without one it forgets them when it ends.
+    It calls ``publish`` with each new view and status. ``counter`` counts the exchanges that this hub has
+    shown; without one, it forgets them when it ends.
     """
 
     def __init__(
@@ -99,24 +88,23 @@ class Engine:
         self._waiting: queue.SimpleQueue[Handed | None] = queue.SimpleQueue()
         self._replica: Replica | None = None
         self._stopping = self._ended = False
-        #: The newest series as this hub has seen it, and how far the store had come.
+        #: The newest series and the mark of the store at the last look.
         self._row: SeriesRow | None = None
         self._counter = counter
         self._mark = Mark() if counter is None else Mark.counted(counter.value)
         self._beat = self._glance = self._status_made = self._status_rest = 0.0
         self._status: Status | None = None
         self._thread = threading.Thread(target=self._run, name="ccesa-engine", daemon=True)
-        #: Why members cannot be served, such as a store that is away; empty where they can.
+        #: Why members cannot be served, such as a store that is away; empty if they can.
         self.trouble = ""
-        #: What ended the thread, if anything did that should not have.
+        #: The error that ended the thread.
         self.failure: BaseException | None = None
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, after what it is doing."""
+        """End the thread after its current turn."""
         self._stopping = True
         self._waiting.put(None)
         if self._thread.is_alive():
@@ -124,11 +112,9 @@ class Engine:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread is at work."""
         return self._thread.is_alive()
 
     def hand_in(self, handed: Handed) -> None:
-        """Put a reply in line."""
         self._waiting.put(handed)
         if self._ended:
             self._refuse_all([])
@@ -139,20 +125,20 @@ class Engine:
             while not self._stopping:
                 batch = self._batch(TICK)
                 self._turn(batch)
-        except BaseException as error:  # whoever runs the hub has to know, and ends it
+        except BaseException as error:  # the hub raises it and stops
             self.failure = error
         finally:
             self._ended = True
             self._refuse_all(batch)
 
     def _refuse_all(self, batch: list[Handed]) -> None:
-        """Refuse these, and whatever waits in line: nobody waits for an engine that has ended."""
+        """Refuse these replies and all in the queue, once the engine has ended."""
         while batch or (batch := self._batch(0)):
             _refuse(batch, "this hub is stopping")
             batch = []
 
     def _batch(self, seconds: float) -> list[Handed]:
-        """Return the replies that wait in line; wait so long for the first one."""
+        """Return the replies in the queue, after waiting so long for the first one."""
         batch: list[Handed] = []
         try:
             handed = self._waiting.get(timeout=seconds) if seconds else self._waiting.get_nowait()
@@ -165,14 +151,14 @@ class Engine:
         return batch
 
     def _turn(self, batch: list[Handed]) -> None:
-        """Take a batch of replies, and do what is due."""
+        """Take a batch of replies, and do everything that is due."""
         now = self._presence.now()
         try:
             self._sign_of_life(now)
             self._follow()
-            told = self._take(batch)
+            receipts = self._take(batch)
             batch = []
-            for handed, receipt in told:
+            for handed, receipt in receipts:
                 handed.done(receipt)
             while self._leader.act(self._replica, self._presence.now()):
                 self._follow()
@@ -182,12 +168,12 @@ class Engine:
         except Unavailable as error:
             self._replica = None  # it may hold more than was saved
             self.trouble = str(error) or "the store cannot be reached"
-            self._meters.store_away()
-            _refuse(batch, "the hub cannot reach its store")
+            self._meters.store_away.inc()
+            _refuse(batch, "this hub cannot reach its store")
             time.sleep(AWAY)
         except (Diverged, Forgotten):
-            self._replica = None  # the next one takes all answers in order of ids, and starts where it can
-            _refuse(batch, "this hub has to look at all replies again")
+            self._replica = None  # the next replica takes all answers in the order of ids
+            _refuse(batch, "this hub has to replay all replies")
         except NewerDatabase:
             _refuse(batch, "this hub is stopping")
             raise
@@ -205,27 +191,27 @@ class Engine:
             self._store.alive(self._replica.hub if self._replica else self._name, now)
             self._store.drop_claims(now - DEAD)
             self._leader.breathe(now)
-            self._meters.leads(self._leader.leads(now))
+            self._meters.leads.set(self._leader.leads(now))
             self._presence.share()
             self._beat = now
 
     def _follow(self) -> None:
-        """Catch up with the log; make a replica if there is none, or one of another series."""
+        """Catch up with the log; make a replica if there is none of this series."""
         row = self._reached()
         changed = row != self._row
         if row is None or row.over:
             self._replica = None
         elif self._replica is None or self._replica.row.series != row.series:
-            hub = f"{self._name}/{secrets.token_hex(4)}"  # a new one: what the last one did not save is lost
+            hub = f"{self._name}/{secrets.token_hex(4)}"  # a new name: what the last one did not save is lost
             self._store.alive(hub, self._presence.now())
             self._replica = Replica(self._federation, self._store, row, hub)
             changed = True
         else:
             changed = self._replica.follow() or changed
         self._count_opening()
-        if changed:  # what others have recorded since counts, for whoever opens the next exchange
+        if changed:  # other hubs may have recorded rounds
             self._records.reload()
-            self._row, self._glance = row, 0.0  # not before: the store may go away in between
+            self._row, self._glance = row, 0.0  # last, as the store may go away before
 
     def _count_opening(self) -> None:
         """Count the open exchange, before its first request leaves this hub."""
@@ -239,8 +225,8 @@ class Engine:
                 raise Unavailable(f"the counter of this hub cannot be written: {error.strerror}") from error
 
     def _reached(self) -> SeriesRow | None:
-        """Return the newest series, of a store that has not gone back."""
-        self._presence.share_known()  # before the store is read, which knows all that was ever asked
+        """Return the newest series; raise StaleLog if the store has gone back."""
+        self._presence.share_known()  # before the store is read, which must know every request
         try:
             self._mark = self._store.follow(self._mark)
         except StaleLog as error:
@@ -248,56 +234,58 @@ class Engine:
             raise
         if witnesses := self._presence.ahead_of(max(self._mark.place, (self._mark.above, -1))):
             raise StaleLog(
-                f"the database has gone back: {witnesses}, and the last one that it has is exchange "
+                f"the database has gone back: {witnesses}, and its last one is exchange "
                 f"{self._mark.place[1]} of series {self._mark.place[0]}"
             )
         return self._mark.series
 
     def _take(self, batch: list[Handed]) -> list[tuple[Handed, Receipt]]:
-        """Claim, receive and save replies; return what became of each."""
-        replica, due, told = self._replica, dict[int, Handed](), list[tuple[Handed, Receipt]]()
+        """Claim, receive and save replies; return the receipt of each."""
+        replica, due, receipts = self._replica, dict[int, Handed](), list[tuple[Handed, Receipt]]()
         opened = None if replica is None else replica.open
         for handed in batch:
             place = None if replica is None or opened is None else (replica.row.series, opened.exchange)
             if (handed.series, handed.exchange) != place:
-                told.append((handed, _RECEIPTS[Claim.LATE]))
+                receipts.append((handed, _RECEIPTS[Claim.LATE]))
             elif replica is not None and handed.client not in replica.requests:
-                told.append((handed, _NOT_ASKED))
-            elif handed.client in due:  # two at a time: one of them is next
-                told.append((handed, _RECEIPTS[Claim.PENDING]))
+                receipts.append((handed, _NOT_ASKED))
+            elif handed.client in due:  # its second one in this batch
+                receipts.append((handed, _RECEIPTS[Claim.PENDING]))
             else:
                 due[handed.client] = handed
         if due and replica is not None and opened is not None:
-            told += self._taken(replica, opened, due)
-        return told
+            receipts += self._taken(replica, opened, due)
+        return receipts
 
     def _taken(
-        self, replica: Replica, opened: Exchange, due: dict[int, Handed]
+        self, replica: Replica, opened: ExchangeRow, due: dict[int, Handed]
     ) -> list[tuple[Handed, Receipt]]:
-        """Take replies to the open exchange."""
+        """Take replies to the open exchange, one per client."""
         place = (replica.row.series, opened.exchange)
         digests = {client: hashlib.sha256(handed.reply).digest() for client, handed in due.items()}
         claims = self._store.claim(*place, replica.hub, digests)
-        told = {client: _RECEIPTS[claim] for client, claim in claims.items() if claim is not Claim.OWN}
+        receipts = {client: _RECEIPTS[claim] for client, claim in claims.items() if claim is not Claim.OWN}
         own = [client for client, claim in claims.items() if claim is Claim.OWN]
         answers: dict[int, bytes] = {}
         for client in own:
             answer, fault = replica.receive(client, due[client].reply)
-            if answer or fault is None:  # of a reply with a fault the rest counts
+            if answer or fault is None:  # the rest of a faulty reply counts
                 answers[client] = answer
             if fault is not None:
-                told[client] = self._refused(client, fault)
+                receipts[client] = self._refused(client, fault)
         if refused := [client for client in own if client not in answers]:
             self._store.release(*place, replica.hub, refused)
         saved = not answers or self._store.save(*place, replica.hub, answers, replica.total)
         if saved and answers:
             client, answer = next(iter(answers.items()))
-            saved_last = Saved(series=place[0], exchange=place[1], client=client, answer=answer)
+            saved_last = SavedAnswer(series=place[0], exchange=place[1], client=client, answer=answer)
             self._mark = replace(self._mark, saved=saved_last)
-        if not saved:  # closed, or taken for dead, in the meantime: what it holds does not count
+        if not saved:  # the exchange has closed, or this hub was taken for dead
             self._replica = None
-        told = {client: Receipt(taken=Taken.SAVED) if saved else _TOO_SLOW for client in answers} | told
-        return [(due[client], receipt) for client, receipt in told.items()]
+        receipts = {
+            client: Receipt(taken=Taken.SAVED) if saved else _TOO_SLOW for client in answers
+        } | receipts
+        return [(due[client], receipt) for client, receipt in receipts.items()]
 
     def _refused(self, client: int, fault: Exception) -> Receipt:
         if isinstance(fault, LateMessage):
@@ -306,7 +294,7 @@ class Engine:
         return Receipt(taken=Taken.FAULTY, reason=str(fault))
 
     def _show(self, now: float) -> None:
-        """Publish what there is to see, now and then; a status of many members less often."""
+        """Publish view and status now and then; a status of many members less often."""
         if elapsed(self._glance, now) < GLANCE:
             return
         view = self._showing.view(self._replica)

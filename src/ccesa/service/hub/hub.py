@@ -1,4 +1,4 @@
-"""``Hub``: store, engine, board and two addresses, put together."""
+"""``Hub`` puts store, engine, board and two addresses together."""
 
 import asyncio
 import gc
@@ -15,12 +15,10 @@ from ccesa.service.coordinator import Coordinator, Questions
 from ccesa.service.errors import EngineFailed, NewerDatabase, Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.http.serving import Front, serve
-from ccesa.service.hub.agenda import Agenda
+from ccesa.service.hub.agenda import Agenda, Presence
 from ccesa.service.hub.board import Board
 from ccesa.service.hub.engine import Engine
-from ccesa.service.hub.leader import Leader
-from ccesa.service.hub.presence import Presence
-from ccesa.service.hub.records import Records
+from ccesa.service.hub.leader import Leader, Records
 from ccesa.service.hub.showing import Showing
 from ccesa.service.logs import event
 from ccesa.service.meters import Meters
@@ -29,13 +27,13 @@ from ccesa.service.store.mark import Mark
 
 #: Seconds between two looks at whether the engine is alive.
 _LOOK = 0.5
-#: Seconds between two tries to reach a store that is away when the hub starts.
+#: Seconds between two tries to reach the store when the hub starts.
 _AWAY = 2.0
-#: Seconds for which a hub that ends with its federation still tells sites so.
+#: Seconds for which a hub answers sites after the end of its federation.
 _FAREWELL = 5.0
 
-#: Members that wait are many objects, and hardly any is garbage. With 3,000 of them, looking through all of
-#: them as often as Python does by default took about a third of a hub's processor time.
+#: Thresholds of garbage collection. Waiting members are many objects and hardly any garbage: with 3,000 of
+#: them, Python's default thresholds took about a third of a hub's processor time.
 _COLLECTING = (10_000, 20, 50)
 
 
@@ -43,12 +41,12 @@ class Hub:
     """Runs a federation. Several hubs on one PostgreSQL share it.
 
     Args:
-        federation: What to run, for whom.
-        coordinator: Makes the questions and is told what came out; by default one that numbers them.
-        name: Of this process among the hubs of the federation; by default, that of the machine and a number.
-        until_over: Whether to end when the federation is over; sites are told for a moment before.
-        new_series: Whether to end a series that is running and begin another one: after the charter was
-            replaced, and after the store was restored from a backup.
+        federation: The federation to run.
+        coordinator: Makes the questions and gets the results; by default ``Questions``.
+        name: Of this process among the hubs of the federation; by default, the machine's name and a number.
+        until_over: Whether to end when the federation is over, a moment after sites can learn it.
+        new_series: Whether to end a running series and begin a new one: after the charter was replaced, or
+            the store was restored from a backup.
     """
 
     def __init__(
@@ -63,18 +61,18 @@ class Hub:
         self.federation, self._until_over, self._new_series = federation, until_over, new_series
         self._coordinator = coordinator or Questions(federation.question)
         self._fronts: tuple[Front, ...] = ()
-        #: Sums that were wanted, and that were not there, when the hub ended.
+        #: Sums that were wanted, and that were missing, when the hub ended.
         self.questions = self.missing = federation.rounds
         self.name = name or f"{socket.gethostname()[:32]}-{secrets.token_hex(2)}"
 
     @property
     def address(self) -> str:
-        """Where sites reach this hub, once it is ready."""
+        """The URL for sites, once the hub is ready."""
         return self._url(0, self.federation.tls is not None)
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """What sites have to call this hub, once it is ready: they sign it."""
+        """The origins that sites sign for this hub, once it is ready."""
         if self.federation.hub.origins:
             return self.federation.hub.origins
         known = self.federation.origins
@@ -82,7 +80,7 @@ class Hub:
 
     @property
     def page(self) -> str:
-        """Where the operator's page is, once the hub is ready."""
+        """The URL of the operator's page, once the hub is ready."""
         return self._url(1, False)
 
     def _url(self, place: int, tls: bool) -> str:
@@ -92,15 +90,15 @@ class Hub:
         return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
     def serve(self, ready: Callable[["Hub"], None] | None = None) -> None:
-        """Run until SIGTERM or SIGINT, or until the federation is over if so asked for.
+        """Run until SIGTERM or SIGINT, or with ``until_over`` until the federation is over.
 
         Args:
-            ready: Called when both addresses are listened on: ``address`` and ``page`` say which they are.
+            ready: Called when the hub listens on ``address`` and ``page``.
 
         Raises:
-            EngineFailed: An error that nobody expected has ended the engine.
+            EngineFailed: An unexpected error has ended the engine.
             NewerDatabase: A newer ccesa has taken the store over.
-            ConfigError: The store is another federation's, or another hub has it.
+            ConfigError: The store is another federation's, or another hub uses it.
         """
         before = gc.get_threshold()
         gc.set_threshold(*_COLLECTING)
@@ -110,29 +108,24 @@ class Hub:
             gc.set_threshold(*before)
 
     def stop(self) -> None:
-        """End the hub soon, from the thread of its event loop; what was acknowledged is safe."""
+        """End the hub soon. Call this in the thread of its event loop."""
         for front in self._fronts:
             front.should_exit = True
 
     async def run(self, ready: Callable[["Hub"], None] | None = None) -> None:
-        """Run in an event loop, as ``serve`` does.
+        """Run in an event loop, as ``serve`` does; arguments and errors are the same.
 
         Args:
-            ready: Called when both addresses are listened on.
-
-        Raises:
-            EngineFailed: An error that nobody expected has ended the engine.
-            NewerDatabase: A newer ccesa has taken the store over.
-            ConfigError: The store is another federation's, or another hub has it.
+            ready: Called when the hub listens.
         """
-        told = ""
+        logged = ""
         while True:
             try:
                 return await self._begin(ready)
-            except Unavailable as error:  # a database that is starting is waited for
-                if str(error) != told:
+            except Unavailable as error:  # such as a database that is starting
+                if str(error) != logged:
                     event("waiting", logging.WARNING, reason=str(error))
-                told = str(error)
+                logged = str(error)
             await asyncio.sleep(_AWAY)
 
     async def _begin(self, ready: Callable[["Hub"], None] | None) -> None:
@@ -177,7 +170,7 @@ class Hub:
 
     @property
     def _limits(self) -> http.Limits:
-        """A member that waits for something to change is heard from twice before it counts as absent."""
+        """Limits under which a waiting member is heard from twice before it counts as absent."""
         wait = min(http.Limits().wait_seconds, int(self.federation.policy.absent / 2))
         return http.Limits(connections=self.federation.hub.connections, wait_seconds=wait)
 
@@ -205,7 +198,7 @@ class Hub:
         )
 
     async def _watch(self, engine: Engine, board: Board, ready: Callable[["Hub"], None] | None) -> None:
-        """Say when the hub is ready; end it when its engine has failed, or all is over."""
+        """Call ``ready``; end the hub when its engine has failed or the federation is over."""
         while not all(front.started for front in self._fronts):
             await asyncio.sleep(_LOOK / 10)
         if ready is not None:

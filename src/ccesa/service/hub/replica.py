@@ -1,7 +1,7 @@
-"""A replica is a series as the log in the store has it: whatever was opened, answered and closed there.
+"""A replica is a series as the log in the store has it: all that was opened, answered and closed there.
 
-Nothing that a replica computes is stored: it follows from the log. So a hub that was killed, or that missed
-something, replays; and several hubs on one store are the same server, whichever of them a client has reached.
+All that a replica computes follows from the log and is not stored. So a hub that was killed or fell behind
+replays the log, and several hubs on one store are the same server, whichever of them a client reaches.
 """
 
 from dataclasses import dataclass
@@ -19,32 +19,32 @@ from ccesa.protocol.steps import Requests, steps_of
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import form_of_series
 from ccesa.service.store import Store
-from ccesa.service.store.rows import Exchange, SeriesRow
+from ccesa.service.store.rows import ExchangeRow, SeriesRow
 from ccesa.wire import Data
 
 
 @dataclass(kw_only=True)
 class Started:
-    """What is known of a round in flight besides its server."""
+    """When, for how many and for which question a round in flight was started."""
 
-    #: Seconds since 1970, and how many were asked to take part.
+    #: Seconds since 1970, and how many clients were asked to take part.
     time: float
     asked: int
-    #: What it was asked for vectors for; None as long as it was not.
+    #: The question for which it was asked for vectors; None before that.
     question: int | None = None
     task: bytes = b""
 
 
-#: No exchange stands here.
+#: The number of no exchange.
 _NEVER = 1 << 62
 
 
 class Diverged(Exception):
-    """Raised where answers do not go together: what counts is what a replica makes of them by ids."""
+    """Raised if replies taken here and elsewhere do not agree: replay them all in the order of ids."""
 
 
 class Replica:
-    """Follows the log of one series, from the first round on that is not over."""
+    """Follows the log of one series, from its first round that is not over."""
 
     def __init__(self, federation: Federation, store: Store, row: SeriesRow, hub: str) -> None:
         self._federation, self._store, self.row, self.hub = federation, store, row, hub
@@ -52,33 +52,33 @@ class Replica:
         if form_of_series(federation, store, row.series) != federation.form:
             raise ConfigError(
                 "the series in the store has another form than the federation's file, so its sums mean "
-                "something else: put the file back until it is over, or end it with --new-series"
+                "something else: restore the file until the series is over, or end it with --new-series"
             )
         over = {one.number for one in store.rounds() if one.series == row.series} | self._unused()
         numbers = range(self.config.number, self.config.number + row.rounds)
         first = next((number for number in numbers if number not in over), numbers.stop)
         skipped = first - self.config.number
         stride = Schedule.of(self.config).stride
-        #: Before this exchange nobody is asked anything any more; all of them, if all rounds are over.
+        #: The first exchange that still asks anyone; later than all of them if all rounds are over.
         self._start = skipped * stride if skipped < row.rounds else _NEVER
-        #: Where the next exchange stands in the series: the last round that is over has begun here, at least.
+        #: The number of the next exchange; the last round that is over began here, at least.
         self.next = max(0, skipped - 1) * stride
         self.series: Series | None = None
         if skipped < row.rounds:
             begun = numbered(self.config, first)
             self.series = Series(begun, server=self._server, rounds=row.rounds - skipped)
-        self.open: Exchange | None = None
+        self.open: ExchangeRow | None = None
         self.requests: Requests = {}
         self.started: dict[int, Started] = {}
-        #: Rounds that are over, and not recorded yet as far as this replica knows.
+        #: Rounds that are over and not recorded yet, as far as this replica knows.
         self.ended: list[Ended] = []
         self._now = 0.0
-        #: Whether this replica has taken replies of the open exchange itself, before those of others.
+        #: Whether this replica has taken replies to the open exchange itself, before those of other hubs.
         self._has_taken = False
         self.follow()
 
     def _unused(self) -> set[int]:
-        """Return the numbers of rounds that could have started, and were not needed."""
+        """Return the numbers of rounds that were not started, as they were not needed."""
         schedule = Schedule.of(self.config)
         return {
             self.config.number + one.exchange // schedule.stride
@@ -120,12 +120,12 @@ class Replica:
 
     @property
     def before_start(self) -> int:
-        """How many exchanges open after this one before a round starts."""
+        """How many more exchanges open before a round starts."""
         return -self.next % Schedule.of(self.config).stride
 
     @property
     def most_bytes(self) -> int:
-        """Bytes that a reply to the open exchange has at most."""
+        """The maximum size of a reply to the open exchange."""
         vectors = self.open is not None and self.open.question is not None
         limits = [
             m.limit(kind, self.config)
@@ -136,7 +136,7 @@ class Replica:
         return sum(limits) + 4 * len(limits)
 
     def follow(self) -> bool:
-        """Do what the log says that this replica has not done yet; return whether there was anything."""
+        """Catch up with the log; return whether there was anything new."""
         place = self.next if self.open is None else self.open.exchange
         before = (self.next, self.open)
         for logged in self._store.exchanges(self.row.series, since=place):
@@ -147,7 +147,7 @@ class Replica:
         return (self.next, self.open) != before
 
     def receive(self, client: int, reply: Data) -> tuple[bytes, FaultyClient | None]:
-        """Take a reply; return what was taken of it, as the log keeps it, and what was wrong with it."""
+        """Take a reply; return the part to keep in the log, and the fault of the reply, if any."""
         if self.series is None:
             raise OrderError("no exchange is open")
         self._has_taken = True
@@ -159,16 +159,16 @@ class Replica:
 
     @property
     def total(self) -> Data | None:
-        """The sum of the vectors that this replica has taken itself; None where none are asked for."""
+        """The sum of the vectors that this replica has taken itself; None if none are asked for."""
         total = None if self.series is None else self.series.total
         return None if total is None else total.data.cast("B")
 
     def _server(self, config: RoundConfig) -> Server:
-        """Make the server of a round: the same one, whenever it is made."""
+        """Make the server of a round, always the same one."""
         made = self._federation
         return Server(config, made.agreement, dropout=made.dropout, now=self._now)
 
-    def _open(self, logged: Exchange) -> None:
+    def _open(self, logged: ExchangeRow) -> None:
         self.open, self.next, self._has_taken = logged, logged.exchange + 1, False
         if self.series is None or logged.exchange < self._start:
             return
@@ -177,10 +177,10 @@ class Replica:
         self.requests = self.series.open(logged.task, start=bool(logged.members))
         for number in set(self.series.rounds) - before:
             self.started[number] = Started(time=logged.opened, asked=len(logged.members))
-        if masking in self.series.rounds:  # else it was lost before anybody was asked for a vector
+        if masking in self.series.rounds:  # else it was lost before anyone was asked for a vector
             self.started[masking].question, self.started[masking].task = logged.question, logged.task
 
-    def _close(self, logged: Exchange) -> None:
+    def _close(self, logged: ExchangeRow) -> None:
         self.open = None
         if self.series is None or logged.exchange < self._start:
             return
@@ -195,7 +195,7 @@ class Replica:
 
 
 def _added(sums: list[bytes], bits: int) -> bytes:
-    """Return the sum of sums; nothing if there are none."""
+    """Return the sum of sums; empty if there are none."""
     if len(sums) < 2:
         return b"".join(sums)
     total = np.frombuffer(sums[0], words.dtype(bits)).copy()

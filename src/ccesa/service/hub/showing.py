@@ -1,51 +1,50 @@
-"""What a hub shows of itself: a view of what is open for its sites, and a status for its operator."""
+"""What a hub shows: a view of what is open for its sites, and a status for its operator."""
 
 import time
 
-from ccesa.service.desk import View
+from ccesa.service.desk import MemberState, MemberStatus, RoundStatus, State, Status, StepStatus, View
 from ccesa.service.federation import Federation
-from ccesa.service.hub.agenda import Agenda
-from ccesa.service.hub.budget import spent
+from ccesa.service.hub.agenda import Agenda, Presence, measure_privacy
 from ccesa.service.hub.leader import Leader
-from ccesa.service.hub.presence import Presence
 from ccesa.service.hub.replica import Replica
-from ccesa.service.status import MemberState, MemberStatus, RoundStatus, State, Status, StepStatus
 from ccesa.service.store import Store
-from ccesa.service.store.rows import Exchange, RoundRow
+from ccesa.service.store.rows import ExchangeRow, RoundRow
 
-#: Rounds that a status has at most: the latest.
+#: The most rounds in a status: the latest.
 MOST_ROUNDS = 500
-#: Seconds after which a hub that gave no sign of life is not shown.
+#: Seconds after which a hub without a sign of life is not shown.
 DEAD = 15.0
-#: Members that are named in an advice.
+#: The most members to name in an advice.
 _NAMED = 5
 _SITES = "Each site says in its own log why it left."
 _GONE_BACK = (
     "Put the newest database back. If it is lost, stop all hubs, and start one with "
-    "ccesa serve --new-series. If members say so that are wrong, set them aside."
+    "ccesa serve --new-series. If the members are wrong, set them aside."
 )
-#: What an operator can do.
+#: Fields that the status of a round has as they are.
+_SAME = tuple({*RoundStatus.__struct_fields__} - {"survivors", "pairs"})
+#: Advice for the operator by state.
 _ADVICE: dict[State, str] = {
-    "paused": "Resume when the reason is gone.",
-    "stuck": "Mend what the reason says. The hub tries again every few seconds.",
-    "over": "To ask further questions, raise rounds in the federation's file.",
+    "paused": "Resume when you are ready.",
+    "stuck": "Fix the problem above. The hub tries again every few seconds.",
+    "over": "To ask more questions, raise rounds in the federation's file.",
 }
 
 
 class Showing:
-    """Makes views and statuses, in the engine's thread."""
+    """Makes views and statuses in the engine's thread."""
 
     def __init__(
         self, federation: Federation, store: Store, agenda: Agenda, presence: Presence, leader: Leader
     ) -> None:
         self._federation, self._store, self._agenda = federation, store, agenda
         self._presence, self._leader = presence, leader
-        #: What held the federation up when that was last looked at, and since when.
+        #: The last state, whether there was a reason for it, and when it began.
         self._held: tuple[State, bool] = ("gathering", False)
         self._since = 0.0
 
     def state(self, replica: Replica | None) -> tuple[State, str]:
-        """Return the state of the federation in a word, and the reason for it."""
+        """Return the state of the federation and the reason for it."""
         if self._leader.reason:
             return "stuck", self._leader.reason
         if replica is None and self._is_over():
@@ -57,16 +56,16 @@ class Showing:
         return "running", ""
 
     def _setback(self) -> str:
-        """Return what was lost before vectors were asked for, if nothing else has happened since."""
+        """Return a text about rounds lost in the set-up, if the latest ones were."""
         lost = self._agenda.lost_in_setup
         if not lost:
             return ""
         until = time.strftime("%H:%M:%S UTC", time.gmtime(self._agenda.rests_until))
         what = "the last round was" if lost == 1 else f"the last {lost} rounds were"
-        return f"{what} lost in the set-up, the next one begins at {until}: {self._agenda.rounds[-1].reason}"
+        return f"{what} lost in the set-up; the next one begins at {until}: {self._agenda.rounds[-1].reason}"
 
     def _advice(self, state: State, now: float) -> str:
-        """Return what an operator can do about a state."""
+        """Return advice for the operator about a state."""
         if state == "gathering":
             missing = [
                 client
@@ -82,7 +81,7 @@ class Showing:
         return _GONE_BACK if is_stale else _ADVICE.get(state, "")
 
     def _is_over(self) -> bool:
-        """Tell whether nothing is left; a hub that was started a moment ago has no replica of what runs."""
+        """Return whether nothing is left to do; a hub that has just started may have no replica yet."""
         row = self._store.series()
         runs = row is not None and not row.over
         return not runs and (not self._agenda.pending or self._store.finishing())
@@ -92,7 +91,6 @@ class Showing:
         return f"{len(lost)} of {self._agenda.questions} sums are missing" if lost else ""
 
     def view(self, replica: Replica | None) -> View:
-        """Return what is open now."""
         state, _ = self.state(replica)
         opened = None if replica is None else replica.open
         return View(
@@ -109,18 +107,17 @@ class Showing:
             most_bytes=0 if replica is None else replica.most_bytes,
         )
 
-    def _closes(self, opened: Exchange | None) -> float:
+    def _closes(self, opened: ExchangeRow | None) -> float:
         """Return when the open exchange closes at the latest, if enough have answered by then."""
         if opened is None:
             return 0.0
         return opened.opened + self._federation.policy.lasts(opened.question is not None)
 
-    def _next_start(self, replica: Replica, opened: Exchange) -> float:
-        """Return when the next round starts at the latest, if those before it last as long as they may."""
+    def _next_start(self, replica: Replica, opened: ExchangeRow) -> float:
+        """Return when the next round starts at the latest."""
         return self._closes(opened) + replica.before_start * self._federation.policy.deadline
 
     def status(self, replica: Replica | None, now: float) -> Status:
-        """Return what there is to see."""
         state, reason = self.state(replica)
         if (held := (state, bool(reason))) != self._held:
             self._held, self._since = held, now
@@ -152,7 +149,7 @@ class Showing:
             rounds=[_round(row) for row in self._agenda.rounds[-MOST_ROUNDS:]],
             certificate=list(self._federation.agreement.promises),
             privacy_bits=self._federation.agreement.certificate.privacy_bits,
-            privacy=spent(self._federation, self._agenda.rounds),
+            privacy=measure_privacy(self._federation, self._agenda.rounds),
             head="" if head is None else head.hash.hex(),
             hubs=self._store.hubs(now - DEAD),
             now=now,
@@ -182,16 +179,7 @@ def _steps(replica: Replica, answered: set[int]) -> list[StepStatus]:
 
 def _round(row: RoundRow) -> RoundStatus:
     return RoundStatus(
-        series=row.series,
-        number=row.number,
-        question=row.question,
-        attempt=row.attempt,
-        outcome=row.outcome,
-        reason=row.reason,
+        **{name: getattr(row, name) for name in _SAME},
         survivors=len(row.survivors),
-        asked=row.asked,
         pairs=list(row.pairs),
-        started=row.started,
-        ended=row.ended,
-        metrics=row.metrics,
     )

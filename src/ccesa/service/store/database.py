@@ -1,45 +1,65 @@
-"""A database as the store uses it: transactions of plain SQL, durable when they end, or undone.
+"""A database as the store uses it: transactions of plain SQL, durable when they end, or undone; and SQLite.
 
-Whatever a driver raises becomes ``Unavailable`` (try again; it may have happened or not) or ConfigError (a
-person has to do something). Drivers' own texts can quote rows, and rows hold shares: none of them gets out.
+Every error of a driver becomes ``Unavailable`` (try again; it may have happened or not) or ConfigError (a
+person has to act). Texts of drivers can quote rows, and rows hold shares, so they are never passed on.
 """
 
+import os
+import sqlite3
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
+
+from ccesa import files
+from ccesa.errors import ConfigError
+from ccesa.service.errors import Unavailable
 
 Row = tuple[Any, ...]
+#: Settings of SQLite: a commit is on disk when it returns, and deleted rows are overwritten.
+_SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON", "secure_delete = ON")
+#: How long to wait for other processes.
+_SECONDS = 10
+#: Errors of SQLite that trying again does not mend.
+_LASTING = {
+    sqlite3.SQLITE_ERROR: "is not the database of a federation",
+    sqlite3.SQLITE_NOTADB: "is not a database of SQLite",
+    sqlite3.SQLITE_CORRUPT: "is damaged",
+    sqlite3.SQLITE_READONLY: "cannot be written to",
+    sqlite3.SQLITE_TOOBIG: "cannot hold a row this large",
+}
 
 
 def reason_of(text: str) -> str:
-    """Return a reason as every database can hold it; an empty one would say that there is none."""
+    """Return a reason that every database can hold. It is not empty, which would mean no reason."""
     return text.encode(errors="replace").replace(b"\0", b"?").decode() or "no reason given"
 
 
 class Run(Protocol):
-    """Runs statements with ``?`` in place of values, inside one transaction."""
+    """Runs statements inside one transaction; ``?`` stands for a value."""
 
     def __call__(self, sql: str, *values: Any) -> list[Row]:
-        """Run a statement; return its rows, if it has any."""
+        """Run a statement and return its rows."""
 
     def many(self, sql: str, rows: Iterable[Row]) -> int:
-        """Run a statement for each of the rows; return how many rows of the table it changed in all."""
+        """Run a statement for each of the rows; return how many rows of the table it changed."""
 
 
 class Database(ABC):
-    """A connection that is made anew after whatever went wrong; one thread at a time has it."""
+    """A connection for one thread at a time, which is made anew after every error."""
 
-    #: How a transaction begins that reads, that writes, and beside which no other of its kind runs.
+    #: Statements that begin a transaction that reads, writes, or writes with no other of this kind beside it.
     READ: tuple[str, ...]
     WRITE: tuple[str, ...]
     ALONE: tuple[str, ...]
-    #: How one begins that writes, and whose end does not wait for the disk.
+    #: Statements that begin a transaction that writes, and whose end does not wait for the disk.
     CLAIM: tuple[str, ...]
-    #: Outside of transactions: what leaves as little as possible of deleted rows behind.
+    #: Statements outside of transactions that leave as little as possible of deleted rows.
     ERASE: tuple[str, ...]
-    #: What the driver raises.
+    #: The base of the driver's errors.
     errors: type[Exception]
 
     def __init__(self) -> None:
@@ -48,28 +68,28 @@ class Database(ABC):
 
     @contextmanager
     def reading(self) -> Iterator[Run]:
-        """Begin a transaction that changes nothing."""
+        """Begin a transaction that only reads."""
         with self._transaction(self.READ) as run:
             yield run
 
     @contextmanager
     def writing(self) -> Iterator[Run]:
-        """Begin a transaction that is durable when the block ends, and undone if anything is raised in it."""
+        """Begin a transaction that is durable when the block ends, and undone if the block raises."""
         with self._transaction(self.WRITE) as run:
             yield run
 
     @contextmanager
     def claiming(self) -> Iterator[Run]:
-        """Begin a transaction that all others see when the block ends, and that a crash may undo.
+        """Begin a transaction that others see when the block ends, and that a crash may undo.
 
-        Whatever is durable later than it is durable together with it.
+        It becomes durable with the next transaction that is.
         """
         with self._transaction(self.CLAIM) as run:
             yield run
 
     @contextmanager
     def alone(self) -> Iterator[Run]:
-        """Begin a transaction that writes, and beside which no other one of this kind runs."""
+        """Begin a transaction that writes, with no other of this kind beside it."""
         with self._transaction(self.ALONE) as run:
             yield run
 
@@ -96,10 +116,10 @@ class Database(ABC):
 
     @abstractmethod
     def _check_place(self) -> None:
-        """Raise Unavailable if what was connected to is not where it was: nobody would find it again."""
+        """Raise Unavailable if the database was deleted or replaced."""
 
     def close(self) -> None:
-        """Let go of the connection; the next transaction makes a new one."""
+        """Close the connection; the next transaction makes a new one."""
         with self._turn:
             self._drop()
 
@@ -111,7 +131,7 @@ class Database(ABC):
                 connection.close()
 
     def erase(self) -> None:
-        """Give up the room that deleted rows had, as far as that is possible just now."""
+        """Free the space of deleted rows, as far as possible now."""
         with self._turn:
             try:
                 for statement in self.ERASE if self._connection is not None else ():
@@ -122,7 +142,7 @@ class Database(ABC):
 
     @abstractmethod
     def sql(self, statement: str) -> str:
-        """Return a statement in this database's own dialect."""
+        """Return a statement in this database's dialect."""
 
     @abstractmethod
     def _connect(self) -> Any:
@@ -130,8 +150,142 @@ class Database(ABC):
 
     @abstractmethod
     def _run(self, connection: Any) -> Run:
-        """Return what runs statements on it."""
+        """Return the runner of statements on a connection."""
 
     @abstractmethod
     def _told(self, error: Exception) -> Exception:
-        """Return the error that says what went wrong, without a row."""
+        """Return our error for one of the driver, without rows in its text."""
+
+
+class StorePart:
+    """A part of the store: methods that are one transaction each."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def _read(self, sql: str, *values: Any) -> list[Row]:
+        with self._database.reading() as run:
+            return run(sql, *values)
+
+    def _write(self, sql: str, *values: Any) -> list[Row]:
+        with self._database.writing() as run:
+            return run(sql, *values)
+
+
+class _SQLiteRun:
+    def __init__(self, connection: sqlite3.Connection, database: "SQLite") -> None:
+        self._connection, self._sql = connection, database.sql
+
+    def __call__(self, sql: str, *values: Any) -> list[Row]:
+        with closing(self._connection.execute(self._sql(sql), values)) as cursor:
+            return cursor.fetchall()
+
+    def many(self, sql: str, rows: Iterable[Row]) -> int:
+        with closing(self._connection.executemany(self._sql(sql), rows)) as cursor:
+            return cursor.rowcount
+
+
+class SQLite(Database):
+    """A database in one file for one hub process. Only its owner can read it; a lock file lies beside it.
+
+    Args:
+        path: Its file.
+        hub: Whether this process is the hub, and takes the lock.
+        create: Whether to make a missing file.
+    """
+
+    READ = ("BEGIN",)
+    WRITE = ALONE = ("PRAGMA synchronous = FULL", "BEGIN IMMEDIATE")  # SQLite has one writer at a time
+    CLAIM = ("PRAGMA synchronous = NORMAL", "BEGIN IMMEDIATE")
+    #: Deleted rows are overwritten in the file, but stay in the write-ahead log until it is truncated.
+    ERASE = (
+        "PRAGMA busy_timeout = 100",
+        "PRAGMA wal_checkpoint(TRUNCATE)",
+        f"PRAGMA busy_timeout = {1000 * _SECONDS}",
+    )
+    errors = sqlite3.Error
+
+    def __init__(self, path: Path, *, hub: bool, create: bool) -> None:
+        super().__init__()
+        self._path = path.absolute()
+        self._make_file(create)
+        self._lock = _locked(self._path) if hub else None
+        #: Device and inode of the file that the connection has.
+        self._file: tuple[int, int] | None = None
+
+    def sql(self, statement: str) -> str:
+        """Return a statement without locks on rows, which SQLite does not need."""
+        return statement.removesuffix(" FOR SHARE").removesuffix(" FOR UPDATE")
+
+    def close(self) -> None:
+        """Close the database, and release the lock."""
+        super().close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _make_file(self, create: bool) -> None:
+        """Make a missing file; SQLite gives its other files the permissions of this one.
+
+        An existing file is opened by SQLite alone. Closing any other handle of it would end all locks of this
+        process on it. Another process that closes its connection would then believe to be the last one and
+        remove the write-ahead log, and writes of this process to that log would be lost to others.
+        """
+        if not self._path.parent.is_dir():
+            raise ConfigError(f"folder {self._path.parent} does not exist")
+        if not self._path.exists():
+            if not create:
+                raise ConfigError(f"database {self._path} does not exist: run ccesa serve or ccesa invite")
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        files.check_private(self._path)
+
+    def _found(self) -> tuple[int, int] | None:
+        """Return device and inode of the file at the path."""
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _check_place(self) -> None:
+        if self._found() != self._file:
+            raise Unavailable(f"the database {self._path} was deleted or replaced under this hub")
+
+    def _connect(self) -> sqlite3.Connection:
+        self._file = self._found()
+        try:
+            files.check_private(self._path)
+        except OSError:
+            raise Unavailable(f"the database {self._path} is missing") from None
+        name = f"file:{quote(str(self._path))}?mode=rw"  # do not make a missing file anew
+        connection = sqlite3.connect(
+            name, uri=True, timeout=_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            for setting in _SETTINGS:
+                connection.execute(f"PRAGMA {setting}").close()
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _run(self, connection: sqlite3.Connection) -> _SQLiteRun:
+        return _SQLiteRun(connection, self)
+
+    def _told(self, error: Exception) -> Exception:
+        name = getattr(error, "sqlite_errorname", type(error).__name__)
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF  # without its finer part
+        if code in _LASTING:
+            return ConfigError(f"{self._path} {_LASTING[code]} ({name})")
+        return Unavailable(f"the database {self._path} cannot be used now ({name})")
+
+
+def _locked(path: Path) -> int:
+    if not files.has_locks():
+        raise ConfigError("a hub on SQLite needs file locks, which this system lacks: use PostgreSQL")
+    try:
+        return files.lock(f"{path}.lock")
+    except BlockingIOError:
+        raise ConfigError(
+            f"another hub process uses {path}: SQLite is for one hub process; use PostgreSQL for several"
+        ) from None

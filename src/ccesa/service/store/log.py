@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from ccesa.errors import OrderError, StaleLog
-from ccesa.service.store import chain
+from ccesa.service.store import audit
 from ccesa.service.store.database import Run
 from ccesa.service.store.mark import ABOVE, Mark, lacking, newest, reached
 from ccesa.service.store.replies import Replies
-from ccesa.service.store.rows import Exchange, SeriesRow
+from ccesa.service.store.rows import ExchangeRow, SeriesRow
 
 _MEMBERS = msgspec.json.Decoder(tuple[int, ...])
 #: The fact that says that, and how, this database has gone back.
@@ -54,7 +54,7 @@ class Log(Replies):
                 _GONE_BACK,
                 reason.encode(),
             ):
-                chain.append(run, "gone back", {"reason": reason}, now)
+                audit.append(run, "gone back", {"reason": reason}, now)
 
     def begin_anew(self, counted: int = 0) -> None:
         """Let the next series have a number that no member knows, whatever this database has forgotten.
@@ -92,9 +92,9 @@ class Log(Replies):
                 row = SeriesRow(series=series, config=config, rounds=rounds)
                 run("INSERT INTO facts VALUES (?, ?)", f"form of series {series}", form)
                 if names:
-                    chain.seat(run, names)
+                    audit.seat(run, names)
                 if body is not None:
-                    chain.append(run, "series", body | {"series": series, "rounds": rounds}, now)
+                    audit.append(run, "series", body | {"series": series, "rounds": rounds}, now)
             return row
 
     def form_of(self, series: int) -> bytes:
@@ -117,7 +117,7 @@ class Log(Replies):
             run("UPDATE series SET over = 1 WHERE series = ?", series)
         self.forget(series, _ALL)
 
-    def open_exchange(self, series: int, exchange: Exchange) -> Exchange:
+    def open_exchange(self, series: int, exchange: ExchangeRow) -> ExchangeRow:
         """Open the next exchange, unless that was done; return what was decided first.
 
         Raises OrderError if the series does not run, or if this is not the next exchange after a closed one.
@@ -137,7 +137,7 @@ class Log(Replies):
             _insert(run, series, exchange)
             return replace(exchange, closed=None)
 
-    def exchanges(self, series: int, since: int = 0) -> list[Exchange]:
+    def exchanges(self, series: int, since: int = 0) -> list[ExchangeRow]:
         """Return the exchanges of a series from this one on, in their order."""
         with self._database.reading() as run:
             return [*_exchanges(run, series, since)]
@@ -169,7 +169,7 @@ def _next(run: Run, series: int) -> int | None:
     return 0
 
 
-def _exchanges(run: Run, series: int, since: int) -> Iterator[Exchange]:
+def _exchanges(run: Run, series: int, since: int) -> Iterator[ExchangeRow]:
     rows = run(
         "SELECT exchange, members, task, question, opened, closed FROM exchanges"
         " WHERE series = ? AND exchange >= ? ORDER BY exchange",
@@ -177,7 +177,7 @@ def _exchanges(run: Run, series: int, since: int) -> Iterator[Exchange]:
         since,
     )
     for exchange, members, task, question, opened, closed in rows:
-        yield Exchange(
+        yield ExchangeRow(
             exchange=exchange,
             members=_MEMBERS.decode(members),
             task=task,
@@ -187,7 +187,7 @@ def _exchanges(run: Run, series: int, since: int) -> Iterator[Exchange]:
         )
 
 
-def _insert(run: Run, series: int, exchange: Exchange) -> None:
+def _insert(run: Run, series: int, exchange: ExchangeRow) -> None:
     run(
         "INSERT INTO exchanges VALUES (?, ?, ?, ?, ?, ?, NULL)",
         series,

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from ccesa.logfile import MARK_BYTES
-from ccesa.service.audit import AuditRow
-from ccesa.service.store import chain
+from ccesa.service.store import audit
+from ccesa.service.store.audit import AuditRow
 from ccesa.service.store.database import Run
-from ccesa.service.store.rows import Exchange, SeriesRow
+from ccesa.service.store.rows import ExchangeRow, SeriesRow
 
 #: The fact that says which number the next series is above.
 ABOVE = "series above"
@@ -27,7 +27,7 @@ _LAST, _ONE = f"{_OPENED} ORDER BY exchange DESC LIMIT 1", f"{_OPENED} AND excha
 
 
 @dataclass(frozen=True, kw_only=True)
-class Saved:
+class SavedAnswer:
     """One answer of those that a hub has acknowledged together: they were saved in one transaction."""
 
     series: int
@@ -46,7 +46,7 @@ class Mark:
     opening: bytes = b""
     closed: bool = False
     head: AuditRow | None = None
-    saved: Saved | None = None
+    saved: SavedAnswer | None = None
     #: Numbers of series up to this one are for what this database may have forgotten.
     above: int = 0
 
@@ -58,7 +58,7 @@ class Mark:
         return cls(place=(series, exchanges - 1), opening=opening)
 
 
-def count_of(series: int, opened: Exchange) -> tuple[int, bytes]:
+def count_of(series: int, opened: ExchangeRow) -> tuple[int, bytes]:
     """Return what a counter says once this exchange is open."""
     members = msgspec.json.encode(opened.members).decode()
     mark = opening_of(members, opened.task, opened.question, opened.opened)
@@ -82,7 +82,7 @@ def reached(run: Run, before: Mark) -> Mark:
         place=(0 if series is None else series.series, exchange),
         opening=opening_of(*opened) if opened else b"",
         closed=bool(closed),
-        head=chain.head(run),
+        head=audit.head(run),
         saved=before.saved,
         above=int(above[0][0]) if above else 0,
     )
@@ -114,7 +114,7 @@ def _lacking_opening(run: Run, mark: Mark, now: Mark) -> str:
     return text
 
 
-def _lacking_answer(run: Run, saved: Saved) -> str:
+def _lacking_answer(run: Run, saved: SavedAnswer) -> str:
     place = (saved.series, saved.exchange)
     for (forgotten,) in run("SELECT forgotten FROM series WHERE series = ?", saved.series):
         if forgotten > saved.exchange:

@@ -1,13 +1,13 @@
-"""Who takes part: members and what is held against them, tokens, sessions; and which hubs are alive."""
+"""Members and their faults, tokens and sessions, and the hubs that are alive."""
 
 from collections.abc import Mapping
 
 from ccesa.errors import ConfigError
-from ccesa.service.store import chain
-from ccesa.service.store.database import Database, reason_of
+from ccesa.service.store import audit
+from ccesa.service.store.database import StorePart, reason_of
 from ccesa.service.store.rows import MemberRow, TokenRow
 
-#: The client that an operator's token is stored under.
+#: The client number of an operator's token.
 _OPERATOR = -1
 #: The lease is one row.
 _LEASE = (
@@ -15,27 +15,23 @@ _LEASE = (
     " ON CONFLICT (id) DO UPDATE SET hub = excluded.hub, until = excluded.until"
     " WHERE lease.hub = excluded.hub OR lease.until <= ? OR lease.until > ? RETURNING hub"
 )
-#: Clocks of hubs differ by less than this; what is later was written before a clock was set back.
+#: Clocks of hubs differ by less. A later time was written before a clock was set back.
 _SKEW = 60.0
-#: A nonce is remembered for so many seconds longer than its session, as clocks of hubs differ.
+#: Seconds that a nonce is kept after its session ends, as clocks of hubs differ.
 _GRACE = 3600.0
 
 
-class People:
-    """Members, the tokens that speak for them, and hubs."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class People(StorePart):
+    """Members, tokens, sessions and hubs."""
 
     # Members
 
     def members(self) -> dict[int, MemberRow]:
-        """Return what is known of members by client id; those that were never heard from are not in it."""
-        with self._database.reading() as run:
-            rows = run(
-                "SELECT client, blames, set_aside, seen, known_series, known_exchange FROM members"
-                " ORDER BY client"
-            )
+        """Return members by client id, without those that were never heard from."""
+        rows = self._read(
+            "SELECT client, blames, set_aside, seen, known_series, known_exchange FROM members"
+            " ORDER BY client"
+        )
         return {
             client: MemberRow(
                 client=client, blames=blames, set_aside=reason, seen=seen, known=(series, exchange)
@@ -44,7 +40,7 @@ class People:
         }
 
     def seen(self, times: Mapping[int, float]) -> None:
-        """Note when members were heard from; an older time changes nothing, but for that of another clock."""
+        """Note when members were heard from. An older time changes nothing, unless a clock was set back."""
         with self._database.writing() as run:
             run.many(
                 "INSERT INTO members (client, seen) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
@@ -53,7 +49,7 @@ class People:
             )
 
     def knows(self, places: Mapping[int, tuple[int, int]]) -> None:
-        """Note which exchange of which series members say they know; an earlier one changes nothing."""
+        """Note the newest series and exchange that members claim to know."""
         with self._database.writing() as run:
             run.many(
                 "INSERT INTO members (client, known_series, known_exchange) VALUES (?, ?, ?)"
@@ -65,115 +61,90 @@ class People:
             )
 
     def blame(self, counts: Mapping[int, int], reason: str, now: float, limit: int = 3) -> set[int]:
-        """Count faults of members; set those aside that reach the limit, and return who that is new for.
+        """Count faults of members; set those aside that reach the limit, and return who was not before.
 
-        Whoever is set aside is in the audit log.
+        The audit log says who was set aside.
         """
         with self._database.alone() as run:
-            return chain.blame(run, counts, reason, now, limit)
+            return audit.blame(run, counts, reason, now, limit)
 
     def set_aside(self, client: int, reason: str) -> None:
-        """Ask a member for nothing any more, until it is let in; the first reason stays."""
-        with self._database.writing() as run:
-            run(
-                "INSERT INTO members (client, set_aside) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
-                " SET set_aside = excluded.set_aside WHERE members.set_aside = ''",
-                client,
-                reason_of(reason),
-            )
+        """Exclude a member until it is let in; the first reason stays."""
+        sql = (
+            "INSERT INTO members (client, set_aside) VALUES (?, ?) ON CONFLICT (client) DO UPDATE"
+            " SET set_aside = excluded.set_aside WHERE members.set_aside = ''"
+        )
+        self._write(sql, client, reason_of(reason))
 
     def let_in(self, client: int) -> None:
-        """Ask a member again, with nothing held against it."""
-        with self._database.writing() as run:
-            run("UPDATE members SET blames = 0, set_aside = '' WHERE client = ?", client)
+        """Let a member take part again, and forget its faults."""
+        self._write("UPDATE members SET blames = 0, set_aside = '' WHERE client = ?", client)
 
-    # Tokens and sessions, by the SHA-256 of what the bearer has
+    # Tokens and sessions, by the hash of the bearer's token
 
     def add_token(self, digest: bytes, client: int | None, label: str) -> None:
-        """Let the bearer of a token act for a client; None is the operator."""
-        with self._database.writing() as run:
-            run("INSERT INTO tokens VALUES (?, ?, ?)", digest, _stored(client), label)
+        """Let the bearer of a token act for a client, or for the operator (None)."""
+        self._write("INSERT INTO tokens VALUES (?, ?, ?)", digest, _stored(client), label)
 
     def revoke_tokens(self, client: int | None) -> int:
         """Delete all tokens of a client, or of operators; return how many there were."""
-        with self._database.writing() as run:
-            return len(run("DELETE FROM tokens WHERE client = ? RETURNING client", _stored(client)))
+        return len(self._write("DELETE FROM tokens WHERE client = ? RETURNING client", _stored(client)))
 
     def member_of(self, digest: bytes) -> int | None:
-        """Return whose token this is; None for nobody's and for an operator's."""
+        """Return the client of a token; None for an unknown one and for an operator's."""
         found = self._bearer(digest)
         return None if found == _OPERATOR else found
 
     def is_operator(self, digest: bytes) -> bool:
-        """Whether this is the token of an operator."""
         return self._bearer(digest) == _OPERATOR
 
     def _bearer(self, digest: bytes) -> int | None:
-        with self._database.reading() as run:
-            for (client,) in run("SELECT client FROM tokens WHERE hash = ?", digest):
-                return client
-        return None
+        found = self._read("SELECT client FROM tokens WHERE hash = ?", digest)
+        return found[0][0] if found else None
 
     def tokens(self) -> list[TokenRow]:
-        """Return for whom there are tokens, and their labels."""
-        with self._database.reading() as run:
-            rows = run("SELECT client, label FROM tokens ORDER BY client, label")
+        rows = self._read("SELECT client, label FROM tokens ORDER BY client, label")
         return [
             TokenRow(client=None if client == _OPERATOR else client, label=label) for client, label in rows
         ]
 
     def add_session(self, digest: bytes, nonce: bytes, client: int, expires: float) -> bool:
-        """Begin a session; return False, and begin none, if the nonce was used before."""
-        with self._database.writing() as run:
-            return bool(
-                run(
-                    "INSERT INTO sessions VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING client",
-                    digest,
-                    nonce,
-                    client,
-                    expires,
-                )
-            )
+        """Begin a session; return False if the nonce was used before."""
+        sql = "INSERT INTO sessions VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING client"
+        return bool(self._write(sql, digest, nonce, client, expires))
 
     def session(self, digest: bytes, now: float) -> int | None:
-        """Return whose session this is, if it has not expired. Those that have are deleted in time."""
+        """Return the client of a session that has not expired, and delete expired ones in time."""
         with self._database.reading() as run:
             found = run("SELECT client FROM sessions WHERE hash = ? AND expires > ?", digest, now)
             old = run("SELECT 1 FROM sessions WHERE expires <= ? LIMIT 1", now - _GRACE)
         if old:
-            with self._database.writing() as run:
-                run("DELETE FROM sessions WHERE expires <= ?", now - _GRACE)
+            self._write("DELETE FROM sessions WHERE expires <= ?", now - _GRACE)
         return found[0][0] if found else None
 
     # Hubs
 
     def alive(self, hub: str, now: float) -> None:
-        """Note that a hub is there."""
-        with self._database.writing() as run:
-            run(
-                "INSERT INTO hubs VALUES (?, ?) ON CONFLICT (hub) DO UPDATE SET seen = excluded.seen",
-                hub,
-                now,
-            )
+        sql = "INSERT INTO hubs VALUES (?, ?) ON CONFLICT (hub) DO UPDATE SET seen = excluded.seen"
+        self._write(sql, hub, now)
 
     def hubs(self, since: float) -> list[str]:
-        """Return the names of hubs heard from since then, without what follows a slash; the leader first."""
+        """Return the names, up to a slash, of hubs heard from since then; the leader first."""
         with self._database.reading() as run:
             names = {hub.partition("/")[0] for (hub,) in run("SELECT hub FROM hubs WHERE seen >= ?", since)}
             leaders = {hub for (hub,) in run("SELECT hub FROM lease")}
         return sorted(names, key=lambda name: (name not in leaders, name))
 
     def lead(self, hub: str, now: float, seconds: float) -> bool:
-        """Take the lease, or renew it, unless another hub has it; return whether this hub leads.
+        """Take or renew the lease, unless another hub has it; return whether this hub leads.
 
-        One that ends later than any lease can was taken before a clock was set back, and is nobody's.
-        Zero seconds give it back. Two that believe they lead do no harm: whatever they log, the first wins.
+        Zero seconds give the lease back. A lease that ends too late was taken before a clock was set back,
+        and is void. Two hubs that both believe to lead do no harm: the first entry in the log wins.
         """
-        with self._database.writing() as run:
-            return bool(run(_LEASE, hub, now + seconds, now, now + seconds + _SKEW))
+        return bool(self._write(_LEASE, hub, now + seconds, now, now + seconds + _SKEW))
 
 
 def _stored(client: int | None) -> int:
     if client is not None and client < 0:
-        raise ConfigError(f"clients are counted from 0 on, not from {client}")
+        raise ConfigError(f"a client must be 0 or greater, not {client}")
     return _OPERATOR if client is None else client

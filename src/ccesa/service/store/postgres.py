@@ -1,4 +1,4 @@
-"""PostgreSQL, which several hub processes share."""
+"""PostgreSQL, for one or several hub processes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,9 +14,9 @@ try:
 except ImportError:
     raise missing("PostgreSQL", "psycopg", "service") from None
 
-#: A server that has gone silent is noticed; the URL can say otherwise.
+#: Notice a silent server soon; the URL can overrule this.
 _CONNECTION = {"connect_timeout": 5, "tcp_user_timeout": 10_000, "application_name": "ccesa"}
-#: A statement that waits, or a hub that stops halfway, holds up nobody for long; commits reach the disk.
+#: A waiting statement or a hub that stops halfway must not block others for long; commits reach the disk.
 _SETTINGS = (
     "SET statement_timeout = '60s'",
     "SET lock_timeout = '10s'",
@@ -25,11 +25,11 @@ _SETTINGS = (
     "SELECT set_config('synchronous_commit', 'on', false)"
     " WHERE current_setting('synchronous_commit') IN ('off', 'local')",
 )
-#: Any number that others are unlikely to lock.
+#: The advisory lock of ``alone``, a number that others are unlikely to use.
 _LOCK = 0x6363657361
 
 
-class _Run:
+class _PostgresRun:
     def __init__(self, connection: Any, database: "PostgreSQL") -> None:
         self._connection, self._sql = connection, database.sql
 
@@ -39,8 +39,8 @@ class _Run:
             return [] if cursor.description is None else cursor.fetchall()
 
     def many(self, sql: str, rows: Iterable[Row]) -> int:
-        # One by one: in a pipeline of statements no timeout ends the transaction of a hub that stands still,
-        # and its locks would hold up all others.
+        # One by one: in a pipeline, no timeout ends the transaction of a hub that stands still, and its locks
+        # would block all others.
         sql, changed = self._sql(sql), 0
         with self._connection.cursor() as cursor:
             for row in rows:
@@ -49,10 +49,10 @@ class _Run:
 
 
 class PostgreSQL(Database):
-    """A database that a server of PostgreSQL has.
+    """A database on a PostgreSQL server.
 
     Args:
-        url: Where it is, as libpq understands it.
+        url: As for libpq.
     """
 
     READ = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)  # all statements see the same
@@ -67,14 +67,13 @@ class PostgreSQL(Database):
         try:
             self._parameters = _CONNECTION | conninfo_to_dict(url)
         except psycopg.ProgrammingError:  # its text can hold the password
-            raise ConfigError("the URL of the database is not one that PostgreSQL understands") from None
+            raise ConfigError("PostgreSQL does not understand the URL of the database") from None
 
     def sql(self, statement: str) -> str:
-        """Return a statement with the words and placeholders of PostgreSQL."""
         return statement.replace("?", "%s").replace("BLOB", "BYTEA")
 
     def _check_place(self) -> None:
-        """Nothing: the server has the files, and a connection is to the server."""
+        """Do nothing: the files are the server's business."""
 
     def _connect(self) -> Any:
         connection = psycopg.connect(**self._parameters, autocommit=True)
@@ -86,13 +85,13 @@ class PostgreSQL(Database):
             raise
         return connection
 
-    def _run(self, connection: Any) -> _Run:
-        return _Run(connection, self)
+    def _run(self, connection: Any) -> _PostgresRun:
+        return _PostgresRun(connection, self)
 
     def _told(self, error: Exception) -> Exception:
         state = getattr(error, "sqlstate", None) or type(error).__name__
         if isinstance(error, psycopg.ProgrammingError | psycopg.DataError | psycopg.NotSupportedError):
-            return ConfigError(f"PostgreSQL refuses what is asked of it ({state}, {type(error).__name__})")
-        if self._connection is None:  # and nothing was asked that a text could quote
+            return ConfigError(f"PostgreSQL refuses a statement ({state}, {type(error).__name__})")
+        if self._connection is None:  # no statement was sent that the text could quote
             return Unavailable(f"PostgreSQL cannot be reached: {' '.join(str(error).split())}")
         return Unavailable(f"PostgreSQL cannot be used now ({state}, {type(error).__name__})")

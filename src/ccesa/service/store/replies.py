@@ -1,17 +1,17 @@
-"""Replies to an exchange: who may take one, and what was taken of it.
+"""Replies to an exchange: claims on them, and what hubs have taken of them.
 
-A reply is claimed first, under a key that is unique. Only the hub that owns the claim adds the vector to its
-own sum, and it saves answer and sum together. Closing waits for saves under way, and none comes after it.
+A hub claims a reply first, under a unique key. Only the hub with the claim adds the vector to its sum, and it
+saves answer and sum together. Closing waits for saves under way, and no save comes after it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ccesa.service.errors import Forgotten
-from ccesa.service.store.database import Database, Row, Run
+from ccesa.service.store.database import Row, Run, StorePart
 from ccesa.service.store.rows import Claim
 from ccesa.wire import Data
 
-#: Databases take so many values in one statement without asking.
+#: Values in one statement that every database accepts.
 _VALUES = 1000
 _OPEN = "SELECT closed FROM exchanges WHERE series = ? AND exchange = ? FOR SHARE"
 _CLAIM = (
@@ -35,22 +35,19 @@ _ANSWERS = (
     "SELECT client, body FROM answers WHERE series = ? AND exchange = ? AND hub <> ?"
     " AND body IS NOT NULL ORDER BY client"
 )
-#: What is found of a claim that another hub gave up in between.
+#: Stands for a claim that another hub gave up in between.
 _RELEASED = ("", None, False)
 
 
 class _Fenced(Exception):
-    """Raised to undo a save."""
+    """Undoes a save."""
 
 
-class Replies:
-    """What clients answered, and to which hub."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class Replies(StorePart):
+    """The answers of clients, and the hubs that took them."""
 
     def claim(self, series: int, exchange: int, hub: str, digests: Mapping[int, bytes]) -> dict[int, Claim]:
-        """Claim replies, known by their digests, for a hub; return how that went for each client.
+        """Claim replies by their digests for a hub; return the outcome for each client.
 
         A claim need not outlive a crash of the database: a reply whose claim is gone is not saved.
         """
@@ -63,27 +60,20 @@ class Replies:
         return {client: _fared(hub, digests[client], *found.get(client, _RELEASED)) for client in clients}
 
     def release(self, series: int, exchange: int, hub: str, clients: Iterable[int]) -> None:
-        """Give up claims of a hub, so that these clients can send something else."""
+        """Give up claims of a hub, so that these clients can send another reply."""
         with self._database.writing() as run:
             run.many(_RELEASE, [(series, exchange, client, hub) for client in sorted(clients)])
 
     def save(
         self, series: int, exchange: int, hub: str, answers: Mapping[int, bytes], total: Data | None
     ) -> bool:
-        """Save answers to replies that a hub has claimed, with its whole sum in this exchange so far.
+        """Save answers that a hub has claimed, together with its whole sum in this exchange so far, if any.
 
         Saving the same answers again is harmless.
 
-        Args:
-            series: Number of the series.
-            exchange: Place of the exchange in it.
-            hub: Name of the hub.
-            answers: What is kept of each reply, by client.
-            total: The hub's sum over everything that it has taken in this exchange; None where there is none.
-
         Returns:
             Whether all is saved. If not, nothing is: the exchange has closed, or a claim is gone because the
-            hub was taken for dead. What it holds in memory is not what counts any more.
+            hub was taken for dead. Then the sum that it holds in memory no longer counts.
         """
         if not answers:
             return True
@@ -101,52 +91,35 @@ class Replies:
         return True
 
     def answers(self, series: int, exchange: int, besides: str = "") -> dict[int, bytes]:
-        """Return the saved answers by client, in their order; those of one hub left out.
-
-        Raises ``Forgotten`` for an exchange that is.
-        """
+        """Return the saved answers by client, without those of one hub. Raises ``Forgotten``."""
         with self._database.reading() as run:
             _check_known(run, series, exchange)
             return dict(run(_ANSWERS, series, exchange, besides))
 
     def sums(self, series: int, exchange: int, besides: str = "") -> list[bytes]:
-        """Return the sums of all hubs in an exchange; that of one hub left out.
-
-        Raises ``Forgotten`` for an exchange that is.
-        """
+        """Return the sums of all hubs in an exchange, without that of one hub. Raises ``Forgotten``."""
         with self._database.reading() as run:
             _check_known(run, series, exchange)
-            rows = run(
-                "SELECT total FROM sums WHERE series = ? AND exchange = ? AND hub <> ? ORDER BY hub",
-                series,
-                exchange,
-                besides,
-            )
+            sql = "SELECT total FROM sums WHERE series = ? AND exchange = ? AND hub <> ? ORDER BY hub"
+            rows = run(sql, series, exchange, besides)
         return [total for (total,) in rows]
 
     def answered(self, series: int, exchange: int) -> set[int]:
         """Return the clients whose answers are saved."""
-        with self._database.reading() as run:
-            rows = run(
-                "SELECT client FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL",
-                series,
-                exchange,
-            )
-        return {client for (client,) in rows}
+        sql = "SELECT client FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL"
+        return {client for (client,) in self._read(sql, series, exchange)}
 
     def count_answered(self, series: int, exchange: int) -> tuple[int, int]:
         """Return how many clients' answers are saved, and how many of them are empty."""
-        with self._database.reading() as run:
-            [(found, empty)] = run(
-                "SELECT count(*), coalesce(sum(CASE WHEN length(body) = 0 THEN 1 ELSE 0 END), 0)"
-                " FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL",
-                series,
-                exchange,
-            )
+        sql = (
+            "SELECT count(*), coalesce(sum(CASE WHEN length(body) = 0 THEN 1 ELSE 0 END), 0)"
+            " FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL"
+        )
+        [(found, empty)] = self._read(sql, series, exchange)
         return int(found), int(empty)
 
     def forget(self, series: int, before: int) -> None:
-        """Delete answers and sums of the exchanges before this one: shares go with their round."""
+        """Delete answers and sums, and the shares in them, of the exchanges before this one."""
         with self._database.writing() as run:
             run("UPDATE series SET forgotten = ? WHERE series = ? AND forgotten < ?", before, series, before)
             gone = sum(
@@ -157,7 +130,7 @@ class Replies:
             self._database.erase()
 
     def drop_claims(self, since: float) -> None:
-        """Delete the claims of hubs that were not heard from since then; saved answers stay."""
+        """Delete the claims, but not the saved answers, of hubs that were not heard from since then."""
         with self._database.writing() as run:
             # Claims are in open exchanges only, and nobody claims or saves while their rows are locked.
             run("SELECT exchange FROM exchanges WHERE closed IS NULL FOR UPDATE")
@@ -171,11 +144,11 @@ class Replies:
 
 def _check_known(run: Run, series: int, exchange: int) -> None:
     if run("SELECT 1 FROM series WHERE series = ? AND forgotten > ?", series, exchange):
-        raise Forgotten(f"what came in exchange {exchange} of series {series} is forgotten")
+        raise Forgotten(f"the replies to exchange {exchange} of series {series} were deleted")
 
 
 def _is_open(run: Run, series: int, exchange: int) -> bool:
-    """Whether an exchange is open; it stays so until the transaction ends."""
+    """Return whether an exchange is open; it stays open until the transaction ends."""
     return run(_OPEN, series, exchange) == [(None,)]
 
 

@@ -1,4 +1,4 @@
-"""What a federation works on and what came out: tasks, rounds, the operator's wishes, and the audit log."""
+"""Tasks, rounds, the operator's wishes, and the audit log."""
 
 import math
 import secrets
@@ -9,71 +9,66 @@ from typing import Any
 import msgspec
 
 from ccesa.errors import ConfigError
-from ccesa.service.audit import AuditRow
-from ccesa.service.store import chain
-from ccesa.service.store.database import Database, Run, reason_of
+from ccesa.service.store import audit
+from ccesa.service.store.audit import AuditRow
+from ccesa.service.store.database import Run, StorePart, reason_of
 from ccesa.service.store.rows import RoundRow
 
 _ROUND = msgspec.json.Decoder(RoundRow)
-#: Entries of the audit log that are read at a time.
+#: Entries of the audit log read at a time.
 _ENTRIES = 1000
 
 
-class Results:
-    """Questions, their answers, and what became of them."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class Results(StorePart):
+    """Questions, tasks and rounds."""
 
     # The federation
 
     def wanted(self) -> int:
-        """Return how many questions are wanted; 0 where no hub has said so yet."""
+        """Return how many questions are wanted; 0 before the first hub."""
         return int(self._fact("questions") or b"0")
 
     def want(self, questions: int, now: float) -> int:
-        """Say how many questions a hub's file wants; return how many are wanted: the most that any file has.
+        """Note how many questions a hub's file wants; return the maximum over all files so far.
 
-        So a file with fewer does not end what others still work on.
+        So a hub with a smaller file does not end the work of the others.
         """
         with self._database.alone() as run:
             noted = int(_value(run, "questions") or b"0")
             if questions > noted:
                 _put(run, "questions", str(questions).encode())
             if questions > noted > 0:
-                chain.append(run, "questions", {"before": noted, "now": questions}, now)
+                audit.append(run, "questions", {"before": noted, "now": questions}, now)
         return max(noted, questions)
 
     def check_federation(self, name: str, digest: bytes) -> None:
-        """Note whose database this is; raise ConfigError if it is another federation's."""
+        """Note the federation of this database; raise ConfigError if it is another one's."""
         found = self._first("federation", digest + name.encode())
         if found != digest + name.encode():
             raise ConfigError(
-                f"the database does not belong to federation {name} as it is set up now: give it a new one"
+                f"the database does not belong to federation {name} as it is set up now: use a new database"
             )
 
     def secret(self) -> bytes:
-        """Return 32 bytes that all hubs of this federation have in common, made once."""
+        """Return 32 random bytes that all hubs of this federation share, made once."""
         return self._first("secret", secrets.token_bytes(32))
 
     def paused(self) -> str:
-        """Return why the federation is paused; empty where it is not."""
+        """Return why the federation is paused; empty if it is not."""
         return self._fact("paused").decode()
 
     def pause(self, reason: str) -> None:
-        """Let no more rounds start."""
+        """Start no more rounds."""
         self._note("paused", reason_of(reason).encode())
 
     def resume(self) -> None:
-        """Let rounds start again."""
         self._note("paused", b"")
 
     def finishing(self) -> bool:
-        """Whether the federation ends when the round that runs is over."""
+        """Return whether the federation ends after the running round."""
         return bool(self._fact("finishing"))
 
     def finish(self) -> None:
-        """End when the round that runs is over."""
         self._note("finishing", b"yes")
 
     def _fact(self, name: str) -> bytes:
@@ -85,7 +80,7 @@ class Results:
             _put(run, name, value)
 
     def _first(self, name: str, value: bytes) -> bytes:
-        """Note a fact unless it is noted; return what is."""
+        """Note a fact unless there is one; return the first."""
         with self._database.writing() as run:
             run("INSERT INTO facts VALUES (?, ?) ON CONFLICT DO NOTHING", name, value)
             return _value(run, name)
@@ -93,21 +88,18 @@ class Results:
     # Tasks
 
     def put_task(self, question: int, payload: bytes, digest: bytes) -> None:
-        """Keep what a question works on; what was put first counts, whenever it is asked again."""
-        with self._database.writing() as run:
-            run("INSERT INTO tasks VALUES (?, ?, ?) ON CONFLICT DO NOTHING", question, digest, payload)
+        """Keep the task of a question; the first one counts."""
+        self._write("INSERT INTO tasks VALUES (?, ?, ?) ON CONFLICT DO NOTHING", question, digest, payload)
 
     def task(self, digest: bytes) -> bytes | None:
-        """Return a payload by its digest."""
         return self._payload("SELECT payload FROM tasks WHERE digest = ? LIMIT 1", digest)
 
     def task_of(self, question: int) -> bytes | None:
-        """Return what a question works on; None where that was not decided yet."""
+        """Return the task of a question; None if it was not decided yet."""
         return self._payload("SELECT payload FROM tasks WHERE question = ?", question)
 
     def _payload(self, sql: str, key: bytes | int) -> bytes | None:
-        with self._database.reading() as run:
-            rows = run(sql, key)
+        rows = self._read(sql, key)
         return rows[0][0] if rows else None
 
     # Rounds
@@ -119,16 +111,16 @@ class Results:
         limit: int = 3,
         promised: Mapping[str, object] | None = None,
     ) -> set[int] | None:
-        """Keep a round. One that is over stays as it is; one without an outcome is replaced.
+        """Keep a round. A round with an outcome stays as it is; one without is replaced.
 
         Args:
-            row: The round. With an outcome it goes into the audit log, along with who is set aside.
-            blamed: Each of these is blamed once more.
-            limit: How many blames set a client aside.
-            promised: What the audit log says beside the round: on what it rests, and what was spent.
+            row: The round. With an outcome it goes into the audit log, with those set aside.
+            blamed: Clients to blame once more.
+            limit: The number of blames that sets a client aside.
+            promised: Further fields of the entry: charter, certificate and privacy spent.
 
         Returns:
-            Who is set aside by this; None where the round was kept before, and nothing has changed.
+            The clients set aside by this; None if the round was kept before, and nothing has changed.
         """
         metrics = {name: value for name, value in row.metrics.items() if math.isfinite(value)}  # JSON's
         told = msgspec.json.encode(replace(row, total=b"", metrics=metrics)).decode()
@@ -136,23 +128,18 @@ class Results:
             if not run(_PUT_ROUND, row.series, row.number, row.question, row.outcome, told, row.total):
                 return None
             if row.outcome:
-                chain.append(run, "round", _audited(row) | dict(promised or {}), row.ended)
+                audit.append(run, "round", _audited(row) | dict(promised or {}), row.ended)
             reason = f"round {row.number} of series {row.series}"
-            return chain.blame(run, dict.fromkeys(blamed, 1), reason, row.ended, limit)
+            return audit.blame(run, dict.fromkeys(blamed, 1), reason, row.ended, limit)
 
-    def rounds(self, limit: int | None = None, *, totals: bool = False) -> list[RoundRow]:
-        """Return the newest rounds in their order, all without a limit; with their sums only if asked."""
+    def rounds(self, *, totals: bool = False) -> list[RoundRow]:
+        """Return all rounds in their order, with their sums only if asked."""
         what = "told, total" if totals else "told, NULL"
-        sql = f"SELECT {what} FROM rounds ORDER BY series DESC, number DESC"  # noqa: S608
-        with self._database.reading() as run:
-            rows = run(sql) if limit is None else run(f"{sql} LIMIT ?", limit)
-        return [_round(*row) for row in reversed(rows)]
+        rows = self._read(f"SELECT {what} FROM rounds ORDER BY series, number")  # noqa: S608
+        return [_round(*row) for row in rows]
 
     def rounds_besides(self, known: Sequence[RoundRow]) -> list[RoundRow]:
-        """Return all rounds in their order, without their sums, of which these were read before.
-
-        Where nothing else has changed, only those after them are read.
-        """
+        """Return all rounds in their order, without sums; read only those after ``known`` if they suffice."""
         last = (known[-1].series, known[-1].number) if known else (0, -1)
         with self._database.reading() as run:
             rows = run(
@@ -165,26 +152,23 @@ class Results:
 
     def total_of(self, question: int) -> RoundRow | None:
         """Return the round that answered a question, with its sum."""
-        with self._database.reading() as run:
-            for row in run(
-                "SELECT told, total FROM rounds WHERE question = ? AND outcome = 'sum'"
-                " ORDER BY series, number LIMIT 1",
-                question,
-            ):
-                return _round(*row)
-        return None
+        sql = (
+            "SELECT told, total FROM rounds WHERE question = ? AND outcome = 'sum'"
+            " ORDER BY series, number LIMIT 1"
+        )
+        rows = self._read(sql, question)
+        return _round(*rows[0]) if rows else None
 
     # The audit log
 
     def audit(self, kind: str, body: dict[str, Any], now: float) -> AuditRow:
         """Append an entry to the audit log; the same one again, after ``Unavailable``, is not."""
         with self._database.alone() as run:
-            return chain.append(run, kind, body, now)
+            return audit.append(run, kind, body, now)
 
     def head(self) -> AuditRow | None:
-        """Return the last entry of the audit log."""
         with self._database.reading() as run:
-            return chain.head(run)
+            return audit.head(run)
 
     def audit_rows(self, since: int = 0) -> Iterator[AuditRow]:
         """Return the entries of the audit log from this place on; what is appended meanwhile comes, too."""
@@ -193,9 +177,8 @@ class Results:
             since = rows[-1].place + 1
 
     def _entries(self, since: int) -> list[AuditRow]:
-        with self._database.reading() as run:
-            rows = run("SELECT * FROM audit WHERE place >= ? ORDER BY place LIMIT ?", since, _ENTRIES)
-        return [chain.entry(row) for row in rows]
+        rows = self._read("SELECT * FROM audit WHERE place >= ? ORDER BY place LIMIT ?", since, _ENTRIES)
+        return [audit.read_row(row) for row in rows]
 
 
 _PUT_ROUND = (

@@ -1,12 +1,12 @@
-"""What the store keeps, as it is handed over: rows of its tables, and how a claim ended."""
+"""Rows of the store's tables, and the outcomes of a claim."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesRow:
-    """A series that was begun; ``config`` is the encoding of its first round."""
+    """A series; ``config`` is the encoding of its first round."""
 
     series: int
     config: bytes
@@ -15,15 +15,15 @@ class SeriesRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exchange:
-    """What the opening of an exchange decided; all hubs follow it."""
+class ExchangeRow:
+    """An exchange as its opening decided it, for all hubs."""
 
     exchange: int
-    #: Who is asked to take part in a round that starts with it, if one does.
+    #: Clients to ask if a round starts with this exchange.
     members: tuple[int, ...]
-    #: The digest of what the round that is asked for vectors works on; 32 zero bytes where none is.
+    #: The digest of the task of the round that is asked for vectors; 32 zero bytes if none is.
     task: bytes
-    #: Which question that is; None where no vectors are asked for.
+    #: The question of that round; None if no vectors are asked for.
     question: int | None
     #: Seconds since 1970.
     opened: float
@@ -31,13 +31,13 @@ class Exchange:
 
 
 class Claim(Enum):
-    """How a hub fared that wanted to take a client's reply to an exchange."""
+    """The outcome of a hub's claim on a client's reply to an exchange."""
 
-    #: It alone may take it now.
+    #: This hub alone may take the reply now.
     OWN = "own"
-    #: The same bytes were saved before, here or elsewhere.
+    #: The same bytes were saved before.
     SAVED = "saved"
-    #: The same bytes are being taken elsewhere right now.
+    #: Another hub is taking the same bytes.
     PENDING = "pending"
     #: Other bytes of this client came first.
     OTHER = "other"
@@ -51,48 +51,48 @@ class RoundRow:
 
     series: int
     number: int
-    #: What it was to answer, and in which attempt; None for a round that was never asked for vectors.
+    #: The question and the attempt at it; None if the round was never asked for vectors.
     question: int | None
     attempt: int
-    #: The digest of its task, and the context of the round, which noise depends on.
+    #: The digest of its task, and the context of the round, on which noise depends.
     task: bytes
-    context: bytes
+    context: bytes = b""
     started: float
     ended: float
     #: The name of an error's class, or "sum".
     outcome: str
     #: The error's text; empty for a sum.
-    reason: str
-    survivors: tuple[int, ...]
+    reason: str = ""
+    survivors: tuple[int, ...] = ()
     #: How many were asked to take part.
     asked: int
-    #: Pairs of clients of whom one lied.
-    pairs: tuple[tuple[int, int], ...]
-    #: The sum's words as bytes; empty where there is none.
-    total: bytes
-    #: What the coordinator said about the result, such as an accuracy.
-    metrics: dict[str, float]
+    #: Pairs of clients, one of whom lied.
+    pairs: tuple[tuple[int, int], ...] = ()
+    #: The sum's words as bytes; empty if there is none.
+    total: bytes = b""
+    #: Numbers from the coordinator about the result, such as an accuracy.
+    metrics: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemberRow:
-    """What the hub remembers about one client."""
+    """A member's faults and last contact."""
 
     client: int
-    #: How often it was faulty, or blamed, since it was last let in.
+    #: Faults and blames since it was last let in.
     blames: int = 0
-    #: Why it is set aside; empty where it is not.
+    #: Why it is set aside; empty if it is not.
     set_aside: str = ""
     #: When it was last heard from, in seconds since 1970; 0 for never.
     seen: float = 0.0
-    #: Series and exchange that it says it knows, where this database had none such.
+    #: The newest series and exchange that it claims to know and this database did not have.
     known: tuple[int, int] = (0, -1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenRow:
-    """A token that was handed out; the store knows only its hash."""
+    """A token that was issued; the store knows only its hash."""
 
-    #: Whom it speaks for; None for the operator.
+    #: Its client; None for the operator.
     client: int | None
     label: str

@@ -1,6 +1,6 @@
-"""The tables of a federation, in words that SQLite and PostgreSQL understand; BLOB is BYTEA there.
+"""The tables of a federation, in SQL for SQLite and PostgreSQL (where BLOB becomes BYTEA).
 
-The tables have a version. A new database is made with those of version 1 and then migrated like any other, so
+The tables have a version. A new database gets those of version 1 and is then migrated like any other, so that
 there is one way to every version. docs/data-model.md says what each row promises.
 """
 
@@ -8,7 +8,7 @@ import time
 
 from ccesa.errors import ConfigError
 from ccesa.service.errors import NewerDatabase
-from ccesa.service.store import chain
+from ccesa.service.store import audit
 from ccesa.service.store.database import Database, Run
 
 _FACTS = "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value BLOB NOT NULL)"
@@ -34,8 +34,8 @@ lease (id BIGINT PRIMARY KEY, hub TEXT NOT NULL, until DOUBLE PRECISION NOT NULL
 audit (place BIGINT PRIMARY KEY, time DOUBLE PRECISION NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
     hash BLOB NOT NULL);
 """
-#: How each version comes from the one before, from 2 on. A migration only adds columns with a default and
-#: tables: a hub of the version before that is still running goes on beside it.
+#: How to make each version from the one before. A migration only adds tables, and columns with a default: a
+#: hub of the previous version that is still running must not notice.
 _MIGRATIONS = {
     2: (  # the latest exchange that a member says it knows, where this database has none of it
         "ALTER TABLE members ADD COLUMN known_series BIGINT NOT NULL DEFAULT 0",
@@ -43,19 +43,12 @@ _MIGRATIONS = {
     ),
 }
 VERSION = max(_MIGRATIONS)
-#: Versions that a command can read as they are, and that a hub takes over when it starts.
+#: Versions that commands read as they are, and that a hub migrates when it starts.
 READS = (1, 2)
 
 
 def prepare(database: Database, create: bool) -> None:
-    """Make the tables where there are none, and migrate those of earlier versions, if that is wished for.
-
-    All of it is one transaction, and two hubs do not do it at the same time.
-
-    Raises:
-        NewerDatabase: The tables are of a later version.
-        ConfigError: They are of a version that this release does not read, or there are none.
-    """
+    """With ``create``, make or migrate the tables in one transaction, one hub at a time. Then ``check``."""
     if create:
         with database.alone() as run:
             _migrate(run)
@@ -63,13 +56,13 @@ def prepare(database: Database, create: bool) -> None:
 
 
 def check(database: Database) -> None:
-    """Refuse tables of a version that this release does not read."""
+    """Refuse missing tables and versions that this release does not read."""
     with database.reading() as run:
         _check(_version(run))
 
 
 def _migrate(run: Run) -> None:
-    """Bring the tables to this version, step by step."""
+    """Bring the tables to the latest version, step by step."""
     run(_FACTS)
     is_new = bool(run("INSERT INTO facts VALUES ('version', ?) ON CONFLICT DO NOTHING RETURNING name", b"1"))
     for table in _TABLES.split(";")[:-1] if is_new else ():
@@ -81,7 +74,7 @@ def _migrate(run: Run) -> None:
             run(statement)
         run("UPDATE facts SET value = ? WHERE name = 'version'", str(version).encode())
         if not is_new:
-            chain.append(run, "tables", {"version": version}, time.time())
+            audit.append(run, "tables", {"version": version}, time.time())
 
 
 def _version(run: Run) -> int:
@@ -92,11 +85,11 @@ def _version(run: Run) -> int:
 def _check(found: int) -> None:
     if found > VERSION:
         raise NewerDatabase(
-            f"the database has tables of version {found}, and this ccesa knows them up to {VERSION}: a newer "
-            "ccesa has taken it over, start that one"
+            f"the database has tables of version {found}, and this ccesa knows versions up to {VERSION}: "
+            "a newer ccesa has taken it over; start that one"
         )
     if found not in READS:
         raise ConfigError(
-            f"the database has tables of version {found}, and this ccesa reads those of {READS[0]} to "
-            f"{READS[-1]}: start a ccesa that knows both, once"
+            f"the database has tables of version {found}, and this ccesa reads versions {READS[0]} to "
+            f"{READS[-1]}: start a release that knows both once"
         )

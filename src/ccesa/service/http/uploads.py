@@ -1,45 +1,119 @@
-"""Where replies are handed in: whole by PUT, or in parts by PATCH, and what becomes of them."""
+"""Where replies are handed in: whole by PUT, or in parts by PATCH; large ones go through a folder on disk."""
 
 import asyncio
+import mmap
+import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ccesa.errors import shown
+from ccesa import files
+from ccesa.errors import ConfigError, shown
 from ccesa.service.desk import Desk, Receipt, Taken, View
 from ccesa.service.http import asking
-from ccesa.service.http.connection import Connection, connection_of
+from ccesa.service.http.asking import Members
 from ccesa.service.http.limits import Limits, Room
-from ccesa.service.http.members import Members
-from ccesa.service.http.spool import Key, Spool
+from ccesa.service.http.serving import Connection, connection_of
 from ccesa.service.meters import Meters
 from ccesa.service.problems import FRESH, Problem
 from ccesa.wire import Data
 
+#: Series, exchange and client of an upload.
+Key = tuple[int, int, int]
+
+
+class Spool:
+    """A folder with one file per upload, until its exchange is over. File names are numbers.
+
+    One process uses it: if another one shortened a file that is mapped here, this process would crash.
+
+    Raises:
+        ConfigError: Another process uses the folder.
+        OSError: The folder cannot be made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder = folder
+        try:
+            self._lock = files.lock(folder / "lock")  # systems without locks do not let mapped files be cut
+        except BlockingIOError:
+            raise ConfigError(f"another hub uses {folder}: give each hub its own spool folder") from None
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+    def size(self, key: Key) -> int:
+        try:
+            return self._path(key).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    @contextmanager
+    def append(self, key: Key) -> Iterator["Upload"]:
+        """Open an upload, to which pieces are added."""
+        descriptor = os.open(self._path(key), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            yield Upload(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def map(self, key: Key) -> Data:
+        """Return a whole upload as mapped memory, which stays readable after ``remove``."""
+        with self._path(key).open("rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                return b""
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+    def remove(self, key: Key) -> None:
+        self._path(key).unlink(missing_ok=True)
+
+    def sweep(self, series: int, exchange: int) -> None:
+        """Delete all uploads for other exchanges than this one."""
+        for path in self._folder.glob("*-*-*"):
+            if not path.name.startswith(f"{series}-{exchange}-"):
+                path.unlink(missing_ok=True)
+
+    def _path(self, key: Key) -> Path:
+        return self._folder / "-".join(str(int(number)) for number in key)
+
+
+class Upload:
+    """An open file at whose end pieces are added."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def add(self, piece: bytes) -> None:
+        """Write all of a piece; OSError if the disk is full."""
+        rest = memoryview(piece)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
 
 class _Underway:
-    """A body that is on its way, on a connection that may have died without a word."""
+    """A body that is arriving, on a connection that may have died."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection, self.gone = connection, asyncio.Event()
         self.hear()
 
     def hear(self) -> None:
-        """Note that a piece of it came."""
         self._heard = time.monotonic()
 
     def yields(self, seconds: float) -> bool:
-        """End it if it was silent for so long, and is not with the desk yet; tell whether it was."""
+        """End it if it has stalled for so long, and is not with the desk yet; return whether it was ended."""
         if time.monotonic() - self._heard < seconds:
             return False
-        why = Problem("busy", "it was silent, and a newer request took its place", retry_after=2)
+        why = Problem("busy", "this request stalled, and a newer request took its place", retry_after=2)
         return self._connection.end(why)
 
 
-class Replies:
+class Uploads:
     """Takes replies, one body per client at a time."""
 
     def __init__(self, desk: Desk, members: Members, spool: Spool, limits: Limits, meters: Meters) -> None:
@@ -52,7 +126,6 @@ class Replies:
         self._swept: tuple[int, int] | None = None
 
     async def put(self, request: Request) -> Response:
-        """Take a whole reply."""
         key = await self._key(request)
         size = asking.body_size(request, self._checked(key).most_bytes)
         async with self._alone(request, key):
@@ -63,25 +136,25 @@ class Replies:
             return await self._take_upload(key, size)
 
     async def head(self, request: Request) -> Response:
-        """Say how much of an upload is there, once nothing more of it is on its way."""
+        """Answer how much of an upload has arrived, once no more of it is on its way."""
         key = await self._key(request)
         self._checked(key)
         async with self._alone(request, key):
             return _no_content({"Upload-Offset": str(self._offset(key))})
 
     async def patch(self, request: Request) -> Response:
-        """Take the next part of a reply; the last one is answered as the whole would be."""
+        """Take the next part of a reply. The answer to the last one is that of a whole reply."""
         key = await self._key(request)
         most = self._checked(key).most_bytes
         size = asking.body_size(request, most)
         offset, length = asking.size(request, "upload-offset"), asking.size(request, "upload-length")
         asking.check_size(length, most)
         if offset + size > length:
-            raise Problem("malformed", "this part would end behind Upload-Length")
+            raise Problem("malformed", "this part ends after Upload-Length")
         async with self._alone(request, key):
             there = self._offset(key)
             if offset != there:
-                raise Problem("upload-offset", "go on where it ended", upload_offset=there)
+                raise Problem("upload-offset", "continue at upload_offset", upload_offset=there)
             if self._saved.get(key[2]) == (key, length):
                 return _no_content()
             await self._append(request, key)
@@ -90,21 +163,21 @@ class Replies:
             return await self._take_upload(key, length)
 
     def forget(self, view: View) -> None:
-        """Drop what is left of uploads for exchanges that are over."""
+        """Delete uploads for exchanges that are over."""
         if self._swept != (view.series, view.exchange):
             self._swept = view.series, view.exchange
             self._spool.sweep(*self._swept)
 
     async def _key(self, request: Request) -> Key:
-        """Return what a reply is for and whom it is from; only the latter is not in the path."""
+        """Return series and exchange from the path, and the client from the token."""
         client = await self._members.who(request)
         return request.path_params["series"], request.path_params["exchange"], client
 
     def _checked(self, key: Key) -> View:
-        """Return what is open, if it is the exchange that a reply is for.
+        """Return the view, if the exchange of a reply is open.
 
-        One that this hub has not heard of is open elsewhere, or was before this hub was started: wait for it.
-        Or its database has gone back, which the hub finds out by what its members know.
+        An exchange that this hub does not know yet is open on another hub, or was before this one started. Or
+        the database has gone back: the hub finds that out from what its members know.
         """
         view = self._desk.view
         if key[:2] == (view.series, view.exchange) and not view.is_over:
@@ -114,21 +187,21 @@ class Replies:
         self._desk.seen(key[2], *key[:2])
         raise Problem("unavailable", "this exchange is not open here yet", retry_after=1)
 
-    def _late(self, view: View, why: str = "it has closed") -> Problem:
+    def _late(self, view: View, why: str = "this exchange has closed") -> Problem:
         wait = max(1.0, view.next_start - time.time()) if view.next_start else 1.0
         return Problem("late", why, retry_after=wait, next_start=view.next_start)
 
     @asynccontextmanager
     async def _alone(self, request: Request, key: Key) -> AsyncIterator[None]:
-        """Let one body of a client come at a time.
+        """Take one body of a client at a time.
 
-        A newer request takes the place of a silent one, whose connection has probably died. One that is
-        heard from keeps its place: two that replace each other would neither come to an end.
+        A newer request replaces a stalled one, whose connection has probably died. A request that makes
+        progress is not replaced: otherwise two requests could replace each other for ever.
         """
         client, own = key[2], _Underway(connection_of(request))
         while (older := self._underway.get(client)) is not None:
             if not older.yields(self._limits.yield_seconds):
-                raise Problem("busy", "another reply of this client is on its way", retry_after=2)
+                raise Problem("busy", "another reply of this client is being received", retry_after=2)
             await older.gone.wait()
         self._underway[client] = own
         try:
@@ -142,7 +215,7 @@ class Replies:
         return size if saved == key else self._spool.size(key)
 
     def _pieces(self, request: Request, key: Key) -> AsyncIterator[bytes]:
-        """Return a body as it comes, as long as its exchange is open."""
+        """Yield a body as it arrives, as long as its exchange is open."""
         own = self._underway[key[2]]
 
         def check() -> None:
@@ -152,13 +225,13 @@ class Replies:
         return asking.pieces(request, self._limits, check)
 
     async def _append(self, request: Request, key: Key) -> None:
-        """Write a body to the client's file; what has come of one that breaks off stays there."""
+        """Write a body to the client's file. If it breaks off, the part that has arrived stays there."""
         with _disk(), connection_of(request).interruptible(), self._spool.append(key) as upload:
             async for piece in self._pieces(request, key):
                 upload.add(piece)
 
     async def _finds_room(self, request: Request, size: int) -> bool:
-        """Wait a moment for memory: members that send slowly hold on to it, and keep nobody else waiting."""
+        """Wait a moment for memory; return whether there is enough. Slow members must not block others."""
         with connection_of(request).interruptible():
             try:
                 async with asyncio.timeout(self._limits.room_seconds):
@@ -168,7 +241,7 @@ class Replies:
         return True
 
     async def _take_body(self, request: Request, key: Key, size: int) -> Receipt:
-        """Hand a reply in from memory, for which room was found."""
+        """Read a body into memory, for which there is room, and hand it in."""
         try:
             with connection_of(request).interruptible():
                 body = b"".join([piece async for piece in self._pieces(request, key)])
@@ -177,9 +250,9 @@ class Replies:
             self._room.give(size)
 
     async def _take_upload(self, key: Key, size: int) -> Response:
-        """Hand a reply in where it lies; it stays there if it has to be handed in again."""
+        """Hand in a reply from its file. The file stays if the reply has to be handed in again."""
         with _disk():
-            reply = self._spool.mapped(key)
+            reply = self._spool.map(key)
         receipt = await self._take(key, reply)
         if receipt.taken is Taken.SAVED:
             self._saved[key[2]] = key, size
@@ -189,32 +262,32 @@ class Replies:
 
     async def _take(self, key: Key, reply: Data) -> Receipt:
         series, exchange, client = key
-        self._meters.received(len(reply))
+        self._meters.received.inc(len(reply))
         return await self._desk.take(client, series, exchange, reply)
 
     def _answered(self, key: Key, receipt: Receipt) -> Response:
-        """Say what became of a reply."""
+        """Return or raise the answer to a reply."""
         why = shown(receipt.reason, 200)
         match receipt.taken:
             case Taken.SAVED:
                 return _no_content()
             case Taken.CONFLICT:
-                raise Problem("conflict", why or "that one counts")
+                raise Problem("conflict", why or "the first reply counts")
             case Taken.LATE:
-                raise self._late(self._desk.view, why or "it has closed")
+                raise self._late(self._desk.view, why or "this exchange has closed")
             case Taken.AGAIN:
-                raise Problem("unavailable", why or "send it again", retry_after=1)
+                raise Problem("unavailable", why or "send the reply again", retry_after=1)
             case Taken.FAULTY:
                 raise Problem("faulty", why)
 
 
 @contextmanager
 def _disk() -> Iterator[None]:
-    """Say so where the disk is full or away."""
+    """Refuse with 503 if the disk is full or away."""
     try:
         yield
     except OSError:
-        raise Problem("unavailable", "the hub has no room to keep this", retry_after=10) from None
+        raise Problem("unavailable", "the hub has no disk space for this", retry_after=10) from None
 
 
 def _no_content(headers: dict[str, str] | None = None) -> Response:

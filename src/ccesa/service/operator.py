@@ -1,5 +1,13 @@
-"""The operator's port: the page, its events, metrics, health, and actions behind the operator's token."""
+"""The operator's port: the page, its events, metrics, health, and actions behind the operator's token.
 
+By default it listens on the loopback. Nothing here can see a vector, a share or a key.
+
+Events (server-sent) are the whole status first, then changes, at most four times a second. A status of 5,000
+members is most of a megabyte, and a reply changes a hundred bytes of it: so only members and rounds that
+differ are sent again.
+"""
+
+import asyncio
 import hashlib
 import ipaddress
 import logging
@@ -7,8 +15,9 @@ import math
 import re
 import time
 from base64 import b64encode
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from importlib import resources
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -22,25 +31,29 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ccesa.errors import ConfigError, shown
 from ccesa.service import problems
-from ccesa.service.desk import ACTIONS, TO_MEMBERS, Desk
+from ccesa.service.desk import ACTIONS, TO_MEMBERS, Desk, MemberStatus, RoundStatus, Status
 from ccesa.service.errors import Unavailable
 from ccesa.service.logs import event
 from ccesa.service.meters import Meters
-from ccesa.service.operator import events
 from ccesa.service.problems import Problem
 
-#: Pages that may be open at a time, and bytes that an action's body may have.
-MOST_VIEWERS, MOST_BYTES = 64, 4096
-#: These have to say why.
+#: The most pages open at a time, and the most bytes in an action's body.
+MAXIMUM_VIEWERS, MAXIMUM_BYTES = 64, 4096
+#: Actions that require a reason.
 _WITH_REASON = ("set-aside",)
-#: A member in a path: Python refuses to read thousands of digits.
+#: A member in a path.
 _CLIENT = re.compile("[0-9]{1,9}", re.ASCII)
-#: What answers whatever name it is asked by: it says nothing but that the process works.
+#: Paths that answer under any host name: they only say that the process works.
 _ANY_HOST = ("/healthz",)
+#: Seconds between two looks at the status, and between ticks while nothing changes.
+PERIOD, HEARTBEAT = 0.25, 15.0
+#: Seconds after which a new time of last contact is sent; members poll all the time.
+_STALE = 20.0
+_PLAIN = [name for name in Status.__struct_fields__ if name not in ("members", "rounds", "now")]
 
 
 def page() -> tuple[bytes, str]:
-    """Return the page, and the policy under which browsers run its own script and style and nothing else."""
+    """Return the page, and the content security policy that allows its own script and style alone."""
     text = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
     digests = {kind: _digest(kind, text) for kind in ("script", "style")}
     policy = (
@@ -63,9 +76,9 @@ def app(desk: Desk, meters: Meters | None = None, *, hosts: Collection[str] = ()
 
     Args:
         desk: The hub's desk.
-        meters: What the hub counts; without them ``/metrics`` shows the status only.
-        hosts: Names by which browsers may ask for it, besides ``localhost`` and addresses. A page of somebody
-            else's can give its own name this machine's address, and would read everything here.
+        meters: What the hub counts; without them ``/metrics`` shows only the status.
+        hosts: Names that browsers may use for it, besides ``localhost`` and addresses. Without this check,
+            another site could point its own name at this address and read everything here (DNS rebinding).
     """
     side = _Operator(desk, meters or Meters(), *page())
     routes = [
@@ -88,7 +101,7 @@ async def _on_problem(request: Request, error: Exception) -> Response:
 
 
 class _Guarded:
-    """Answers only to names of this machine, and adds headers that keep other pages away."""
+    """Refuses unknown host names and other web pages, and adds headers that protect the page."""
 
     HEADERS = (
         ("X-Content-Type-Options", "nosniff"),
@@ -111,9 +124,9 @@ class _Guarded:
 
         answer = self._inner
         if scope["type"] == "http" and scope["path"] not in _ANY_HOST and not self._ours(scope):
-            answer = Problem("misdirected", "ask by an address, or add the name to hosts").response()
+            answer = Problem("misdirected", "use an IP address, or add this name to hosts").response()
         elif scope["type"] == "http" and _is_of_another_page(Request(scope)):
-            answer = Problem("another-page", "pages of others cannot look in here").response()
+            answer = Problem("another-page", "other web pages have no access to this port").response()
         await answer(scope, receive, with_headers)
 
     def _ours(self, scope: Scope) -> bool:
@@ -122,9 +135,9 @@ class _Guarded:
 
 
 def _is_of_another_page(request: Request) -> bool:
-    """Tell whether a browser says that a page of somebody else's asks; a link to here is not that.
+    """Return whether a browser sends this for another site's page. Following a link to here is allowed.
 
-    It could read nothing, but would take up the places of viewers, fill the log, and keep the store busy.
+    Such a page could read nothing, but could use up viewers, fill the log, and keep the store busy.
     """
     asks = request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
     return asks and (request.headers.get("sec-fetch-mode") != "navigate" or request.method != "GET")
@@ -149,7 +162,7 @@ class _Operator:
         self._desk, self._meters, self._page, self._policy = desk, meters, content, policy
         #: Pages that are open, the oldest first.
         self._viewers: dict[object, None] = {}
-        #: When a stranger was last logged, and how many were not since.
+        #: When a refusal was last logged, and how many were not logged since.
         self._logged, self._unlogged = -math.inf, 0
         meters.follow(desk.status)
 
@@ -165,13 +178,12 @@ class _Operator:
         return Response(content, headers={"content-type": media_type})
 
     async def healthz(self, request: Request) -> Response:
-        """Say whether this process works: the event loop does, or nobody would answer."""
         if not self._desk.alive():
             raise Problem("dead", "restart this process")
         return Response(status_code=204)
 
     async def readyz(self, request: Request) -> Response:
-        """Say whether members can be served: the store is there and what goes on is known."""
+        """Answer whether members can be served: engine and store work."""
         trouble = self._desk.trouble()
         if trouble or not self._desk.alive():
             raise Problem("not-ready", shown(trouble, 300) or "the engine has stopped", retry_after=5)
@@ -184,10 +196,10 @@ class _Operator:
         return StreamingResponse(self._viewed(request), headers=headers, media_type="text/event-stream")
 
     async def _viewed(self, request: Request) -> AsyncIterator[bytes]:
-        """Yield events to a page; where too many are open, the oldest makes room, and its page asks again."""
+        """Yield events to a page. If too many are open, the oldest is closed; its page connects again."""
         connection, viewer = getattr(request.state, "connection", None), object()
         self._viewers[viewer] = None
-        while len(self._viewers) > MOST_VIEWERS:
+        while len(self._viewers) > MAXIMUM_VIEWERS:
             del self._viewers[next(iter(self._viewers))]
 
         def stopping() -> bool:
@@ -195,13 +207,13 @@ class _Operator:
 
         try:
             with self._meters.viewers.track_inprogress():
-                async for one in events.follow(self._desk, stopping):
+                async for one in follow(self._desk, stopping):
                     yield one
         finally:
             self._viewers.pop(viewer, None)
 
     async def act(self, request: Request) -> Response:
-        """Do what an operator asks; whose token it is comes before everything else."""
+        """Do what an operator asks, after checking the token."""
         action, named = request.path_params["action"], request.path_params.get("client")
         try:
             token = _token(request)
@@ -209,14 +221,14 @@ class _Operator:
                 raise self._stranger(action)
             known = action in ACTIONS if named is None else action in TO_MEMBERS and _CLIENT.fullmatch(named)
             if not known:
-                raise Problem("not-found", "there is no such action")
+                raise Problem("not-found", "unknown action")
             client = None if named is None else int(named)
             reason = await _reason(request, action)
             await self._desk.act(action, client, reason)
         except ConfigError as error:
             raise Problem("refused", shown(str(error), 300)) from None
         except Unavailable:
-            self._meters.store_away()
+            self._meters.store_away.inc()
             raise
         self._meters.acted(action)
         event("operator-acted", action=action, client=client, reason=reason)
@@ -225,11 +237,11 @@ class _Operator:
     def _stranger(self, action: str) -> Problem:
         self._meters.refused("unauthorized")
         self._unlogged += 1
-        if time.monotonic() - self._logged >= 1:  # whoever fails often does not fill a disk
+        if time.monotonic() - self._logged >= 1:  # repeated failures must not fill the disk
             event("operator-refused", logging.WARNING, action=action, attempts=self._unlogged)
             self._logged, self._unlogged = time.monotonic(), 0
         challenge = {"WWW-Authenticate": 'Bearer realm="operator"'}
-        return Problem("unauthorized", "this is not the operator's token", headers=challenge)
+        return Problem("unauthorized", "not the operator's token", headers=challenge)
 
 
 def _token(request: Request) -> str:
@@ -238,16 +250,81 @@ def _token(request: Request) -> str:
 
 
 async def _reason(request: Request, action: str) -> str:
-    """Return the reason in an action's body. No more is read than may be there."""
     body = b""
     async for piece in request.stream():
         body += piece
-        if len(body) > MOST_BYTES:
-            raise Problem("too-large", f"at most {MOST_BYTES} bytes are taken here", most_bytes=MOST_BYTES)
+        if len(body) > MAXIMUM_BYTES:
+            raise Problem("too-large", f"send at most {MAXIMUM_BYTES} bytes", most_bytes=MAXIMUM_BYTES)
     try:
         reason = msgspec.json.decode(body or b"{}", type=_Action).reason.strip()
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise Problem("malformed", 'expected JSON such as {"reason": "..."}') from None
     if action in _WITH_REASON and not reason:
-        raise Problem("no-reason", "it goes into the audit log")
+        raise Problem("no-reason", "state a reason; it goes into the audit log")
     return shown(reason, 200)
+
+
+def change(old: Status, new: Status) -> dict[str, Any] | None:
+    """Return the fields of ``new`` that a page showing ``old`` needs, with members and rounds that differ.
+
+    The result is empty if nothing has changed, and None if members were added or removed: then the whole
+    status has to be sent.
+    """
+    members = _members(old.members, new.members)
+    if members is None:
+        return None
+    rounds = _rounds(old.rounds, new.rounds)
+    fields = {name: getattr(new, name) for name in _PLAIN if getattr(old, name) != getattr(new, name)}
+    return fields | ({"members": members} if members else {}) | ({"rounds": rounds} if rounds else {})
+
+
+def _members(old: list[MemberStatus], new: list[MemberStatus]) -> list[MemberStatus] | None:
+    if [one.client for one in old] != [one.client for one in new]:
+        return None
+    return [after for before, after in zip(old, new, strict=True) if _differs(before, after)]
+
+
+def _differs(old: MemberStatus, new: MemberStatus) -> bool:
+    if old == new:
+        return False
+    return new.seen - old.seen > _STALE or msgspec.structs.replace(new, seen=old.seen) != old
+
+
+def _rounds(old: list[RoundStatus], new: list[RoundStatus]) -> list[RoundStatus]:
+    known = {(one.series, one.number): one for one in old}
+    return [one for one in new if known.get((one.series, one.number)) != one]
+
+
+def merge(old: Status, new: Status, fields: dict[str, Any]) -> Status:
+    """Return what a page shows after a change. Members keep the time of last contact that was sent."""
+    fresh = {one.client: one for one in fields.get("members", ())}
+    return msgspec.structs.replace(new, members=[fresh.get(one.client, one) for one in old.members])
+
+
+def encode_event(name: str, data: object) -> bytes:
+    """Return an event as bytes; JSON has no line breaks."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
+
+
+async def follow(desk: Desk, stopping: Callable[[], bool] = lambda: False) -> AsyncIterator[bytes]:
+    """Yield events for one viewer until ``stopping()``: ``status``, then ``change`` and ``tick``.
+
+    Each has the hub's clock, ``now``.
+    """
+    shown = desk.status()
+    yield encode_event("status", shown)
+    quiet = 0.0
+    while not stopping():
+        await asyncio.sleep(PERIOD)
+        quiet += PERIOD
+        newest = desk.status()
+        fields = {} if newest is shown else change(shown, newest)
+        if fields is None:
+            shown, quiet = newest, 0.0
+            yield encode_event("status", newest)
+        elif fields:
+            shown, quiet = merge(shown, newest, fields), 0.0
+            yield encode_event("change", fields | {"now": newest.now})
+        elif quiet >= HEARTBEAT:
+            quiet = 0.0
+            yield encode_event("tick", {"now": newest.now})
