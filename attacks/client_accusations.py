@@ -37,11 +37,7 @@ def _stage(guard: str, tell: Tell, liars: int, **options: Any) -> Stage:
 
 def _accuse(stage: Stage, whom: dict[int, tuple[int, ...]]) -> None:
     """Play the open step, in which some name these in place of whom they would."""
-    stage.step(
-        to_server=lambda client, reply: (
-            changed(reply, accused=ids(*whom[client])) if client in whom else reply
-        )
-    )
+    stage.step(to_server=lambda client, reply: changed(reply, accused=ids(*whom[client])) if client in whom else reply)
 
 
 # C9
@@ -61,9 +57,7 @@ def garbage(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
         return Outcome(succeeded=True, summary=f"one liar costs everyone the round: {stage.failure}")
     found = stage.server.aggregate
     suspects = sorted(found.evidence.suspects(liars=2))
-    summary = (
-        f"{len(found.survivors)} others go on, the sum is right, and the accusations point to {suspects}"
-    )
+    summary = f"{len(found.survivors)} others go on, the sum is right, and the accusations point to {suspects}"
     return Outcome(succeeded=False, summary=summary)
 
 

@@ -82,9 +82,7 @@ def send_twice(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
     stage.to_the_end()
     if stage.is_right:
         return Outcome(succeeded=False, summary=f"counted once, the sum is right ({stage.refused[LIAR]})")
-    return Outcome(
-        succeeded=stage.server.aggregate is not None, summary="all three are added: the sum is wrong"
-    )
+    return Outcome(succeeded=stage.server.aggregate is not None, summary="all three are added: the sum is wrong")
 
 
 def leave_together(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
@@ -143,9 +141,7 @@ def stale_task(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
     others = sorted(stage.server.result().survivors)
     if LIAR in others:
         return Outcome(succeeded=True, summary="the sum has a vector in it that was made for another model")
-    return Outcome(
-        succeeded=not stage.is_right, summary=f"refused ({stage.refused[LIAR]}), {len(others)} others go on"
-    )
+    return Outcome(succeeded=not stage.is_right, summary=f"refused ({stage.refused[LIAR]}), {len(others)} others go on")
 
 
 class FrontEnd(Server):

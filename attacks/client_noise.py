@@ -84,11 +84,7 @@ def _reachable(targets: set[int], near: dict[int, set[int]], colluders: Collecti
 
 def honest_sums(stage: Stage, colluders: Collection[int]) -> dict[frozenset[int], Vector]:
     """Return the smallest sums of honest clients that can be opened, by who is in them."""
-    return {
-        group: found
-        for group, found in stage.overheard.partial_sums().items()
-        if not group.issubset(colluders)
-    }
+    return {group: found for group, found in stage.overheard.partial_sums().items() if not group.issubset(colluders)}
 
 
 def _end(stage: Stage, noise: Mechanism) -> Outcome:

@@ -92,9 +92,7 @@ def crooked_dealer(defence: bool, tell: Tell, guard: str = "curious") -> Outcome
     stage.to_the_end()
     if stage.server.aggregate is None:
         return Outcome(succeeded=False, summary=f"no sum: {stage.failure}")
-    return Outcome(
-        succeeded=not stage.is_right, summary="the server returns a wrong sum and does not know it"
-    )
+    return Outcome(succeeded=not stage.is_right, summary="the server returns a wrong sum and does not know it")
 
 
 def short_shares(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:

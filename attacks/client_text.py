@@ -39,9 +39,7 @@ def forged_line(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
     stage.to_the_end()
     logged = stage.refused[LIAR].splitlines()
     if _FORGED in logged:
-        return Outcome(
-            succeeded=True, summary=f"the server's log has a line that client {LIAR} wrote: {_FORGED}"
-        )
+        return Outcome(succeeded=True, summary=f"the server's log has a line that client {LIAR} wrote: {_FORGED}")
     return Outcome(succeeded=False, summary=f"refused in one line: {logged[0]}")
 
 

@@ -28,9 +28,7 @@ class Defence(StrEnum):
 @app.command()
 def attack(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name or number, or 'list'.")],
-    defence: Annotated[
-        Defence, typer.Option(help="Leave the defence in place, or take it away.")
-    ] = Defence.ON,
+    defence: Annotated[Defence, typer.Option(help="Leave the defence in place, or take it away.")] = Defence.ON,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output, nothing else.")] = False,
 ) -> None:
     """Attack a round. Says who lied about what, what each client saw, and what the attacker ended up with.

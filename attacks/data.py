@@ -85,10 +85,7 @@ def same_noise(defended: bool, tell: Tell) -> Outcome:
 def _stage(config: RoundConfig, ledgers: list[Ledger], source: Source, defended: bool, tell: Tell) -> Stage:
     """A round of clients with ledgers. The defence is what the package does around the caller's function."""
     vectors: Vectors = {i: np.zeros(config.length, np.uint64) for i in range(CLIENTS)}
-    clients = {
-        i: Client(config, i, _guarded(source(i), defended), account=ledgers[i].account(NOISE))
-        for i in vectors
-    }
+    clients = {i: Client(config, i, _guarded(source(i), defended), account=ledgers[i].account(NOISE)) for i in vectors}
     return Stage(Server(config), clients, vectors, tell)
 
 
@@ -126,9 +123,7 @@ def rare_value(defended: bool, tell: Tell) -> Outcome:
 
 def _by_records(rows: Sequence[Mapping[str, object]]) -> Sums:
     """Count, and leave out by the number of records alone."""
-    everything = Schema(
-        **{name: getattr(SCHEMA, name) for name in SCHEMA.__struct_fields__} | {"least_group": 1}
-    )
+    everything = Schema(**{name: getattr(SCHEMA, name) for name in SCHEMA.__struct_fields__} | {"least_group": 1})
     sums = tallied(everything, rows).sums
     if small_cells(SCHEMA, sums["", "records"]):
         raise LookupError("the ward itself would be left out")

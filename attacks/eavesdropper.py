@@ -156,9 +156,7 @@ class Eavesdropper:
 
         Every other sum that can be opened is a sum of these.
         """
-        groups = {
-            client: frozenset({client}) for client, seen in self.seen.items() if seen.vector is not None
-        }
+        groups = {client: frozenset({client}) for client, seen in self.seen.items() if seen.vector is not None}
         for client in groups:
             for other in self._masked_with(client):
                 if other in groups and self._together(client, other):

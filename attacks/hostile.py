@@ -50,12 +50,7 @@ class HostileRound:
         said = {client: self.ask(client, to_client(client, self.requests[client])) for client in asked}
         return {client: reply for client, reply in said.items() if reply is not None}
 
-    def step(
-        self,
-        gone: Collection[int] = (),
-        to_client: Change = as_it_is,
-        to_server: Change = as_it_is,
-    ) -> None:
+    def step(self, gone: Collection[int] = (), to_client: Change = as_it_is, to_server: Change = as_it_is) -> None:
         """Play one step, with those gone whom the server does not hear."""
         for client, reply in self.replies(gone, to_client).items():
             self.hand_over(client, to_server(client, reply))

@@ -51,9 +51,7 @@ class RealHub:
             rounds=1,
             config=RoundConfig(clients=CLIENTS, length=WORDS),
             form=Words(words=WORDS),
-            policy=Policy(
-                after=_DEADLINE, deadline=_DEADLINE, vector_after=_DEADLINE, vector_deadline=_DEADLINE
-            ),
+            policy=Policy(after=_DEADLINE, deadline=_DEADLINE, vector_after=_DEADLINE, vector_deadline=_DEADLINE),
         )
         self._store = open_store(f"sqlite:///{folder}/hub.db")
         self._counter = OpeningCounter(folder / "hub.counter")
@@ -181,9 +179,7 @@ def _play(stage: HubStage, defended: bool) -> Outcome:
     replies, victim = stage.ask(range(CLIENTS)), stage.vectors[VICTIM]
     stage.hand_over({i: replies[i] for i in replies if i != VICTIM})
     stage.back_up()
-    stage.tell(
-        f"the database is backed up; then the vector of client {VICTIM} comes, and exchange {mask} closes"
-    )
+    stage.tell(f"the database is backed up; then the vector of client {VICTIM} comes, and exchange {mask} closes")
     stage.hand_over({VICTIM: replies[VICTIM]})
     stage.hand_over({})
     stage.ask({*ASKED_FIRST, FRIEND})

@@ -6,9 +6,7 @@ from attacks.data import DATA_ATTACKS
 from attacks.servers import SERVER_ATTACKS
 from ccesa.errors import UsageError
 
-ATTACKS: dict[str, Attack] = {
-    attack.name: attack for attack in (*SERVER_ATTACKS, *CLIENT_ATTACKS, *DATA_ATTACKS)
-}
+ATTACKS: dict[str, Attack] = {attack.name: attack for attack in (*SERVER_ATTACKS, *CLIENT_ATTACKS, *DATA_ATTACKS)}
 
 
 def find(name: str) -> Attack:

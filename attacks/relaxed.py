@@ -40,9 +40,7 @@ def without(**instead: Any) -> Callable[[Callable[..., Result]], Callable[..., R
 
 def in_step(**changes: Callable[[Any], Any]) -> Callable[[Step], Step]:
     """What changes functions of a step: ``answer`` of a client, ``take`` and ``close`` of a server."""
-    return lambda step: step._replace(
-        **{name: change(getattr(step, name)) for name, change in changes.items()}
-    )
+    return lambda step: step._replace(**{name: change(getattr(step, name)) for name, change in changes.items()})
 
 
 def weaken(**steps: Callable[[Step], Step]) -> Weaker:
@@ -58,9 +56,7 @@ class Weakened:
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._steps = tuple(
-            self.weaker[step.name](step) if step.name in self.weaker else step for step in self._steps
-        )
+        self._steps = tuple(self.weaker[step.name](step) if step.name in self.weaker else step for step in self._steps)
 
 
 def _names(code: CodeType) -> Iterator[str]:

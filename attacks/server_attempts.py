@@ -74,9 +74,7 @@ class Members:
             return RoundConfig(clients=self.clients, length=LENGTH, series_id=series, number=number)
         return self.charter.config(length=LENGTH, series_id=series, number=number)
 
-    def round(
-        self, number: int, series: bytes = SERIES, task: bytes = TASK, roster: Collection[int] = ()
-    ) -> Stage:
+    def round(self, number: int, series: bytes = SERIES, task: bytes = TASK, roster: Collection[int] = ()) -> Stage:
         """Open a round for these clients, by default for all, and let them advertise."""
         config = self.config(series, number)
         server = Server(config, self.charter or TRUST)
@@ -178,11 +176,7 @@ def two_series(defended: bool, tell: Tell) -> Outcome:
 
 
 def _in_parallel(
-    members: Members,
-    places: Sequence[tuple[bytes, int]],
-    halves: Sequence[frozenset[int]],
-    a: int,
-    b: int,
+    members: Members, places: Sequence[tuple[bytes, int]], halves: Sequence[frozenset[int]], a: int, b: int
 ) -> list[Any]:
     """Play two rounds side by side, each without one client; return the sums that there are."""
     everyone = halves[0] | halves[1] | members.colluders

@@ -181,9 +181,7 @@ class RosterServer(Server):
         self.tries = 0
         self.split: Split | None = None
 
-    def _grind(
-        self, round: ServerRound[Charter], state: Advertising, heard: Heard
-    ) -> tuple[Committed, Requests]:
+    def _grind(self, round: ServerRound[Charter], state: Advertising, heard: Heard) -> tuple[Committed, Requests]:
         named, random = heard, np.random.default_rng()
         while self.split is None and self.tries < self.most:
             self.tries += 1
@@ -238,9 +236,7 @@ class Choice:
         config = self.config
         vectors = inputs(config)
         made = {
-            i: (EasyColluder if i in self.colluders else kind)(
-                config, one, self.charter, vectors[i], tasks=None
-            )
+            i: (EasyColluder if i in self.colluders else kind)(config, one, self.charter, vectors[i], tasks=None)
             for i, one in enumerate(self.identities)
         }
         return Stage(RosterServer(config, self.charter, self.colluders), made, vectors, tell)
@@ -311,9 +307,7 @@ def _agreed(made: Plan) -> tuple[Charter, list[Identity], frozenset[int]]:
 def another_graph(defended: bool, tell: Tell) -> Outcome:
     """Ask for the same mean degree and the same ratio of t to d, on a graph whose degrees vary."""
     made = plan(CLIENTS, 0.05, 0.2, guard="active", privacy_bits=40.0, reliability_bits=5.0)
-    tell(
-        f"certified: nobody can be opened, except with 2^{made.certificate.privacy('active'):.0f} per roster"
-    )
+    tell(f"certified: nobody can be opened, except with 2^{made.certificate.privacy('active'):.0f} per roster")
     charter, identities, colluders = _agreed(made)
     graph = ErdosRenyi(p=made.degree / (made.clients - 1) + 1e-9)
     rule = Linear(slope=int(1024 * (made.floor.threshold_ratio or 0.0)), base=1)
@@ -324,9 +318,7 @@ def another_graph(defended: bool, tell: Tell) -> Outcome:
 def another_rule(defended: bool, tell: Tell) -> Outcome:
     """The graph that was agreed on, with a rule that gives the same t at the mean degree, and less below."""
     made = plan(40, 0.05, 0.1, guard="active", graph="erdos-renyi", privacy_bits=20.0, reliability_bits=5.0)
-    tell(
-        f"certified: nobody can be opened, except with 2^{made.certificate.privacy('active'):.0f} per roster"
-    )
+    tell(f"certified: nobody can be opened, except with 2^{made.certificate.privacy('active'):.0f} per roster")
     charter, identities, colluders = _agreed(made)
     rule = Linear(slope=math.ceil(1024 * made.t / int(made.degree)), base=0)
     choice = Choice(charter, identities, made.graph, rule, made.floor, colluders)

@@ -54,9 +54,7 @@ def thin_neighbourhood(round: ClientRound[Membership], v1: Flags, root: bytes) -
 class MasksThinly(Weakened, ActiveClient):
     """Masks on the subgraph, as the guard ``curious`` does."""
 
-    weaker = weaken(
-        share=in_step(answer=without(derive_neighbourhood=thin_neighbourhood)),
-    )
+    weaker = weaken(share=in_step(answer=without(derive_neighbourhood=thin_neighbourhood)))
 
 
 class ColludesThinly(ActiveColluder):

@@ -53,9 +53,7 @@ def impossible_ids(defended: bool, tell: Tell) -> Outcome:
 # S4
 
 
-def unmask_oneself(
-    round: ClientRound[Floor], state: Holding, request: m.UnmaskRequest
-) -> tuple[Done, m.UnmaskReply]:
+def unmask_oneself(round: ClientRound[Floor], state: Holding, request: m.UnmaskRequest) -> tuple[Done, m.UnmaskReply]:
     """Release shares as the original does, of its own key too, if the client is told that it dropped out."""
     dropped = m.unpack_ids("dropped", request.dropped, round.config.clients)
     others = m.pack_ids(dropped[dropped != round.client])
@@ -98,9 +96,7 @@ def _behind(stage: Stage, neighbour: int) -> int:
 # S5
 
 
-def keep_shares(
-    round: ClientRound[Floor], state: Holding, request: m.UnmaskRequest
-) -> tuple[Holding, m.UnmaskReply]:
+def keep_shares(round: ClientRound[Floor], state: Holding, request: m.UnmaskRequest) -> tuple[Holding, m.UnmaskReply]:
     return state, curious_client.unmask(round, state, request)[1]
 
 
@@ -112,9 +108,7 @@ class AnswersTwice(Weakened, Client):
 
 def second_request(defended: bool, tell: Tell) -> Outcome:
     """First everyone survived, which gives b_v; then v dropped, which gives s_v."""
-    stage = curious(RoundConfig(clients=9, length=8), tell, kind=Client if defended else AnswersTwice).until(
-        "unmask"
-    )
+    stage = curious(RoundConfig(clients=9, length=8), tell, kind=Client if defended else AnswersTwice).until("unmask")
     tell("server asks everyone for the shares of b: nobody dropped")
     stage.replies()
     tell(f"server asks again: client {VICTIM} dropped")
@@ -140,17 +134,13 @@ class MasksWithAnyone(Weakened, Client):
 
 def cut_v2(defended: bool, tell: Tell) -> Outcome:
     """The victim masks with one neighbour, which then drops; the others still hold its shares."""
-    stage = curious(
-        RoundConfig(clients=9, length=8), tell, kind=Client if defended else MasksWithAnyone
-    ).until("mask")
+    stage = curious(RoundConfig(clients=9, length=8), tell, kind=Client if defended else MasksWithAnyone).until("mask")
     kept = 0
     gone = [j for j in stage.overheard[VICTIM].neighbours if j != kept]
     tell(f"server tells client {VICTIM} that only client {kept} is left of its {len(gone) + 1} neighbours")
     for client, request in stage.requests.items():
         dealer = stage.overheard[kept]
-        lied = changed(
-            request, dropped=ids(*gone), commitments=dealer.commitment, sealed=dealer.sealed[VICTIM]
-        )
+        lied = changed(request, dropped=ids(*gone), commitments=dealer.commitment, sealed=dealer.sealed[VICTIM])
         stage.ask(client, lied if client == VICTIM else request)
     tell(f"server tells everyone else that client {kept} dropped and client {VICTIM} survived")
     for client in gone:

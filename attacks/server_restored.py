@@ -55,9 +55,7 @@ def _play(defended: bool, tell: Tell, folder: Path) -> Outcome:
         opened.close()
         summary = f"the round has failed: {str(failure).replace(str(folder), '')}"
         return Outcome(succeeded=False, summary=summary, victim=vectors[VICTIM])
-    tell(
-        f"it has no vector of client {VICTIM}: the step closes again, and the others are asked for s_{VICTIM}"
-    )
+    tell(f"it has no vector of client {VICTIM}: the step closes again, and the others are asked for s_{VICTIM}")
     stage.close()
     opened.close()
     for client, request in stage.requests.items():

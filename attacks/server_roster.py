@@ -94,9 +94,7 @@ def changed_roster(defended: bool, tell: Tell) -> Outcome:
     short = craft.introduce(seen, victim, v1, root=seen[victim].root)
     stage.step(to_client=lambda client, request: short if client == victim else request)
     if victim not in stage.aborted:
-        tell(
-            f"client {victim} has only {names(seen[victim].neighbours)} for neighbours, all of them colluders"
-        )
+        tell(f"client {victim} has only {names(seen[victim].neighbours)} for neighbours, all of them colluders")
         stage.ask(victim, craft.mask_among(seen, victim, v1))
     return stage.steal({victim})
 
@@ -185,9 +183,7 @@ class RootlessSignatures(Weakened, ActiveClient):
     weaker = weaken(
         mask=in_step(answer=without(mask=relaxed(active_client.mask, signed_texts=_ROOTLESS))),
         confirm=in_step(answer=without(signed_texts=_ROOTLESS)),
-        unmask=in_step(
-            answer=without(check_confirmed=relaxed(active_client.check_confirmed, signed_texts=_ROOTLESS))
-        ),
+        unmask=in_step(answer=without(check_confirmed=relaxed(active_client.check_confirmed, signed_texts=_ROOTLESS))),
     )
 
 
@@ -244,9 +240,7 @@ def never_admitted(defended: bool, tell: Tell) -> Outcome:
     except ConfigError as error:
         return Outcome(succeeded=False, summary=f"client {VICTIM} refused before it made keys: {error}")
     made = {
-        i: ActiveClient(config, one, served, vectors[i], tasks=None)
-        for i, one in enumerate(made_up)
-        if i != VICTIM
+        i: ActiveClient(config, one, served, vectors[i], tasks=None) for i, one in enumerate(made_up) if i != VICTIM
     }
     stage = Stage(Server(config, served), {**made, VICTIM: victim}, vectors, tell)
     rest = stage.finish().vector - stage.expected(made)
@@ -259,9 +253,7 @@ def never_admitted(defended: bool, tell: Tell) -> Outcome:
 class AnyRoster(Weakened, ActiveClient):
     """Takes a roster of three as well."""
 
-    weaker = weaken(
-        share=in_step(answer=without(read_roster=relaxed(active_client.read_roster, check_size=skip)))
-    )
+    weaker = weaken(share=in_step(answer=without(read_roster=relaxed(active_client.read_roster, check_size=skip))))
 
 
 class ColludesInAnyRoster(ActiveColluder):
@@ -281,13 +273,7 @@ def small_roster(defended: bool, tell: Tell) -> Outcome:
     colluders = frozenset({20, 21, 22})
     kind = ActiveClient if defended else AnyRoster
     stage = active(
-        24,
-        tell,
-        kind=kind,
-        server=ShowsAnyRoster,
-        colluders=colluders,
-        colluder=ColludesInAnyRoster,
-        least_roster=13,
+        24, tell, kind=kind, server=ShowsAnyRoster, colluders=colluders, colluder=ColludesInAnyRoster, least_roster=13
     )
     tell(f"server pretends that of 24 clients only client {VICTIM} and its friends {names(colluders)} came")
     stage.step(gone=set(range(24)) - colluders - {VICTIM})
@@ -308,12 +294,8 @@ def ghosts(defended: bool, tell: Tell) -> Outcome:
     config = true.config(length=8)
     vectors = inputs(config)
     kind = ActiveClient if defended else UnsignedKeys
-    made: dict[int, ActiveClient] = {
-        i: kind(config, identities[i], true, vectors[i], tasks=None) for i in came
-    }
-    made |= {
-        i: ActiveColluder(config, puppets[i], false, vectors[i], tasks=None) for i in members if i not in came
-    }
+    made: dict[int, ActiveClient] = {i: kind(config, identities[i], true, vectors[i], tasks=None) for i in came}
+    made |= {i: ActiveColluder(config, puppets[i], false, vectors[i], tasks=None) for i in members if i not in came}
     tell("server names 19 members that never came in the roster, with keys of its own; 20 have to be there")
     stage = Stage(Server(config, false), made, vectors, tell).until("confirm")
     return stage.steal({VICTIM})

@@ -53,9 +53,7 @@ def weak_parameters(defended: bool, tell: Tell) -> Outcome:
     stage = curious(config, tell, kind=NoFloor, colluders={1}, floor=FLOOR)
     tell("server proposes a round of 3; client 1 is its own, and it pretends that client 2 drops out")
     total = stage.finish({"share": {2}}).vector
-    return opened(
-        total - stage.vectors[1], stage.vectors[0], "the sum, without its own client's part, is client 0's"
-    )
+    return opened(total - stage.vectors[1], stage.vectors[0], "the sum, without its own client's part, is client 0's")
 
 
 def _refuses(what: str, clients: int, graph: Graph, survivors: int, *, tell: Tell) -> bool:
@@ -105,18 +103,14 @@ def replayed_round(defended: bool, tell: Tell) -> Outcome:
         return Outcome(succeeded=False, summary=f"client 0 refused: {error}")
     tell(f"server pretends that client {VICTIM} drops out this time, and subtracts the two sums")
     without = second.finish({"mask": {VICTIM}}).vector
-    return opened(
-        with_victim - without, vectors[VICTIM], "the same round was run twice, the sums differ by it"
-    )
+    return opened(with_victim - without, vectors[VICTIM], "the same round was run twice, the sums differ by it")
 
 
 def _replay_messages(old: Stage, new: Stage) -> None:
     """The other half of the row: bytes of the first round in the next one, as they are and relabelled."""
     new.tell("server sends a request of the first round to client 0 in the next one")
     new.until("mask", {"advertise": {0}})
-    new.ask(
-        0, m.AdvertiseRequest(context=old.config.context, client=0, number=bytes(m.NUMBER_BYTES)).encode()
-    )
+    new.ask(0, m.AdvertiseRequest(context=old.config.context, client=0, number=bytes(m.NUMBER_BYTES)).encode())
     new.tell("server sends client 1 the sealed shares of the first round, relabelled")
     sealed = b"".join(old.overheard[j].sealed[1] for j in new.overheard[1].neighbours)
     new.ask(1, changed(new.requests[1], sealed=sealed))
@@ -158,9 +152,7 @@ def reused_keys(defended: bool, tell: Tell) -> Outcome:
     first.overheard.learn_key(keys.mask_private_key(secret, first.config.context, VICTIM))
     tell(f"  {_common_keys(first, second)} public keys are the same in both rounds")
     if not defended:
-        tell(
-            "  they look fresh because the context is part of their derivation; the secret behind them is not"
-        )
+        tell("  they look fresh because the context is part of their derivation; the secret behind them is not")
     return first.steal({VICTIM})
 
 

@@ -63,9 +63,7 @@ def disjoint_sets(defended: bool, tell: Tell) -> Outcome:
         tell(f"server proposes t = 5 for {clients} clients in a complete graph; nobody takes it: {error}")
     config = RoundConfig(clients=clients, length=8, threshold=t, graph=ErdosRenyi(p=0.5))
     tell("server proposes t = 5 for a random graph with 8 neighbours each, then shows everyone 15 of them")
-    stage = curious(config, tell, kind=Client if defended else AnyThreshold, server=WideServer).until(
-        "unmask"
-    )
+    stage = curious(config, tell, kind=Client if defended else AnyThreshold, server=WideServer).until("unmask")
     told_dropped = set(range(8, clients))
     if stage.requests:
         tell(f"server tells {names(told_dropped)} that client {VICTIM} dropped, the others that it survived")
@@ -95,9 +93,7 @@ def without_self_mask(
     return draft
 
 
-_pair_masked = relaxed(
-    curious_client.mask, mask_vector=relaxed(masking.mask_vector, masked_vector=without_self_mask)
-)
+_pair_masked = relaxed(curious_client.mask, mask_vector=relaxed(masking.mask_vector, masked_vector=without_self_mask))
 
 
 class NoSelfMask(Weakened, Client):
@@ -108,13 +104,9 @@ class NoSelfMask(Weakened, Client):
 
 def late_vector(defended: bool, tell: Tell) -> Outcome:
     """The server has the vector, says it never came, gets s_v for that, and keeps the vector."""
-    stage = curious(RoundConfig(clients=9, length=8), tell, kind=Client if defended else NoSelfMask).until(
-        "mask"
-    )
+    stage = curious(RoundConfig(clients=9, length=8), tell, kind=Client if defended else NoSelfMask).until("mask")
     late = stage.ask(VICTIM, stage.requests[VICTIM]) or b""
-    tell(
-        f"server has the vector of client {VICTIM}, keeps it back, and tells the others that {VICTIM} dropped"
-    )
+    tell(f"server has the vector of client {VICTIM}, keeps it back, and tells the others that {VICTIM} dropped")
     stage.step(gone={VICTIM})
     tell("an honest server, given the vector now that the step has closed, does not take it:")
     stage.hand_over(VICTIM, late)
@@ -123,9 +115,7 @@ def late_vector(defended: bool, tell: Tell) -> Outcome:
     if defended:
         same = np.array_equal(stage.server.result().vector, stage.expected(survivors))
         tell(f"  the sum over the others is {'unchanged' if same else 'CHANGED'}")
-    tell(
-        f"server rebuilds s_{VICTIM} and takes the pair masks off the late vector; nobody released b_{VICTIM}"
-    )
+    tell(f"server rebuilds s_{VICTIM} and takes the pair masks off the late vector; nobody released b_{VICTIM}")
     return stage.steal({VICTIM}, self_masked=defended)
 
 
@@ -144,9 +134,7 @@ class Undirected(X25519):
     ) -> bytes:
         return super().seal(sealing, encapsulated, content, context, _sorted(ends))
 
-    def unseal(
-        self, sealing: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: keys.Ends
-    ) -> Content:
+    def unseal(self, sealing: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: keys.Ends) -> Content:
         return super().unseal(sealing, decapsulated, sealed, context, _sorted(ends))
 
 
@@ -164,17 +152,12 @@ _open_shares = relaxed(masking.open_shares, unseal=relaxed(masking.unseal, AGREE
 class NoDirections(Weakened, Client):
     """Seals shares for a pair of clients without saying who is the sender."""
 
-    weaker = weaken(
-        share=in_step(answer=without(deal=_deal)),
-        mask=in_step(answer=without(open_shares=_open_shares)),
-    )
+    weaker = weaken(share=in_step(answer=without(deal=_deal)), mask=in_step(answer=without(open_shares=_open_shares)))
 
 
 def reflected_shares(defended: bool, tell: Tell) -> Outcome:
     """The victim takes its own shares for those of its neighbours, and releases them one by one."""
-    stage = curious(RoundConfig(clients=9, length=8), tell, kind=Client if defended else NoDirections).until(
-        "mask"
-    )
+    stage = curious(RoundConfig(clients=9, length=8), tell, kind=Client if defended else NoDirections).until("mask")
     sealed = stage.overheard[VICTIM].sealed
     if defended:
         _move_a_share(stage)

@@ -34,9 +34,7 @@ def _at_work(kind: type[ActiveClient], server: type[Server], tell: Tell, given: 
     identities = enrol(CLIENTS)
     charter = chartered(identities)
     config = charter.config(length=8)
-    vectors = {
-        i: vector if given[i] == MODEL else np.zeros_like(vector) for i, vector in inputs(config).items()
-    }
+    vectors = {i: vector if given[i] == MODEL else np.zeros_like(vector) for i, vector in inputs(config).items()}
     made = {i: _client(kind, config, identities[i], charter, vectors[i], given[i]) for i in range(CLIENTS)}
     tell(f"server gives client {VICTIM} the model, and all others one on which every update is zero")
     return Stage(server(config, charter, task=DEAD), made, vectors, tell)
@@ -111,9 +109,7 @@ class TasklessSignatures(Weakened, ActiveClient):
     weaker = weaken(
         mask=in_step(answer=without(mask=relaxed(active_client.mask, signed_texts=_TASKLESS))),
         confirm=in_step(answer=without(signed_texts=_TASKLESS)),
-        unmask=in_step(
-            answer=without(check_confirmed=relaxed(active_client.check_confirmed, signed_texts=_TASKLESS))
-        ),
+        unmask=in_step(answer=without(check_confirmed=relaxed(active_client.check_confirmed, signed_texts=_TASKLESS))),
     )
 
 

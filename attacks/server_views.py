@@ -67,8 +67,7 @@ def _victim(seen: Eavesdropper, clients: int) -> int:
         others = seen.members("V2", seen[victim].v2)
         others[list(near)] = False
         helpers = [
-            sum(1 for k in seen[j].neighbours if others[k] and k != victim and _enough(seen, k, others))
-            for j in near
+            sum(1 for k in seen[j].neighbours if others[k] and k != victim and _enough(seen, k, others)) for j in near
         ]
         if all(count >= seen.threshold(j) for j, count in zip(near, helpers, strict=True)):
             return victim

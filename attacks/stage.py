@@ -145,9 +145,7 @@ def curious(
     vectors = vectors or inputs(config)
     kinds = {i: Colluder if i in colluders else kind for i in range(config.clients)}
     floors = {i: None if i in colluders else floor for i in kinds}
-    clients = {
-        i: kinds[i](config, i, vectors[i], used_rounds=used_rounds.get(i), floor=floors[i]) for i in kinds
-    }
+    clients = {i: kinds[i](config, i, vectors[i], used_rounds=used_rounds.get(i), floor=floors[i]) for i in kinds}
     return Stage(server(config), clients, vectors, tell)
 
 
@@ -172,12 +170,7 @@ def active(
     vectors = vectors or inputs(config)
     made = {
         i: (colluder if i in colluders else kind)(
-            config,
-            identities[i],
-            charter,
-            partial(vectors.__getitem__, i),
-            tasks=None,
-            account=fresh_account(charter),
+            config, identities[i], charter, partial(vectors.__getitem__, i), tasks=None, account=fresh_account(charter)
         )
         for i in range(clients)
     }
@@ -204,10 +197,7 @@ def under(
     charter = chartered(identities, **fields)
     config = charter.config(length=LENGTH, accept=accept)
     vectors = inputs(config)
-    made = {
-        i: _also(ActiveClient, kinds[i])(config, identities[i], charter, vectors[i], tasks=None)
-        for i in kinds
-    }
+    made = {i: _also(ActiveClient, kinds[i])(config, identities[i], charter, vectors[i], tasks=None) for i in kinds}
     return Stage(server(config, charter), made, vectors, tell, identities)
 
 

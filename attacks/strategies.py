@@ -17,15 +17,7 @@ import numpy as np
 from attacks.base import Tell
 from attacks.strategy_model import Rules, World, members
 from attacks.strategy_search import Record, Win, climb, exhaust
-from attacks.strategy_worlds import (
-    Threshold,
-    in_use,
-    joined,
-    make_world,
-    random_world,
-    small_worlds,
-    smaller,
-)
+from attacks.strategy_worlds import Threshold, in_use, joined, make_world, random_world, small_worlds, smaller
 
 VARIANTS: dict[str, tuple[Rules, Threshold]] = {
     "all rules": (Rules(), in_use),
@@ -85,9 +77,7 @@ def _large_worlds(threshold: Threshold, clients: int, seed: int) -> Iterator[Wor
 def describe(record: Record) -> str:
     found = f"{record.strategies:,} strategies in {record.worlds} graphs: "
     if record.best is None:
-        least = (
-            "no sum opened" if record.spare is None else f"every sum {record.spare} or more above its minimum"
-        )
+        least = "no sum opened" if record.spare is None else f"every sum {record.spare} or more above its minimum"
         return f"{found}nothing opened that must not ({least})"
     return f"{found}{record.wins:,} of them win, the best one so:\n{tell(record.best)}"
 

@@ -102,9 +102,7 @@ def judge(world: World, rules: Rules, v2: Sets, v3: Sets) -> Opened:
     b, s = b_shares >= thresholds, s_shares >= thresholds
     sums = _open_sums(world, v2, b, s)
     short = (sums > 0) & (SIZES[sums] < np.array(world.minimum, np.int8)[:, None])
-    return Opened(
-        lacking=lacking, b_shares=b_shares, s_shares=s_shares, b=b, s=s, sums=sums, both=b & s, short=short
-    )
+    return Opened(lacking=lacking, b_shares=b_shares, s_shares=s_shares, b=b, s=s, sums=sums, both=b & s, short=short)
 
 
 def _lacking(world: World, rules: Rules, v2: Sets, v3: Sets, u: int) -> Counts:

@@ -27,10 +27,7 @@ class Win:
 
     def judge(self) -> Opened:
         return judge(
-            self.world,
-            self.rules,
-            np.array(self.v2, np.uint16)[:, None],
-            np.array(self.v3, np.uint16)[:, None],
+            self.world, self.rules, np.array(self.v2, np.uint16)[:, None], np.array(self.v3, np.uint16)[:, None]
         )
 
 
@@ -76,13 +73,7 @@ def exhaust(worlds: Iterable[World], rules: Rules) -> Record:
 
 
 def climb(
-    record: Record,
-    world: World,
-    generator: Generator,
-    *,
-    camps: int = 2,
-    steps: int = 150,
-    chains: int = 2048,
+    record: Record, world: World, generator: Generator, *, camps: int = 2, steps: int = 150, chains: int = 2048
 ) -> None:
     """Many walks at once, until one wins. A step towards that is taken, one away from it sometimes.
 

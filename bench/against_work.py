@@ -40,9 +40,7 @@ def curious(n: int, length: int, lost: int, bits: int = 32, **others: Any) -> di
     config = ccesa.RoundConfig(clients=n, length=length, bits=bits, **others)  # type: ignore[arg-type]
     vector = np.ones(length, np.dtype(f"u{bits // 8}"))
     return play(
-        ccesa.Server(config, threads=1),
-        {i: ccesa.Client(config, i, vector, threads=1) for i in range(n)},
-        lost,
+        ccesa.Server(config, threads=1), {i: ccesa.Client(config, i, vector, threads=1) for i in range(n)}, lost
     )
 
 

@@ -63,9 +63,7 @@ def _paper_server(results: Results) -> str:
 def _large_client(results: Results) -> str:
     found = results.bench["server"]
     ours = found["client_ms"]["curious"]
-    return (
-        f"{ours:.0f} ms, {ours / found['client_limit_ms']:.1f} times the bare AES instructions for its masks"
-    )
+    return f"{ours:.0f} ms, {ours / found['client_limit_ms']:.1f} times the bare AES instructions for its masks"
 
 
 def _large_server(results: Results) -> str:
@@ -197,16 +195,8 @@ CLAIMS = (
         _bench("flower"),
         front=True,
     ),
-    Claim(
-        "All in one process: 1,000 clients of 1,000,000 parameters; 10,000 of 1,000",
-        _one_process,
-        _bench("large"),
-    ),
-    Claim(
-        "The server alone, 1,000 parameters: 100,000 clients; a million",
-        _scale,
-        _bench("scale", "million-clients"),
-    ),
+    Claim("All in one process: 1,000 clients of 1,000,000 parameters; 10,000 of 1,000", _one_process, _bench("large")),
+    Claim("The server alone, 1,000 parameters: 100,000 clients; a million", _scale, _bench("scale", "million-clients")),
     Claim("A hub over HTTP with 1,000 sites of 100,000 words", _service, _bench("service")),
     Claim(
         "CIFAR-10 on one H200: 1,000 clients of 9.2 million parameters, every mask real",
@@ -230,34 +220,21 @@ CLAIMS = (
         _certificate,
         ("ccesa plan --clients 1000 --dropout 0.1",),
     ),
-    Claim(
-        "Differential privacy, 1,000 clients of whom a twentieth collude, ε = 8", _noise, _bench("privacy")
-    ),
-    Claim(
-        "Accuracy on digits, 1,000 clients, 20 rounds", _accuracy, ("make reproduce ONLY=privacy/accuracy",)
-    ),
+    Claim("Differential privacy, 1,000 clients of whom a twentieth collude, ε = 8", _noise, _bench("privacy")),
+    Claim("Accuracy on digits, 1,000 clients, 20 rounds", _accuracy, ("make reproduce ONLY=privacy/accuracy",)),
     Claim(
         "Attacks to run: each fails, and succeeds with its defence taken away",
         _attacks,
         ("make attack", "make attack NAME=split-view DEFENCE=off"),
         front=True,
     ),
-    Claim(
-        "A second client, in TypeScript, in the same rounds as ours",
-        _mixed,
-        ("make test-typescript",),
-        front=True,
-    ),
+    Claim("A second client, in TypeScript, in the same rounds as ours", _mixed, ("make test-typescript",), front=True),
     Claim(
         "Test vectors for a client, good and bad",
         _vectors,
         ("python vectors/make.py --check", "python -m pytest tests/typescript/test_ts_vectors.py"),
     ),
-    Claim(
-        "A hostile network: the right sum or a failure by name",
-        _hostile,
-        ("make test-adversarial",),
-    ),
+    Claim("A hostile network: the right sum or a failure by name", _hostile, ("make test-adversarial",)),
 )
 
 

@@ -58,29 +58,20 @@ PARTS = {
         executor.text,
     ),
     "fields": Part(
-        "Fields in words",
-        "fields in words, 1,000 clients, a million parameters",
-        fields.compare,
-        fields.text,
+        "Fields in words", "fields in words, 1,000 clients, a million parameters", fields.compare, fields.text
     ),
     "ahead": Part("Masks ahead", "masks ahead, a million words", ahead.compare, ahead.text),
     "noise": Part("Exact noise", "a million draws of exact noise", noise.compare, noise.text),
     "flower": Part("Beside Flower's SecAgg+", "Flower and the package, in turn", _versus, versus.text),
     "active": Part(
-        "The guard `active`",
-        "both guards, 1,000 clients at the planned degree",
-        active.compare,
-        active.text,
+        "The guard `active`", "both guards, 1,000 clients at the planned degree", active.compare, active.text
     ),
     "hybrid": Part("The hybrid agreement", "one client under both agreements", hybrid.compare, hybrid.text),
     "privacy": Part("Noisy sums", "noisy sums beside a trusted curator's", privacy.compare, privacy.text),
     "cuda": Part("On a GPU", "a GPU, as it was measured last", cuda.kept, cuda.text),
     "liars": Part("Wrong shares", "wrong shares, found in two ways", liars.compare, liars.text),
     "typescript": Part(
-        "In browsers and Node",
-        "clients in Node and Chromium beside Python's",
-        typescript.compare,
-        typescript.text,
+        "In browsers and Node", "clients in Node and Chromium beside Python's", typescript.compare, typescript.text
     ),
     "imports": Part("Importing", "import ccesa, beside its libraries", imports.compare, imports.text),
     "large": Part("Memory and scale", "whole rounds of many clients", large.compare, large.text),

@@ -53,10 +53,7 @@ def _server(found: dict[str, Any]) -> list[Target]:
 def _million(million: dict[str, float]) -> list[Target]:
     one, two, floor = (million[name] for name in ("one_thread_ms", "two_threads_ms", "floor_ms"))
     what = "client, steps 1+2, a million parameters, 50 neighbours: times its floor"
-    return [
-        (what, one / floor, 1.5, True),
-        ("the same with two threads: times faster", one / two, 1.7, False),
-    ]
+    return [(what, one / floor, 1.5, True), ("the same with two threads: times faster", one / two, 1.7, False)]
 
 
 def _threads(threads: dict[str, Any]) -> list[Target]:

@@ -42,11 +42,7 @@ def compare() -> dict[str, Any]:
     """Measure rounds of both generators."""
     with _node() as node, _chromium() as chromium:
         elsewhere = {"node": node, "chromium": chromium}
-        return {
-            "degree": DEGREE,
-            "length": LENGTH,
-            "generators": {name: _measured(name, elsewhere) for name in ROUNDS},
-        }
+        return {"degree": DEGREE, "length": LENGTH, "generators": {name: _measured(name, elsewhere) for name in ROUNDS}}
 
 
 def _measured(generator: str, elsewhere: dict[str, Call]) -> dict[str, dict[str, float]]:
@@ -142,9 +138,7 @@ def _chromium() -> Iterator[Call]:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
         page = browser.new_page()
         page.goto(f"http://127.0.0.1:{server.server_port}/test/page.html")
-        page.evaluate(
-            "import('/build/bench/timed.js').then(({ handle }) => void (globalThis.handle = handle))"
-        )
+        page.evaluate("import('/build/bench/timed.js').then(({ handle }) => void (globalThis.handle = handle))")
         yield lambda asked: page.evaluate("asked => handle(asked)", asked)
         browser.close()
         server.shutdown()

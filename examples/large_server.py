@@ -30,9 +30,7 @@ def main() -> None:
     """Run one round, with the workers that were asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--dask", metavar="ADDRESS", help="the scheduler of a Dask cluster")
-    parser.add_argument(
-        "--kill", action="store_true", help="end a worker of the process pool before its work"
-    )
+    parser.add_argument("--kill", action="store_true", help="end a worker of the process pool before its work")
     options = parser.parse_args()
     logging.basicConfig(format="%(name)s: %(message)s")  # the server warns of parts that did not come back
     if options.dask:

@@ -33,9 +33,7 @@ SITES = tuple(f"hospital-{letter}" for letter in "abcdefgh")
 QUESTIONS, HELD_QUESTION = 3, 1
 BEFORE_ITS_VECTOR, AFTER_ITS_VECTOR = 3, 6  # client ids
 MOST_SECONDS = 120.0
-_LOCAL = urllib.request.build_opener(
-    urllib.request.ProxyHandler({})
-)  # no proxy reaches this machine's loopback
+_LOCAL = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy reaches this machine's loopback
 
 
 # ---------------------------------------------------------------- what people would do by hand
@@ -48,9 +46,7 @@ def prepare(folder: Path, public: int, operator: int) -> ccesa.Charter:
         one.save(folder / f"{one.name}.key")
         admissions.invent(folder / f"{one.name}.csv")
     members = ccesa.Admission(ccesa.Member(one.name, one.public) for one in identities)
-    planned = ccesa.plan.plan(
-        len(SITES), dropout=0.25, guard="active", length=admissions.MONTHS, reliability_bits=1
-    )
+    planned = ccesa.plan.plan(len(SITES), dropout=0.25, guard="active", length=admissions.MONTHS, reliability_bits=1)
     charter = ccesa.plan.charter(planned, members, expires=datetime.now(UTC) + timedelta(days=1))
     (folder / "charter.toml").write_text(str(charter), encoding="utf-8")
     (folder / "federation.toml").write_text(federation(public, operator), encoding="utf-8")
@@ -209,13 +205,7 @@ def run(folder: Path, keep: bool) -> bool:
     public, operator = free_ports(2)
     charter = prepare(folder, public, operator)
     page = f"http://127.0.0.1:{operator}"
-    print(
-        f"page       {page}/",
-        f"charter    {charter.fingerprint}",
-        f"files      {folder}",
-        sep="\n",
-        flush=True,
-    )
+    print(f"page       {page}/", f"charter    {charter.fingerprint}", f"files      {folder}", sep="\n", flush=True)
     with Processes(folder) as processes:
         processes.start("hub", "serve", "federation.toml", "--run", "admissions:Admissions")
         for client in range(len(SITES)):
@@ -238,18 +228,14 @@ def join(processes: Processes, client: int, hub: str) -> None:
     name = SITES[client]
     held = {"HOLD": f"admissions#{HELD_QUESTION}"} if client == BEFORE_ITS_VECTOR else {}
     agreed = ("--charter", "charter.toml", "--identity", f"{name}.key", "--memory", f"{name}.memory")
-    processes.start(
-        name, "join", hub, *agreed, "--run", "admissions:contribute", ADMISSIONS=f"{name}.csv", **held
-    )
+    processes.start(name, "join", hub, *agreed, "--run", "admissions:contribute", ADMISSIONS=f"{name}.csv", **held)
 
 
 def kill_two(processes: Processes, watcher: Watcher) -> None:
     """Kill a site whose vector has come, and one that is still at work on its own."""
     after, before = SITES[AFTER_ITS_VECTOR], SITES[BEFORE_ITS_VECTOR]
     held = processes.folder / f"{before}.held"
-    wait_for(
-        lambda status: held.exists() and masked(status, AFTER_ITS_VECTOR), watcher, processes, *SITES, "hub"
-    )
+    wait_for(lambda status: held.exists() and masked(status, AFTER_ITS_VECTOR), watcher, processes, *SITES, "hub")
     for name, when in ((after, "after its vector has left"), (before, "before its vector has left")):
         processes.kill(name)
         print(f"killed     {name}, {when}", flush=True)
@@ -265,16 +251,13 @@ def compare(folder: Path, question: int) -> bool:
     print(f"sum {question}      over {len(names)} sites{without}")
     print(f"  secure   {' '.join(map(str, result['sum']))}")
     print(
-        f"  plain    {' '.join(map(str, plain))}  {'the same' if plain == result['sum'] else 'DIFFERENT'}",
-        flush=True,
+        f"  plain    {' '.join(map(str, plain))}  {'the same' if plain == result['sum'] else 'DIFFERENT'}", flush=True
     )
     return plain == result["sum"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", action="store_true", help="leave the hub running at the end")
     given = parser.parse_args()
     for stop in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: everything that was started ends, too

@@ -25,18 +25,7 @@ import ccesa
 from ccesa.demo import learning
 from ccesa.service import Averaging, Federation, Hub, HubTable, Participant, Policy
 
-CITIES = (
-    "Aachen",
-    "Bern",
-    "Coimbra",
-    "Delft",
-    "Espoo",
-    "Freiburg",
-    "Gdansk",
-    "Heidelberg",
-    "Innsbruck",
-    "Jena",
-)
+CITIES = ("Aachen", "Bern", "Coimbra", "Delft", "Espoo", "Freiburg", "Gdansk", "Heidelberg", "Innsbruck", "Jena")
 NAMES = [f"{city}-{side}" for side in ("clinic", "hospital") for city in CITIES]
 ROUNDS, LOST, SEED = 10, 4, 1
 
@@ -139,9 +128,7 @@ def run(folder: Path, ready, slow: float = 0.0) -> Hub:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--slow", type=float, default=0.0, help="seconds that training takes at most")
     slow = parser.parse_args().slow
     with tempfile.TemporaryDirectory() as folder:

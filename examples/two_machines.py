@@ -26,10 +26,7 @@ VANISH = {3: "share", 7: "mask"}  # client -> the step in which it leaves
 def configuration() -> ccesa.RoundConfig:
     """Agreed on beforehand. A real federation draws a fresh series_id every time and sends it along."""
     return ccesa.RoundConfig(
-        clients=CLIENTS,
-        length=LENGTH,
-        graph=ccesa.Harary(degree=8),
-        series_id=b"an example, so not at random 32b",
+        clients=CLIENTS, length=LENGTH, graph=ccesa.Harary(degree=8), series_id=b"an example, so not at random 32b"
     )
 
 
@@ -120,9 +117,7 @@ async def join(host: str, port: int, number: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("role", nargs="?", choices=["serve", "join"], help="by default everything at once")
     parser.add_argument("number", nargs="?", type=int, help="this client's number, for join")
     parser.add_argument("--host", default="127.0.0.1")

@@ -83,9 +83,7 @@ def missing_data(names: Sequence[str], wanted: argparse.Namespace) -> list[str]:
 
 def _is_due(name: str, wanted: argparse.Namespace) -> bool:
     folder = wanted.output / name
-    return _is_there(name) and (
-        wanted.again or not finished(name, folder, quick=wanted.quick, seed=wanted.seed)
-    )
+    return _is_there(name) and (wanted.again or not finished(name, folder, quick=wanted.quick, seed=wanted.seed))
 
 
 def run_part(name: str, wanted: argparse.Namespace) -> str:
@@ -115,9 +113,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="every part at its smallest")
     parser.add_argument("--again", action="store_true", help="also what is finished")
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the data sets")
-    parser.add_argument(
-        "--output", type=Path, help="folder of all results; experiments renews those kept here"
-    )
+    parser.add_argument("--output", type=Path, help="folder of all results; experiments renews those kept here")
     parser.add_argument("--seed", type=int, default=1)
     wanted = parser.parse_args(given)
     wanted.data = wanted.data.resolve()

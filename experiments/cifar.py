@@ -102,8 +102,7 @@ def check_complete(data: Cifar) -> None:
     found = data.train_y.size, data.test_y.size
     if found != (TRAINING, TEST):
         raise ConfigError(
-            f"{found[0]} training and {found[1]} test images are there, {TRAINING} and {TEST} are due; "
-            f"{WHERE}"
+            f"{found[0]} training and {found[1]} test images are there, {TRAINING} and {TEST} are due; {WHERE}"
         )
 
 

@@ -50,9 +50,7 @@ def curves(made: list[Plan], rates: Rates) -> dict[str, dict[str, tuple[list[int
         priced = {clients: cost for clients, one in bills.items() if (cost := of(one)) is not None}
         return list(priced), [measure(cost) for cost in priced.values()]
 
-    return {
-        name: {line: curve(of, measure) for line, of in LINES.items()} for name, measure in measures.items()
-    }
+    return {name: {line: curve(of, measure) for line, of in LINES.items()} for name, measure in measures.items()}
 
 
 def picture(made: list[Plan], rates: Rates) -> Figure:

@@ -61,17 +61,11 @@ def estimate(
         ]
     unreliable, disconnected, exposed, unmaskable = (happened / graphs).tolist()
     return Frequencies(
-        unreliable=unreliable,
-        disconnected=disconnected,
-        exposed=exposed,
-        unmaskable=unmaskable,
-        graphs=graphs,
+        unreliable=unreliable, disconnected=disconnected, exposed=exposed, unmaskable=unmaskable, graphs=graphs
     )
 
 
-def lost(
-    graph: Graph, threshold: Threshold, assumptions: Assumptions, rounds: int, rng: np.random.Generator
-) -> float:
+def lost(graph: Graph, threshold: Threshold, assumptions: Assumptions, rounds: int, rng: np.random.Generator) -> float:
     """Play so many rounds with dropouts per step, as a server plays them; return the fraction that is lost.
 
     For want of share holders, or of clients: a round whose masks fall apart does not count.

@@ -29,13 +29,7 @@ class Key:
 
 
 def save(
-    path: Path,
-    result: dict[str, Any],
-    key: Key,
-    *,
-    started: float,
-    complete: bool = True,
-    spent: float = 0.0,
+    path: Path, result: dict[str, Any], key: Key, *, started: float, complete: bool = True, spent: float = 0.0
 ) -> None:
     """Beside the result: its key, versions, machine and duration.
 

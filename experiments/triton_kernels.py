@@ -73,9 +73,7 @@ def _pooled(y, out, winners, places, side: tl.constexpr, channels: tl.constexpr,
 
 
 @triton.jit
-def _unpooled(
-    slope, answer, winners, out, places, side: tl.constexpr, channels: tl.constexpr, block: tl.constexpr
-):
+def _unpooled(slope, answer, winners, out, places, side: tl.constexpr, channels: tl.constexpr, block: tl.constexpr):
     place = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     channel, inside = tl.arange(0, channels)[None, :], (place < places)[:, None]
     source, corner = place[:, None] * channels + channel, _corner(place, side)[:, None]
@@ -136,14 +134,10 @@ class Fused(Plain):
     def moved(self, rows: Tensor, momentum: Tensor, short: Tensor, slopes: Tensor, cut: Tensor) -> None:
         count, wide = rows.shape
         grid = (triton.cdiv(wide, _TILE), count)
-        _moved[grid](
-            rows, momentum, short, slopes, cut, wide, LEARNING_RATE, MOMENTUM, block=_TILE, num_warps=8
-        )
+        _moved[grid](rows, momentum, short, slopes, cut, wide, LEARNING_RATE, MOMENTUM, block=_TILE, num_warps=8)
 
 
 def _run(kernel: Any, places: int, side: int, channels: int, *arrays: Tensor) -> None:
     """For so many places, each with its channels."""
     block = max(1, _TILE // channels)
-    kernel[(triton.cdiv(places, block),)](
-        *arrays, places, side=side, channels=channels, block=block, num_warps=8
-    )
+    kernel[(triton.cdiv(places, block),)](*arrays, places, side=side, channels=channels, block=block, num_warps=8)

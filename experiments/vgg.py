@@ -103,9 +103,7 @@ def prepared(x: NDArray[np.uint8], y: NDArray[np.uint8], like: Cifar, device: st
     return Images(x=whole, y=torch.from_numpy(y.astype(np.int64)).to(device))
 
 
-def predictions(
-    network: Network, row: Tensor, images: Images, which: NDArray[np.int64] | None = None
-) -> Tensor:
+def predictions(network: Network, row: Tensor, images: Images, which: NDArray[np.int64] | None = None) -> Tensor:
     """log of the class probabilities of these images, in full precision."""
     arrays = network.arrays(row.float())
     order = torch.arange(images.y.shape[0]) if which is None else torch.from_numpy(which)

@@ -21,16 +21,10 @@ FOUND = Path(__file__).resolve().parent.parent / ".fuzz"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}; by default all"
-    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}; by default all")
     parser.add_argument("--seconds", type=float, default=600, help="for all of them together")
-    parser.add_argument(
-        "--plain", action="store_true", help="mutate blindly, also where atheris is installed"
-    )
-    parser.add_argument(
-        "--replay", type=Path, metavar="FILE", help="run one input through the named harnesses"
-    )
+    parser.add_argument("--plain", action="store_true", help="mutate blindly, also where atheris is installed")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="run one input through the named harnesses")
     chosen = parser.parse_args()
     names = chosen.names or list(NAMES)
     if unknown := set(names) - set(NAMES):

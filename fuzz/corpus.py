@@ -151,9 +151,7 @@ def _lists() -> dict[str, bytes]:
 
 def _charters() -> dict[str, bytes]:
     text = str(stage.CHARTER)
-    learning = msgspec.structs.replace(
-        stage.CHARTER, bits=64, learning=Learning(metrics=("loss",), counters=("n",))
-    )
+    learning = msgspec.structs.replace(stage.CHARTER, bits=64, learning=Learning(metrics=("loss",), counters=("n",)))
     return {
         "plain": text.encode(),
         "learning": str(learning).encode(),

@@ -123,9 +123,7 @@ def present(pythons: list[str]) -> list[str]:
     """Those of other Pythons that are on this machine; the others are named."""
     found = [python for python in pythons if _runs(python)]
     left_out = sorted(set(pythons) - set(found))
-    print(
-        f"· other Pythons: {', '.join(found) or 'none'}; not on this machine: {', '.join(left_out) or 'none'}"
-    )
+    print(f"· other Pythons: {', '.join(found) or 'none'}; not on this machine: {', '.join(left_out) or 'none'}")
     return found
 
 

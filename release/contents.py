@@ -40,9 +40,7 @@ def expected(kind: str) -> set[str]:
     modules = (name.removesuffix(".ts") for name in files_in("clients/typescript/src"))
     return {
         "ccesa wheel": source | wheel | {"entry_points.txt"},
-        "ccesa sdist": {f"src/{name}" for name in source}
-        | pages
-        | {"pyproject.toml", "PKG-INFO", ".gitignore"},
+        "ccesa sdist": {f"src/{name}" for name in source} | pages | {"pyproject.toml", "PKG-INFO", ".gitignore"},
         "ccesa-native wheel": wheel | {"ccesa_native.abi3.so"},
         "ccesa-native sdist": files_in("native") | {"PKG-INFO"},
         "npm package": {f"dist/{name}{end}" for name in modules for end in (".js", ".js.map", ".d.ts")}

@@ -32,15 +32,7 @@ class Environment(NamedTuple):
         """Install the wheels, and whatever they need, by the pip of the tools."""
         wanted = [f"{wheel}[{','.join(self.extras)}]" if self.extras else str(wheel)]
         wanted += [str(native)] if self.compiled else []
-        pip = (
-            sys.executable,
-            "-m",
-            "pip",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--python",
-            self.bin / "python",
-        )
+        pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", self.bin / "python")
         run(*pip, "install", *wanted, *(self._lowest() if self.lowest else []))
         for file in (BUILD / self.name).glob("lib/*/site-packages/ccesa*/direct_url.json"):
             file.unlink()  # as if from an index: the bill of materials would name a folder of this machine

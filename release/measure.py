@@ -42,9 +42,7 @@ class File(NamedTuple):
 def main() -> None:
     """Print what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m release.measure", description=__doc__)
-    parser.add_argument(
-        "commit", nargs="?", help="print this commit beside the tree: a tag, a branch, a commit"
-    )
+    parser.add_argument("commit", nargs="?", help="print this commit beside the tree: a tag, a branch, a commit")
     parser.add_argument("--picture", action="store_true", help=f"only write {PICTURE.relative_to(ROOT)}")
     parser.add_argument("--tests", action="store_true", help="also run the default tests")
     given = parser.parse_args()
@@ -156,9 +154,7 @@ def _tests_for_none(files: list[File]) -> str:
 
 def twice(files: list[File]) -> list[str]:
     """Return the names of classes that the package has more than once."""
-    names = Counter(
-        node.name for file in files for node in ast.walk(file.tree) if isinstance(node, ast.ClassDef)
-    )
+    names = Counter(node.name for file in files for node in ast.walk(file.tree) if isinstance(node, ast.ClassDef))
     return sorted(name for name, count in names.items() if count > 1)
 
 
@@ -233,8 +229,7 @@ def picture(files: list[File]) -> str:
     loose = sorted({file.room for file in files} - packages - {"__init__", "__main__"})
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-            'font-family="sans-serif">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">',
             "<title>The packages of ccesa: each imports only those below it</title>",
             f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
             *_lines(needed(links), places),

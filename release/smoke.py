@@ -42,9 +42,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for extra in ran:
             run(*(word.format(folder) for word in COMMANDS[extra]))
-    print(
-        f"{modules} modules, a round of {round['survivors']} of 40 clients, {', '.join(ran) or 'no extras'}"
-    )
+    print(f"{modules} modules, a round of {round['survivors']} of 40 clients, {', '.join(ran) or 'no extras'}")
 
 
 def imported(without: list[str]) -> int:

@@ -45,10 +45,7 @@ def question() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         made = federate(SITES)
-        for file, text in (
-            ("charter.toml", str(made.charter)),
-            ("federation.toml", FEDERATION % _free_port()),
-        ):
+        for file, text in (("charter.toml", str(made.charter)), ("federation.toml", FEDERATION % _free_port())):
             (folder / file).write_text(text)
             (folder / file).chmod(0o600)  # files that others could change are refused
         hub = Hub(Federation.load(folder / "federation.toml"), until_over=True)
@@ -66,9 +63,7 @@ async def _ask(hub: Any, made: Any, folder: Path) -> None:
     running = asyncio.ensure_future(hub.run(lambda _: ready.set()))
     await asyncio.wait([running, asyncio.ensure_future(ready.wait())], return_when="FIRST_COMPLETED")
     try:
-        await asyncio.gather(
-            *(asyncio.to_thread(_take_part, hub.address, made, site, folder) for site in range(SITES))
-        )
+        await asyncio.gather(*(asyncio.to_thread(_take_part, hub.address, made, site, folder) for site in range(SITES)))
     finally:
         hub.stop()
         await running

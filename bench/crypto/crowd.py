@@ -92,9 +92,7 @@ class _Crowd:
             number,
             v2=self.everyone,
             commitments=b"".join(reply.commitment for reply in replies),
-            sealed=b"".join(
-                reply.sealed[place : place + size] for reply, place in zip(replies, places, strict=True)
-            ),
+            sealed=b"".join(reply.sealed[place : place + size] for reply, place in zip(replies, places, strict=True)),
             task=m.NO_TASK,
         )
 
@@ -114,15 +112,12 @@ def text(found: dict[str, Any]) -> str:
     """Return the section of the page."""
     names = ("share", "mask", "confirm", "unmask")
     rows = [
-        f"| {int(size):,} | "
-        + " | ".join(f"{one[name]:.2f}" for name in names)
-        + f" | {sum(one.values()):.2f} |"
+        f"| {int(size):,} | " + " | ".join(f"{one[name]:.2f}" for name in names) + f" | {sum(one.values()):.2f} |"
         for size, one in found["clients"].items()
     ]
     return (
         f"One client of the guard `active` with {found['degree']} neighbours and {found['length']:,} words, "
         "in milliseconds of processor time (`bench/crypto/crowd.py`): the crowd costs it the sets V1, V2 and "
         "V3, a bit for each client, and the circle on which it finds its neighbours.\n\n"
-        "| clients | share | mask | confirm | unmask | in all |\n|--:|--:|--:|--:|--:|--:|\n"
-        + "\n".join(rows)
+        "| clients | share | mask | confirm | unmask | in all |\n|--:|--:|--:|--:|--:|--:|\n" + "\n".join(rows)
     )

@@ -25,14 +25,7 @@ LENGTH = 9_225_610
 CLIENT, SERVER = 19, 1400
 SHAPES = [
     {"BLOCKS": blocks, "UNROLL": unroll, "THREADS": threads}
-    for blocks, unroll, threads in (
-        (1, 10, 128),
-        (1, 10, 256),
-        (1, 5, 128),
-        (1, 2, 128),
-        (1, 1, 128),
-        (2, 10, 128),
-    )
+    for blocks, unroll, threads in ((1, 10, 128), (1, 10, 256), (1, 5, 128), (1, 2, 128), (1, 1, 128), (2, 10, 128))
 ]
 
 
@@ -60,9 +53,7 @@ def check(shape: dict[str, int]) -> None:
             found = cupy.zeros(size, dtype(bits))
             cuda._launch(cupy.asarray(vector), found, offset, keys, shape)
             if not np.array_equal(found.get(), wanted):
-                raise ArithmeticError(
-                    f"{bits} bits, {size} words, shape {shape}: other bytes than the library's"
-                )
+                raise ArithmeticError(f"{bits} bits, {size} words, shape {shape}: other bytes than the library's")
 
 
 def ms(work: Callable[[], Any], times: int = 9) -> float:

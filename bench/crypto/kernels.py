@@ -55,9 +55,7 @@ def _both(
 def _compiled(generator: str) -> dict[str, Kernel]:
     """By the names of instructions, the fastest first."""
     found = {name: native.find(name) for name in native.INSTRUCTIONS}
-    return {
-        name: one for name, one in found.items() if one is not None and f"{generator}: {name}" in one.name
-    }
+    return {name: one for name, one in found.items() if one is not None and f"{generator}: {name}" in one.name}
 
 
 def bare(generator: str, size: int) -> Callable[[], object] | None:
@@ -91,12 +89,7 @@ def targets(found: list[dict[str, Any]]) -> list[tuple[str, float, float, bool]]
     case = found[0]
     name = f"mask step, a million words, {case['neighbours']} neighbours"
     rows = [
-        (
-            f"{name}, `{one}`: times faster than the library with numpy",
-            case["kernels"][one]["faster"],
-            least,
-            False,
-        )
+        (f"{name}, `{one}`: times faster than the library with numpy", case["kernels"][one]["faster"], least, False)
         for one, least in LEAST.items()
         if one in case["kernels"]
     ]
@@ -109,9 +102,7 @@ def targets(found: list[dict[str, Any]]) -> list[tuple[str, float, float, bool]]
 
 def text(found: list[dict[str, Any]]) -> str:
     """Return the section of the page."""
-    lines = [
-        "| generator | neighbours | kernel | ms | bare instructions, ms | ratio | times faster than `pure` |"
-    ]
+    lines = ["| generator | neighbours | kernel | ms | bare instructions, ms | ratio | times faster than `pure` |"]
     lines += ["|---|--:|---|--:|--:|--:|--:|"]
     for case in found:
         for name, one in case["kernels"].items():

@@ -54,10 +54,7 @@ def draws_ms(case: dict[str, Any]) -> float:
 
 def text(found: list[dict[str, Any]]) -> str:
     """Return the section of the page."""
-    rows = [
-        "| s | p | thresholds | tables, ms | a million draws, ms (with numpy alone) |",
-        "|--:|--:|--:|--:|--:|",
-    ]
+    rows = ["| s | p | thresholds | tables, ms | a million draws, ms (with numpy alone) |", "|--:|--:|--:|--:|--:|"]
     rows += [
         f"| {one['deviation']:g} | {one['grid_bits']} | {one['thresholds']:,} | {one['tables_ms']:,.0f} "
         f"| {both(one['draws_ms'], 0)} |"

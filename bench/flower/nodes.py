@@ -67,9 +67,7 @@ def _descend(model: Model, images: NDArray[np.float32], labels: NDArray[np.int64
     slope[np.arange(len(labels)), labels] -= 1
     slope /= len(labels)
     back = (slope @ model[2].T) * (hidden > 0)
-    for array, change in zip(
-        model, (images.T @ back, back.sum(0), hidden.T @ slope, slope.sum(0)), strict=True
-    ):
+    for array, change in zip(model, (images.T @ back, back.sum(0), hidden.T @ slope, slope.sum(0)), strict=True):
         array -= np.float32(RATE) * change
 
 
@@ -100,9 +98,7 @@ class Nodes:
         try:
             reply = self._mod()(message, self._context(number), self._app(number, round))
         except Exception as error:  # a node of Flower answers with it
-            reply = Message(
-                Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=repr(error)), reply_to=message
-            )
+            reply = Message(Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=repr(error)), reply_to=message)
         self.mod_s += time.process_time() - start - (self.training_s - before)
         return message_to_proto(reply).SerializeToString()
 
@@ -123,9 +119,7 @@ class Nodes:
         return self.contexts[number]
 
     def _app(self, number: int, round: int) -> Callable[[Any, Any], Any]:
-        return lambda message, _: (self._legacy if self.way == "secagg+" else self._new)(
-            message, number, round
-        )
+        return lambda message, _: (self._legacy if self.way == "secagg+" else self._new)(message, number, round)
 
     def _new(self, message: Any, number: int, round: int) -> Any:
         """An app of the Message API."""

@@ -83,9 +83,7 @@ def masking_ms(neighbours: int, length: int) -> tuple[float, float]:
         ours = asymmetric.bytes_to_public_key(state.pk2)
         key = symmetric_encryption.generate_shared_key(private, ours)
         state.ss2_dict[i] = key
-        texts.append(
-            symmetric_encryption.encrypt(key, share_keys_plaintext_concat(i, 0, bytes(52), bytes(52)))
-        )
+        texts.append(symmetric_encryption.encrypt(key, share_keys_plaintext_concat(i, 0, bytes(52), bytes(52))))
     record = ConfigRecord({Key.CIPHERTEXT_LIST: texts, Key.SOURCE_LIST: list(pairs)})
     parameters = ndarrays_to_parameters([np.random.default_rng(0).normal(size=length).astype(np.float32)])
     start = [clock() for clock in CLOCKS]
@@ -167,9 +165,7 @@ def round_ms(clients: int, shares: int, threshold: int, length: int, lost: int) 
     start = [clock() for clock in CLOCKS]
     grid = _Memory(length, set(range(1, lost + 1)))
     workflow(grid, context)
-    processor, wall = (
-        (clock() - then) * 1e3 - grid.copying_ms for clock, then in zip(CLOCKS, start, strict=True)
-    )
+    processor, wall = ((clock() - then) * 1e3 - grid.copying_ms for clock, then in zip(CLOCKS, start, strict=True))
     mean = context.state.array_records[MAIN_PARAMS_RECORD].to_numpy_ndarrays()[0]
     if not np.allclose(mean, 0.5, atol=1e-2):
         raise RuntimeError("SecAgg+ did not finish its round; the comparison would mean nothing")

@@ -239,9 +239,7 @@ def losses(way: str) -> dict[str, str]:
 def _outcome(result: Model | None, means: dict[int, Model]) -> str:
     if result is None:
         return "no new model"
-    count, off = min(
-        ((count, _largest(result, mean)) for count, mean in means.items()), key=lambda pair: pair[1]
-    )
+    count, off = min(((count, _largest(result, mean)) for count, mean in means.items()), key=lambda pair: pair[1])
     return f"mean of {count}" if off < 1e-3 else "another model"
 
 
@@ -301,19 +299,13 @@ def table(results: dict[str, Any]) -> str:
             for part, size in (("training", f"{learnt:,}"), ("large", big))
             for party in PARTIES
         ),
-        row(
-            "the server's memory grows by, the same, MB",
-            lambda one: f"{one['large']['server_memory_mb']:.0f}",
-        ),
+        row("the server's memory grows by, the same, MB", lambda one: f"{one['large']['server_memory_mb']:.0f}"),
         row(
             f"bytes a node sends for each of {learnt:,} parameters",
             lambda one: f"{one['training']['sent_per_parameter']:.2f}",
         ),
         row(f"bytes a node sends for each of {big}", lambda one: f"{one['large']['sent_per_parameter']:.2f}"),
-        row(
-            f"bytes a node receives for each of {big}",
-            lambda one: f"{one['large']['received_per_parameter']:.2f}",
-        ),
+        row(f"bytes a node receives for each of {big}", lambda one: f"{one['large']['received_per_parameter']:.2f}"),
         row("one node lost", lambda one: "; ".join(f"{k}: {v}" for k, v in one["losses"].items())),
     ]
     return "\n".join([*lines, "", _ratios(ways, learnt), "", _versions(results)])
@@ -335,9 +327,7 @@ def _ratios(ways: dict[str, Any], learnt: int) -> str:
         for party in PARTIES:
             both = (_times(part, party, ways[way]) for way in ("secagg+", "ccesa"))
             ratios = [theirs / ours for theirs, ours in zip(*both, strict=True)]
-            said.append(
-                f"{party}, {size:,} parameters: {median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f})"
-            )
+            said.append(f"{party}, {size:,} parameters: {median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f})")
     return f"Flower's SecAgg+ over `SecureGrid`, medians of {TURNS} turns: {'; '.join(said)}."
 
 

@@ -36,9 +36,7 @@ def step_ms(
     clock: Callable[[], float] = time.process_time,
 ) -> float:
     """One step of a client with so many neighbours: the median over a few clients."""
-    config = RoundConfig(
-        clients=neighbours + 1, length=length, bits=32, graph=Complete(), threshold=Fixed(t=threshold)
-    )
+    config = RoundConfig(clients=neighbours + 1, length=length, bits=32, graph=Complete(), threshold=Fixed(t=threshold))
     vectors, server, times = random_vectors(config, 0), Server(config), []
     everyone = {i: Client(config, i, partial(vectors, i), threads=threads) for i in range(config.clients)}
     requests = server.open()
@@ -81,13 +79,7 @@ def round_ms(clients: int, shares: int, threshold: int, length: int, lost: int) 
 
 
 def _round_ms(
-    clients: int,
-    shares: int,
-    threshold: int,
-    length: int,
-    lost: int,
-    threads: int,
-    clock: Callable[[], float],
+    clients: int, shares: int, threshold: int, length: int, lost: int, threads: int, clock: Callable[[], float]
 ) -> float:
     graph = Harary(degree=shares - 1)
     config = RoundConfig(clients=clients, length=length, bits=32, graph=graph, threshold=Fixed(t=threshold))
@@ -131,12 +123,7 @@ PAIRS = (
             "that step by the clock, with threads as by default": 25,
         },
     ),
-    Pair(
-        _alone(flower.joining_ms, 133, 209),
-        _alone(joining_ms, 133, 209),
-        5,
-        {"rebuilding one secret, t = 133": 500},
-    ),
+    Pair(_alone(flower.joining_ms, 133, 209), _alone(joining_ms, 133, 209), 5, {"rebuilding one secret, t = 133": 500}),
     Pair(
         partial(flower.round_ms, *_ROUND),
         partial(round_ms, *_ROUND),

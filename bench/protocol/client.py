@@ -36,11 +36,7 @@ def compare() -> dict[str, float]:
 
 
 def _timed(
-    clients: dict[int, Client],
-    requests: Requests,
-    times: dict[int, list[float]],
-    floor: Floor,
-    keep: bool = True,
+    clients: dict[int, Client], requests: Requests, times: dict[int, list[float]], floor: Floor, keep: bool = True
 ) -> dict[int, bytes]:
     """One step of all clients in a row, as if each had a machine to itself: nothing of the server between."""
     replies = {}

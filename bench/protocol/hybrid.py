@@ -31,9 +31,7 @@ class Stand:
     """A round whose clients are timed, step by step."""
 
     def __init__(self, agreement: str) -> None:
-        config = RoundConfig(
-            clients=CLIENTS, length=LENGTH, bits=32, graph=GRAPH, agreement=agreement, accept=True
-        )
+        config = RoundConfig(clients=CLIENTS, length=LENGTH, bits=32, graph=GRAPH, agreement=agreement, accept=True)
         vectors = random_vectors(config, 0)
         self._clients = {i: Client(config, i, vectors(i), threads=1) for i in range(CLIENTS)}
         self._server, self._times = Server(config, threads=1), [0.0] * CLIENTS
@@ -78,6 +76,5 @@ def text(found: dict[str, Any]) -> str:
     return (
         "One client through all steps with *accept*, 38 neighbours, 18 masks, a million words of 32 bits, "
         "one thread; processor time, medians of 60 clients, the agreements in turn "
-        f"(`bench/protocol/hybrid.py`). The hybrid takes {slower(found):.2f} times as long.\n\n"
-        + "\n".join(rows)
+        f"(`bench/protocol/hybrid.py`). The hybrid takes {slower(found):.2f} times as long.\n\n" + "\n".join(rows)
     )

@@ -130,9 +130,7 @@ def planning() -> None:
         for guard in ("curious", "active"):
             for dropout, collusion in DEMANDS:
                 seconds, found = planning_seconds(graph, guard, dropout, collusion)
-                print(
-                    f"{graph:12} {guard:8} {dropout:5} {collusion:5} {seconds:8.2f} {found:>11}", flush=True
-                )
+                print(f"{graph:12} {guard:8} {dropout:5} {collusion:5} {seconds:8.2f} {found:>11}", flush=True)
 
 
 def main() -> None:

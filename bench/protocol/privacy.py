@@ -114,11 +114,7 @@ def _left(clients: int) -> int:
 
 def _alone() -> dict[str, Any]:
     """Return ``million`` of a process in which numpy has one thread; several would wait for each other."""
-    command = [
-        sys.executable,
-        "-c",
-        "from bench import privacy; print(privacy.json.dumps(privacy.million()))",
-    ]
+    command = [sys.executable, "-c", "from bench import privacy; print(privacy.json.dumps(privacy.million()))"]
     settings = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     told = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)  # noqa: S603
     return dict(json.loads(told.stdout))

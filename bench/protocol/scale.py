@@ -100,17 +100,11 @@ def picture(servers: dict[str, dict[str, Any]]) -> "Figure":
     rows = sorted(servers.values(), key=lambda one: int(one["clients"]))
     figure = Figure(figsize=(8, 3.2), layout="constrained")
     sizes = [one["clients"] for one in rows]
-    for panel, (what, label), power in zip(
-        figure.subplots(1, 2), WHAT.items(), exponents(servers), strict=True
-    ):
+    for panel, (what, label), power in zip(figure.subplots(1, 2), WHAT.items(), exponents(servers), strict=True):
         values = [one[what] for one in rows]
         panel.loglog(sizes, values, color="black", marker="o", label=f"measured, grows as n^{power:.2f}")
         panel.loglog(
-            sizes,
-            [values[-1] * size / sizes[-1] for size in sizes],
-            color="0.6",
-            ls="--",
-            label="in proportion",
+            sizes, [values[-1] * size / sizes[-1] for size in sizes], color="0.6", ls="--", label="in proportion"
         )
         panel.set(xlabel="clients", ylabel=label)
         panel.grid(color="0.9")
@@ -164,15 +158,9 @@ def _floor(config: RoundConfig, result: Aggregate) -> dict[str, float]:
     rows: dict[str, tuple[int, Callable[[], object]]] = {
         "agreements": (agreements, lambda: [primitives.agree(private, public) for _ in range(ROW)]),
         "key pairs": (dropped, lambda: [primitives.private_key(secret) for _ in range(ROW)]),
-        "derivations": (
-            streams + dropped,
-            lambda: [primitives.derive(secret, secret, 16) for _ in range(ROW)],
-        ),
+        "derivations": (streams + dropped, lambda: [primitives.derive(secret, secret, 16) for _ in range(ROW)]),
         "hashes": (3 * survivors, lambda: [hashlib.sha256(secret * 3).digest() for _ in range(ROW)]),
-        "tags": (
-            survivors,
-            lambda: [primitives.gmac(secret[:16], vector.data.cast("B")) for _ in range(ROW)],
-        ),
+        "tags": (survivors, lambda: [primitives.gmac(secret[:16], vector.data.cast("B")) for _ in range(ROW)]),
         "additions": (survivors, lambda: [np.add(total, vector, out=total) for _ in range(ROW)]),
         "keystreams": (streams, lambda: masks.add_masks(total, every, config.generator, 1)),
         "secrets": (survivors + dropped, lambda: shamir.join_each(xs, shares)),

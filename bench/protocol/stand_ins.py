@@ -40,13 +40,9 @@ class StandIns:
         self.config, self.context = config, config.context
         rng = np.random.default_rng(seed)
         self._lost = Independent(dropout).draw(steps_of(config), config.clients, rng)
-        self._vectors = rng.integers(
-            2**config.bits, size=(VECTORS, config.length), dtype=words.dtype(config.bits)
-        )
+        self._vectors = rng.integers(2**config.bits, size=(VECTORS, config.length), dtype=words.dtype(config.bits))
         self._self_secrets, self._mask_secrets = (
-            shamir.random_elements(os.urandom, config.clients * shamir.SECRET_ELEMENTS).reshape(
-                config.clients, -1
-            )
+            shamir.random_elements(os.urandom, config.clients * shamir.SECRET_ELEMENTS).reshape(config.clients, -1)
             for _ in range(2)
         )
         self._bundles: dict[int, bytes] = {}
@@ -65,9 +61,7 @@ class StandIns:
         agreement = AGREEMENTS[self.config.agreement]
         for client in stay.tolist():
             sealing = primitives.public_key(primitives.private_key(os.urandom(32)))
-            self._bundles[client] = agreement.bundle(
-                sealing, primitives.public_key(self._private(client)), b""
-            )
+            self._bundles[client] = agreement.bundle(sealing, primitives.public_key(self._private(client)), b"")
             yield client, self._encoded(m.AdvertiseReply, client, keys=self._bundles[client])
 
     def _share(self, asked: NDArray[np.int64], stay: NDArray[np.int64]) -> Replies:
@@ -86,9 +80,7 @@ class StandIns:
         common = self._masks_with_lost()
         generator = self.config.generator
         for client in stay.tolist():
-            own = masks.Mask(
-                keys.self_mask_key(self._self_secret(client), self.context, client, generator), 1
-            )
+            own = masks.Mask(keys.self_mask_key(self._self_secret(client), self.context, client, generator), 1)
             vector = masks.masked(self._vectors[client % VECTORS], [own, *common.pop(client, ())], generator)
             near = self._graph.closed_neighbourhood(self._node(client))
             known = m.pack_ids(self._graph.ids[near[self._v2[near]]])

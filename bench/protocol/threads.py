@@ -88,8 +88,7 @@ def text(found: dict[str, Any]) -> str:
     cases = {f"masks, {int(length):,} words": one for length, one in found["lengths"].items()}
     cases[f"{found['agreements']} agreements"] = found["agreed"]
     rows = [
-        f"| {name} | {one['one_ms']:.2f} | {one['two_ms']:.2f} | {one['ratio']:.2f} |"
-        for name, one in cases.items()
+        f"| {name} | {one['one_ms']:.2f} | {one['two_ms']:.2f} | {one['ratio']:.2f} |" for name, one in cases.items()
     ]
     return (
         f"{found['masks']} masks on words of 32 bits, and the agreements of a client, `threads=1` and "

@@ -51,9 +51,7 @@ class Case:
     @cached_property
     def planned(self) -> Plan:
         """The plan that all rounds follow."""
-        return plan(
-            self.clients, DROPOUT, guard=self.guard, length=self.words, accept=True, degree=self.degree
-        )
+        return plan(self.clients, DROPOUT, guard=self.guard, length=self.words, accept=True, degree=self.degree)
 
     @cached_property
     def charter(self) -> Charter | None:
@@ -157,9 +155,7 @@ class Hold:
         if not self._left[call.path]:
             began, before = self._began
             used = [after - first for first, after in zip(before, self._used(), strict=True)]
-            self._seen.bursts.append(
-                {"replies": self._clients, "wall_s": time.time() - began, "hubs_cpu_s": used}
-            )
+            self._seen.bursts.append({"replies": self._clients, "wall_s": time.time() - began, "hubs_cpu_s": used})
 
     def _used(self) -> list[float]:
         return [processor_seconds(f"/proc/{pid}/stat") for pid in self._hubs]

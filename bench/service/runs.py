@@ -29,9 +29,7 @@ from ccesa.service.store import open_store
 from ccesa.service.store.rows import ExchangeRow, RoundRow
 
 #: Everyone is waited for: what is measured is how long that takes.
-POLICY = Policy(
-    enough=1.0, after=300, deadline=300, vector_after=300, vector_deadline=300, gather=300, absent=300
-)
+POLICY = Policy(enough=1.0, after=300, deadline=300, vector_after=300, vector_deadline=300, gather=300, absent=300)
 #: Seconds after which a run has failed.
 LIMIT = 400.0
 _SPAWN = multiprocessing.get_context("spawn")
@@ -118,13 +116,7 @@ class Ran:
 
 
 def run(
-    case: Case,
-    folder: Path,
-    *,
-    store: str | None = None,
-    hubs: int = 1,
-    hold: bool = False,
-    strangers: bool = False,
+    case: Case, folder: Path, *, store: str | None = None, hubs: int = 1, hold: bool = False, strangers: bool = False
 ) -> Ran:
     """Run a federation to its end; every process is gone when this returns.
 
@@ -160,9 +152,7 @@ def run(
         for process, _, _ in serving:
             process.join(20)
     exchanges, rounds = _log(made[0])
-    return Ran(
-        case=case, seen=seen, exchanges=exchanges, rounds=rounds, hubs=used, wall_s=wall_s, strangers=counts
-    )
+    return Ran(case=case, seen=seen, exchanges=exchanges, rounds=rounds, hubs=used, wall_s=wall_s, strangers=counts)
 
 
 def _federation(case: Case, folder: Path, store: str | None, ports: Sequence[int]) -> Federation:
@@ -234,9 +224,7 @@ def _serve(pipe: Connection, case: Case, folder: Path, store: str | None, ports:
     Hub(_federation(case, folder, store, ports)).serve(lambda hub: pipe.send("ready"))
 
 
-def _take_part(
-    pipe: Connection, case: Case, addresses: Sequence[tuple[str, int]], hold: Sequence[int]
-) -> None:
+def _take_part(pipe: Connection, case: Case, addresses: Sequence[tuple[str, int]], hold: Sequence[int]) -> None:
     try:
         pipe.send(asyncio.run(gather(case, range(case.clients), addresses, hold)))
     except BaseException as error:

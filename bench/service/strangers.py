@@ -112,9 +112,7 @@ _KINDS: tuple[Callable[[random.Random], bytes], ...] = (
     lambda chance: b"DELETE /v1/series/1/exchanges HTTP/1.1\r\nHost: hub\r\n\r\n",
     lambda chance: b"GET /v1/federation HTTP/1.1\r\n" + b"X-Long: " + b"a" * 60_000,
     lambda chance: b"GET /v1/federation HTTP/1.1\r\n" + b"X-Many: 1\r\n" * 500 + b"\r\n",
-    lambda chance: (
-        b"PUT %b HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n" % _REPLY.encode() + bytes(30_000)
-    ),
+    lambda chance: b"PUT %b HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n" % _REPLY.encode() + bytes(30_000),
     lambda chance: b"GET /v1/series/1/exchanges HTTP/1.1\r\nAuthorization: Bearer wrong\r\n\r\n",
     lambda chance: b"GET /%b HTTP/1.1\r\nHost: hub\r\n\r\n" % chance.randbytes(200).hex().encode(),
 )

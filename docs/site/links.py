@@ -91,9 +91,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     def change(link: str) -> str:
         file, address = destination(page, link, config, files)
-        return (
-            posixpath.relpath(file.src_uri, posixpath.dirname(page.file.src_uri) or ".") if file else address
-        )
+        return posixpath.relpath(file.src_uri, posixpath.dirname(page.file.src_uri) or ".") if file else address
 
     return with_links(markdown, change)
 

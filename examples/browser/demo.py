@@ -66,9 +66,7 @@ async def run(given: argparse.Namespace) -> None:
     with socket.create_server((given.host, given.port), family=family) as listening:
         origins = addresses(given.host, listening.getsockname()[1], given.name)
         lobby = Lobby(guard=given.guard, pace=given.pace, patience=given.patience, origins=origins)
-        config = uvicorn.Config(
-            app(lobby), log_level="warning", access_log=False, timeout_graceful_shutdown=1
-        )
+        config = uvicorn.Config(app(lobby), log_level="warning", access_log=False, timeout_graceful_shutdown=1)
         looking = asyncio.create_task(lobby.look_after())
         say(origins, given.host not in ("127.0.0.1", "localhost"))
         try:
@@ -80,30 +78,16 @@ async def run(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="use 0.0.0.0 to let phones on the same network connect"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--host", default="127.0.0.1", help="use 0.0.0.0 to let phones on the same network connect")
     parser.add_argument("--port", type=int, default=8480, help="use 0 for a free port")
+    parser.add_argument("--name", action="append", default=[], help="another name of this machine in browsers")
+    parser.add_argument("--guard", choices=sorted(GATHER), default="curious", help="choose active if the hub may lie")
     parser.add_argument(
-        "--name", action="append", default=[], help="another name of this machine in browsers"
+        "--pace", type=float, default=4, help="seconds that a tab waits before it masks, so that people can watch"
     )
     parser.add_argument(
-        "--guard", choices=sorted(GATHER), default="curious", help="choose active if the hub may lie"
-    )
-    parser.add_argument(
-        "--pace",
-        type=float,
-        default=4,
-        help="seconds that a tab waits before it masks, so that people can watch",
-    )
-    parser.add_argument(
-        "--patience",
-        type=float,
-        default=12,
-        help="seconds to wait for more people once three are ready",
+        "--patience", type=float, default=12, help="seconds to wait for more people once three are ready"
     )
     given = parser.parse_args()
     if not (CLIENT / "dist" / "index.js").exists():

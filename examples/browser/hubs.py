@@ -191,9 +191,7 @@ origins = [{", ".join(f'"{one}"' for one in self.origins)}]
         if status["rounds"]:
             last = status["rounds"][0]
             won = last["outcome"] == "sum"
-            self._end(
-                {"kind": "sum"} if won else {"kind": "lost", "reason": last["reason"] or last["outcome"]}
-            )
+            self._end({"kind": "sum"} if won else {"kind": "lost", "reason": last["reason"] or last["outcome"]})
         elif status["state"] == "gathering" and waited > GATHER[self.guard] + 8:
             self._end({"kind": "lost", "reason": f"fewer than {LEAST} people were still here"})
 

@@ -157,9 +157,7 @@ class Lobby:
     def __init__(self, *, guard: str, pace: float, patience: float, origins: list[str]) -> None:
         numbers = itertools.count(1)
         self.rooms = {
-            topic: Room(
-                topic=topic, guard=guard, pace=pace, patience=patience, origins=origins, numbers=numbers
-            )
+            topic: Room(topic=topic, guard=guard, pace=pace, patience=patience, origins=origins, numbers=numbers)
             for topic in ("number", "drawing")
         }
         #: Rounds by number, as long as their hubs are there.

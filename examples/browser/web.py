@@ -69,11 +69,7 @@ def _page(name: str) -> Any:
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
         "require-trusted-types-for 'script'"
     )
-    headers = {
-        "Content-Security-Policy": policy,
-        "Referrer-Policy": "no-referrer",
-        "Cache-Control": "no-cache",
-    }
+    headers = {"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
 
     async def serve(_: Request) -> Response:
         return Response(text, media_type="text/html", headers=headers)
@@ -100,9 +96,7 @@ class _Desk:
         guest.heard = time.monotonic()
         if "ready" in asked:
             self._press(room, guest, asked)
-        return JSONResponse(
-            {"ticket": guest.ticket, **room.told(guest)}, headers={"Cache-Control": "no-store"}
-        )
+        return JSONResponse({"ticket": guest.ticket, **room.told(guest)}, headers={"Cache-Control": "no-store"})
 
     def _press(self, room: Room, guest: Guest, asked: dict[str, Any]) -> None:
         key, is_ready = str(asked.get("key", "")), asked["ready"] is True
@@ -150,10 +144,7 @@ class _Desk:
         query = request.url.query
         try:
             answer = await self._http.request(
-                request.method,
-                f"{play.address}{path}{'?' if query else ''}{query}",
-                content=body,
-                headers=headers,
+                request.method, f"{play.address}{path}{'?' if query else ''}{query}", content=body, headers=headers
             )
         except httpx.TransportError:
             raise HTTPException(502) from None

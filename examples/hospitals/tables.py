@@ -25,9 +25,7 @@ WARDS = (("medicine", 45), ("surgery", 30), ("maternity", 12), ("intensive care"
 def record(chance: random.Random, number: int, age: int) -> list[object]:
     """Return one stay: some fields are empty, some are wrong."""
     (ward,) = chance.choices([name for name, _ in WARDS], [weight for _, weight in WARDS])
-    years = min(
-        max(round(chance.gauss(32 if ward == "maternity" else age, 6 if ward == "maternity" else 18)), 0), 104
-    )
+    years = min(max(round(chance.gauss(32 if ward == "maternity" else age, 6 if ward == "maternity" else 18)), 0), 104)
     sex = "f" if ward == "maternity" else chance.choice("fm")
     days = max(1, round(chance.expovariate(1 / (12 if ward == "intensive care" else 5))))
     temperature = round(chance.gauss(37.1, 0.7), 1)

@@ -21,16 +21,12 @@ def main() -> None:
     """Agree on a charter, run a round, and compare."""
     schema = Schema.load(HERE / "schema.toml")
     identities = [ccesa.Identity.new() for _ in SITES]
-    members = ccesa.Admission(
-        ccesa.Member(name, one.public) for name, one in zip(SITES, identities, strict=True)
-    )
+    members = ccesa.Admission(ccesa.Member(name, one.public) for name, one in zip(SITES, identities, strict=True))
     planned = plan(len(SITES), dropout=0.01, guard="active", length=schema.length, bits=schema.bits)
     charter = charters.charter(planned, members, expires=2**40, statistics=schema)
     config = charter.config(length=schema.length)
     clients = {
-        place: ccesa.ActiveClient(
-            config, identity, charter, lambda name=name: counted(schema, name), tasks=None
-        )
+        place: ccesa.ActiveClient(config, identity, charter, lambda name=name: counted(schema, name), tasks=None)
         for place, (name, identity) in enumerate(zip(SITES, identities, strict=True))
     }
     found = run_round(ccesa.Server(config, charter), in_memory(clients))

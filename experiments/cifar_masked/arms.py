@@ -136,9 +136,7 @@ class Both:
             "prepared": prepared.seconds,
             "finished": found.seconds,
         }
-        return Masked(
-            members=members, prepared=prepared, sums=sums, found=found, opened=opened, seconds=seconds
-        )
+        return Masked(members=members, prepared=prepared, sums=sums, found=found, opened=opened, seconds=seconds)
 
     def keep(self, done: int) -> None:
         """Write both models down, now and then."""

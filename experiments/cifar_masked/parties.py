@@ -36,12 +36,7 @@ class Answer(NamedTuple):
 
 
 def note_masks(
-    round: ClientRound[Any],
-    state: Accepted,
-    held: Holding,
-    asked: bytes,
-    among: bytes,
-    kind: type[m.MaskedVector],
+    round: ClientRound[Any], state: Accepted, held: Holding, asked: bytes, among: bytes, kind: type[m.MaskedVector]
 ) -> tuple[Holding, dict[str, Any]]:
     """Take the place of ``masking.mask_vector``: note the masks, by the same function, and send no vector."""
     _NOTED[round.client] = all_masks(round, state, held.near.mask_neighbours)

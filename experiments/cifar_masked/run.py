@@ -55,9 +55,7 @@ def summary(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Medians over all rounds."""
     if not rounds:
         return {}
-    middle = {
-        name: float(np.median([round["seconds"][name] for round in rounds])) for name in rounds[0]["seconds"]
-    }
+    middle = {name: float(np.median([round["seconds"][name] for round in rounds])) for name in rounds[0]["seconds"]}
     return {
         "median_seconds": middle,
         "ratio": float(np.median([r["seconds"]["masked"] / r["seconds"]["plain"] for r in rounds])),

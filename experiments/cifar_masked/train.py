@@ -84,9 +84,7 @@ class Federation:
 
         desk.clear()
         self.clients.each([start] * len(members), self.places[list(members)], take)
-        return Sums(
-            plain=desk.plain_sum.clone(), masked=desk.masked_sum.clone(), witness=kept[0] if kept else None
-        )
+        return Sums(plain=desk.plain_sum.clone(), masked=desk.masked_sum.clone(), witness=kept[0] if kept else None)
 
     def moved(self, start: Tensor, total: Words, members: int) -> Tensor:
         """The next model, by the sum of so many members' updates."""

@@ -205,9 +205,7 @@ def is_complete(path: Path, effort: Effort, seed: int) -> bool:
     return finished(path, key_of(effort, all_schemes(effort.clients), seed))
 
 
-def _stored(
-    stored: dict[str, Any] | None, schemes: Sequence[Scheme]
-) -> tuple[dict[str, list[Entry]], list[list[int]]]:
+def _stored(stored: dict[str, Any] | None, schemes: Sequence[Scheme]) -> tuple[dict[str, list[Entry]], list[list[int]]]:
     if stored is None:
         return {scheme.key: [] for scheme in schemes}, []
     lines = {scheme.key: stored["schemes"][scheme.key]["rounds"] for scheme in schemes}
@@ -215,9 +213,7 @@ def _stored(
     return found, [json.loads(line) for line in stored["gone"]]
 
 
-def _one(
-    scheme: Scheme, clients: int, gone: Dropouts, before: frozenset[int], seed: list[int], whole: bool
-) -> Entry:
+def _one(scheme: Scheme, clients: int, gone: Dropouts, before: frozenset[int], seed: list[int], whole: bool) -> Entry:
     """One round of one scheme, by the ``whole`` protocol or by the rules."""
     config = rounds.configured(seed, clients, LENGTH, scheme.graph, scheme.threshold, BITS)
     if whole:
@@ -269,9 +265,7 @@ def read(path: Path) -> Rounds:
     stored = json.loads(path.read_text(encoding="utf-8"))
     everyone = range(stored["clients"])
     gone = [set(json.loads(ids)) for ids in stored["gone"]]
-    schemes = {
-        key: [json.loads(entry) for entry in scheme["rounds"]] for key, scheme in stored["schemes"].items()
-    }
+    schemes = {key: [json.loads(entry) for entry in scheme["rounds"]] for key, scheme in stored["schemes"].items()}
 
     def members(entry: Entry, missing: set[int]) -> tuple[int, ...] | None:
         if entry["outcome"] != "aggregate":

@@ -61,9 +61,7 @@ def train(effort: Effort, wanted: argparse.Namespace, files: dict[int, Path], st
         for kind in SPLITS if wanted.split == "both" else (wanted.split,):
             trainer = equipment.trainer(kind, seed, started + 60 * wanted.minutes)
             known = mine["accuracy"].get(kind, {})
-            curves = stage.curves(
-                trainer, kind, stage.all_histories(rounds, count), stage.Store(state, kind), known
-            )
+            curves = stage.curves(trainer, kind, stage.all_histories(rounds, count), stage.Store(state, kind), known)
             mine["accuracy"][kind] = curves
             found[str(seed)] = mine
             complete = all(is_complete(found.get(str(one), {}), effort.rounds) for one in files)

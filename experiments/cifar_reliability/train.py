@@ -126,11 +126,7 @@ class Trainer:
         if all(step.after in store.accuracy for step in steps):
             return True
         first = known[-1] + 1 if known else 0
-        row = (
-            store.get(steps[first - 1].after, self.device)
-            if known
-            else self.network.new(self.seed, self.device)
-        )
+        row = store.get(steps[first - 1].after, self.device) if known else self.network.new(self.seed, self.device)
         for step in steps[first:]:
             if time.time() + 1.5 * self._per_round() > self.deadline - _MARGIN:
                 if step.before != _START and not store.has(step.before):
@@ -223,9 +219,7 @@ def curves(trainer: Trainer, kind: str, histories: Histories, store: Store, know
     for key in _in_order(histories):
         done = trainer.follow(histories[key][1], store, _partings(histories))
         store.write()
-        print(
-            f"seed {trainer.seed}, {kind}, {key}: {'done' if done else 'stopped, the time is up'}", flush=True
-        )
+        print(f"seed {trainer.seed}, {kind}, {key}: {'done' if done else 'stopped, the time is up'}", flush=True)
     return {key: [store.accuracy.get(name) for name in names] for key, (names, _) in histories.items()}
 
 

@@ -105,9 +105,7 @@ def find(sizes: list[int], dropouts: list[float], points: int) -> dict[str, Any]
         "worst": max(every, key=lambda row: row["bound"]),
         "most_exact": max(row["exact"] for row in every),
         "most_corrected": max(row["corrected"] for row in every),
-        "curves": [
-            {"n": n, "q_total": max(dropouts), "points": curve(n, max(dropouts), points)} for n in sizes[::2]
-        ],
+        "curves": [{"n": n, "q_total": max(dropouts), "points": curve(n, max(dropouts), points)} for n in sizes[::2]],
         "t_above_the_mean": {
             **above,
             "printed": as_printed(**above),

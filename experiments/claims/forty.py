@@ -51,19 +51,13 @@ def by_the_paper(q_total: float, graphs: int, rng: np.random.Generator) -> dict[
         counts.append(np.count_nonzero(v2 & drawn.short(edges, v4, T), axis=1))
     each = np.concatenate(counts)
     whole = int(np.count_nonzero(each == 0))
-    return {
-        "graphs": each.size,
-        "not_informative": float(each.mean()),
-        "reliable": _interval(whole, each.size),
-    }
+    return {"graphs": each.size, "not_informative": float(each.mean()), "reliable": _interval(whole, each.size)}
 
 
 def majority_lost(q_total: float) -> float:
     """With t_i a majority of each neighbourhood: how many of V2 are expected not to be informative."""
     degrees, assumptions = Degrees.of(ErdosRenyi(p=P), N), Assumptions(clients=N, dropout=q_total)
-    own, others = (
-        math.exp(unreliable(degrees, Majority().of, assumptions, own_share=own)) for own in (True, False)
-    )
+    own, others = (math.exp(unreliable(degrees, Majority().of, assumptions, own_share=own)) for own in (True, False))
     return N * bounds.of_v2(q_total, own, others)
 
 
@@ -110,19 +104,10 @@ def find(dropouts: list[float], graphs: int, count: int, seed: int) -> dict[str,
                 "majority_lost": majority_lost(q_total),
                 "drawn": by_the_paper(q_total, graphs, np.random.default_rng(seed)),
                 "log10_not_private": log_not_private(N, P, q_total) / math.log(10),
-                "rounds": {
-                    name: real(graph, rule, q_total, count, seed) for name, (graph, rule) in schemes.items()
-                },
+                "rounds": {name: real(graph, rule, q_total, count, seed) for name, (graph, rule) in schemes.items()},
             }
         )
-    return {
-        "n": N,
-        "p": P,
-        "t": T,
-        "planned_degree": planned.graph.max_degree(N),
-        "cost": cost(),
-        "cases": cases,
-    }
+    return {"n": N, "p": P, "t": T, "planned_degree": planned.graph.max_degree(N), "cost": cost(), "cases": cases}
 
 
 def verdict(found: dict[str, Any]) -> str:

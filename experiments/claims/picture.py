@@ -21,9 +21,7 @@ def _bound(panel: Any, curves: list[dict[str, Any]]) -> None:
     for number, curve in enumerate(curves):
         look = chart.style(number) | {"marker": ""}
         p = [100 * (point["p"] / curve["points"][0]["p"] - 1) for point in curve["points"]]
-        panel.plot(
-            p, [point["bound"] for point in curve["points"]], label=f"bound, n = {curve['n']:,}", **look
-        )
+        panel.plot(p, [point["bound"] for point in curve["points"]], label=f"bound, n = {curve['n']:,}", **look)
         if curve is highest:
             exact = [point["exact"] for point in curve["points"]]
             panel.plot(p, exact, color="0.6", lw=3, label=f"exact, n = {curve['n']:,}")

@@ -101,9 +101,7 @@ def find(most: int) -> dict[str, Any]:
                 counted["private"] += is_so
                 counted["wrong"] += says != is_so
                 counted.update(
-                    name
-                    for name, true in gaps(evolution, components(tuple(evolution.v3.tolist()))).items()
-                    if true
+                    name for name, true in gaps(evolution, components(tuple(evolution.v3.tolist()))).items() if true
                 )
         rows.append({"n": n, **{name: counted[name] for name in _COUNTED}})
     return {"rows": rows}

@@ -45,9 +45,7 @@ def row(n: int, q_total: float) -> dict[str, Any]:
 
 def _bytes(n: int, degree: float, t: int, q_total: float) -> float:
     """Bytes of one client beside its vector, in the library's messages."""
-    shape = Shape(
-        clients=n, degree=degree, mask_degree=degree, threshold=t, length=1, bits=32, dropout=q_total
-    )
+    shape = Shape(clients=n, degree=degree, mask_degree=degree, threshold=t, length=1, bits=32, dropout=q_total)
     cost = price(shape)
     return cost.sent_bytes + cost.received_bytes - shape.vector_bytes
 

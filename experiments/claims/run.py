@@ -11,18 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.arguments import parse, run
-from experiments.claims import (
-    arbitrary,
-    curves,
-    figure_1,
-    forty,
-    picture,
-    proof,
-    rates,
-    recall,
-    resources,
-    running,
-)
+from experiments.claims import arbitrary, curves, figure_1, forty, picture, proof, rates, recall, resources, running
 from experiments.record import Key, save
 
 HERE = Path(__file__).parent
@@ -43,10 +32,7 @@ CLAIMS = {
     "forty": Claim("only 40 % of the resources of SA", "figure 2, caption", "forty", forty.verdict),
     "share": Claim("20 to 30 % of the resources", "abstract, conclusion", "resources", resources.verdict),
     "factor": Claim(
-        "resources reduced at least by a factor of √(n / log n)",
-        "conclusion",
-        "resources",
-        resources.verdict_factor,
+        "resources reduced at least by a factor of √(n / log n)", "conclusion", "resources", resources.verdict_factor
     ),
     "falls": Claim("p* is a decreasing function of n", "Remark 1", "resources", resources.verdict_falls),
     "minimum": Claim(
@@ -62,24 +48,15 @@ CLAIMS = {
         arbitrary.verdict,
     ),
     "rates": Claim("reliable except with O(n exp(−√(n log n)))", "appendix D", "rates", rates.verdict),
-    "private rates": Claim(
-        "private except with O(n^−C), any C", "appendix D", "rates", rates.verdict_private
-    ),
-    "theorem 4": Claim(
-        "almost surely private above ln(l) / l", "Theorem 4", "rates", rates.verdict_theorem_4
-    ),
+    "private rates": Claim("private except with O(n^−C), any C", "appendix D", "rates", rates.verdict_private),
+    "theorem 4": Claim("almost surely private above ln(l) / l", "Theorem 4", "rates", rates.verdict_theorem_4),
     "recall": Claim("recall is close to 1 for all schemes", "appendix A", "recall", recall.verdict),
     "theorem 2": Claim("private if and only if …", "Theorem 2", "proof", proof.verdict),
     "half": Claim("only half of the bandwidth", "figure 1", "figure_1", figure_1.verdict),
     "times": Claim(
-        "for every n, q_total p times less running time",
-        "experiments, Running time",
-        "running",
-        running.verdict,
+        "for every n, q_total p times less running time", "experiments, Running time", "running", running.verdict
     ),
-    "curve": Claim(
-        "key agreement over the NIST SP800-56 curve", "appendix, set-up", "curves", curves.verdict
-    ),
+    "curve": Claim("key agreement over the NIST SP800-56 curve", "appendix, set-up", "curves", curves.verdict),
 }
 
 #: How much of everything: in full, and with --quick.

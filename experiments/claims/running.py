@@ -15,8 +15,7 @@ def find() -> dict[str, Any]:
         if scheme == "CCESA":
             ratios = [one / other for one, other in zip(times, conventional[n, q_total], strict=True)]
             rows.append(
-                {"n": n, "q_total": q_total, "p": p, "p_squared": p**2}
-                | dict(zip(_COLUMNS, ratios, strict=True))
+                {"n": n, "q_total": q_total, "p": p, "p_squared": p**2} | dict(zip(_COLUMNS, ratios, strict=True))
             )
     return {"rows": rows}
 

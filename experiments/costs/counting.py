@@ -105,9 +105,7 @@ def model(shape: Shape) -> dict[str, float]:
         "server_agreements": priced.server_agreements,
         "server_keystreams": priced.server_keystream_bytes / shape.vector_bytes,
         # One secret for everyone in V2: b_i of the survivors, s_i of the others.
-        "server_rebuilding": shape.clients
-        * (1 - paper.step_dropout(shape.dropout)) ** 2
-        * shape.threshold**2,
+        "server_rebuilding": shape.clients * (1 - paper.step_dropout(shape.dropout)) ** 2 * shape.threshold**2,
     }
 
 
@@ -160,9 +158,7 @@ def _dropouts(n: int, q_total: float, seeds: list[int]) -> Dropouts:
     order = np.random.default_rng(seeds).permutation(n)
     ends = np.rint(n * -np.expm1(np.log1p(-q_total) * np.arange(5) / 4)).astype(int)
     groups = [order[first:last] for first, last in itertools.pairwise(ends.tolist())]
-    return {
-        step.name: frozenset(gone.tolist()) for step, gone in zip(steps_under("curious"), groups, strict=True)
-    }
+    return {step.name: frozenset(gone.tolist()) for step, gone in zip(steps_under("curious"), groups, strict=True)}
 
 
 def _sum(found: rounds.Ran) -> Aggregate:

@@ -79,14 +79,9 @@ def compared(rows: list[dict[str, Any]], example: Example) -> dict[str, Any]:
     turbo_both = turbo_sent + longest["Turbo-aggregate"]["received"]
     theirs = bounds.turbo_aggregate_bandwidth(example.n, longest["length"], BITS, example.groups)
     printed = bounds.paper_bandwidth(example.n, longest["length"], BITS, KEY_BITS, SHARE_BITS)
-    found: dict[str, Any] = {
-        "formula": {"turbo": theirs / 8, "ccesa": printed / 8, "share": printed / theirs}
-    }
+    found: dict[str, Any] = {"formula": {"turbo": theirs / 8, "ccesa": printed / 8, "share": printed / theirs}}
     for scheme in SCHEMES:
         if scheme in longest:
             sent, received = longest[scheme]["sent"], longest[scheme]["received"]
-            found[scheme] = {
-                "sent_share": sent / turbo_sent,
-                "share": (sent + received) / turbo_both,
-            }
+            found[scheme] = {"sent_share": sent / turbo_sent, "share": (sent + received) / turbo_both}
     return found

@@ -58,9 +58,7 @@ def _panel(panel: Any, rows: list[dict[str, Any]], name: str) -> None:
 
 def _against_length(panel: Any, lengths: list[dict[str, Any]], n: int, groups: int) -> None:
     for number, scheme in enumerate((*SCHEMES, "Turbo-aggregate")):
-        points = [
-            (row["length"], row[scheme]["sent"] + row[scheme]["received"]) for row in lengths if scheme in row
-        ]
+        points = [(row["length"], row[scheme]["sent"] + row[scheme]["received"]) for row in lengths if scheme in row]
         if points:
             panel.plot(*zip(*points, strict=True), **chart.style(number), label=scheme)
     panel.set(xscale="log", yscale="log", xlabel="elements of a vector m", ylabel="bytes sent and received")

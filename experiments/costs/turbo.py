@@ -181,8 +181,7 @@ class Round:
         self._groups = [part.tolist() for part in np.array_split(order, groups)]
         self._length, self._gone, self._wire = length, gone or {}, Wire()
         self._clients = [
-            Client(number, partial(vector, number), np.random.default_rng([seed, number]))
-            for number in range(clients)
+            Client(number, partial(vector, number), np.random.default_rng([seed, number])) for number in range(clients)
         ]
 
     def ran(self) -> Ran:

@@ -12,9 +12,7 @@ SHOWN = 4
 PHOTOGRAPH, MEAN = "a photograph that\nthe client trained with", "mean of the person's\nphotographs"
 
 
-def draw(
-    known: Faces, data: Federation, columns: dict[str, dict[int, Images]], result: dict[str, Any]
-) -> Figure:
+def draw(known: Faces, data: Federation, columns: dict[str, dict[int, Images]], result: dict[str, Any]) -> Figure:
     everywhere = set.intersection(*(set(images) for images in columns.values()))
     people = sorted(everywhere)[:: max(1, len(everywhere) // SHOWN)][:SHOWN]
     shown = {

@@ -85,10 +85,7 @@ def train(data: Federation, count: int) -> tuple[Model, list[Model]]:
     for number in range(count):
         local = [softmax.add(model, softmax.update(model, data, client)) for client in range(data.clients)]
         model = [np.mean(part, axis=0) for part in zip(*local, strict=True)]
-        print(
-            f"training round {number + 1} of {count}: accuracy {softmax.accuracy(model, data):.2f}",
-            flush=True,
-        )
+        print(f"training round {number + 1} of {count}: accuracy {softmax.accuracy(model, data):.2f}", flush=True)
     return model, local
 
 
@@ -96,11 +93,7 @@ def schemes(clients: int) -> dict[str, tuple[Graph, Threshold]]:
     """n = 40 is too few for a p*; the paper takes p = 0.7 there, and t = 21."""
     t = Fixed(t=clients // 2 + 1)
     made = usual_plan(clients, 0.1)
-    return {
-        "SA": (Complete(), t),
-        "CCESA": (ErdosRenyi(p=0.7), t),
-        "planned": (made.graph, made.threshold),
-    }
+    return {"SA": (Complete(), t), "CCESA": (ErdosRenyi(p=0.7), t), "planned": (made.graph, made.threshold)}
 
 
 def overheard(local: list[Model], graph: Graph, threshold: Threshold, seed: list[int]) -> dict[int, Model]:
@@ -124,9 +117,7 @@ def overheard(local: list[Model], graph: Graph, threshold: Threshold, seed: list
     return heard
 
 
-def _rounds(
-    local: list[Model], graph: Graph, threshold: Threshold, seed: list[int]
-) -> Iterator[dict[int, Model]]:
+def _rounds(local: list[Model], graph: Graph, threshold: Threshold, seed: list[int]) -> Iterator[dict[int, Model]]:
     """Yield rounds one after the other: one that is lost before anybody masks is repeated, as in practice."""
     for again in itertools.count():
         yield overheard(local, graph, threshold, [*seed, again])
@@ -181,8 +172,7 @@ def attacked(data: Federation, effort: Effort, seed: int) -> Iterator[tuple[str,
     yield "federated averaging", [{client: invert(local[client], client) for client in everyone}]
     for name, (graph, threshold) in schemes(data.clients).items():
         heard = (
-            next(filter(None, _rounds(local, graph, threshold, [seed, number])))
-            for number in range(effort.repeats)
+            next(filter(None, _rounds(local, graph, threshold, [seed, number]))) for number in range(effort.repeats)
         )
         yield name, [{client: invert(model, client) for client, model in one.items()} for one in heard]
     yield "the sum itself", [{client: invert(total, client) for client in everyone}]

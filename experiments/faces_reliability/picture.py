@@ -25,12 +25,8 @@ def draw(result: dict[str, Any]) -> Figure:
     panels = figure.subplots(len(every[0]), len(TITLES), sharex=True, sharey=True, squeeze=False)
     for place, case in enumerate(every[0]):
         for panel, (view, title) in zip(panels[place], TITLES.items(), strict=True):
-            told = [
-                row for row in result["summary"] if row["q_total"] == case["q_total"] and row["view"] == view
-            ]
-            curves = [
-                [seed[place][view][number]["accuracy"] for seed in every] for number in range(len(told))
-            ]
+            told = [row for row in result["summary"] if row["q_total"] == case["q_total"] and row["view"] == view]
+            curves = [[seed[place][view][number]["accuracy"] for seed in every] for number in range(len(told))]
             _accuracies(panel, told, curves, 1 / result["clients"])
             chart.finish(panel, f"q_total = {case['q_total']:g}: {title}", loc="upper left")
         panels[place][0].set_ylabel(f"test accuracy (%), mean of {SMOOTHED} rounds")
@@ -40,9 +36,7 @@ def draw(result: dict[str, Any]) -> Figure:
     return figure
 
 
-def _accuracies(
-    panel: Axes, told: list[dict[str, Any]], curves: list[list[list[float]]], chance: float
-) -> None:
+def _accuracies(panel: Axes, told: list[dict[str, Any]], curves: list[list[list[float]]], chance: float) -> None:
     """Markers take turns, so that lines that lie upon each other can be told apart."""
     for number, (row, accuracy) in enumerate(zip(told, curves, strict=True)):
         heights = np.array([smoothed(one) for one in accuracy])

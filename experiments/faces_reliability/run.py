@@ -66,9 +66,7 @@ def one_dropout(data: Federation, q_total: float, count: int, seed: int) -> dict
     for view, some in (("ours", ours), ("paper", paper)):
         for one in some:
             end, lost = one["accuracy"][-1], len(one["lost"])
-            print(
-                f"{view:5} seed {seed}, q_total = {q_total:g}, {one['name']}: accuracy {end:.3f}, {lost} lost"
-            )
+            print(f"{view:5} seed {seed}, q_total = {q_total:g}, {one['name']}: accuracy {end:.3f}, {lost} lost")
     return {"q_total": q_total, "ours": ours, "paper_rule": paper}
 
 

@@ -17,10 +17,7 @@ def rows(found: Seeds) -> list[dict[str, Any]]:
     every = [seed["dropouts"] for seed in found.values()]
     return [
         {"q_total": case["q_total"], "view": view, "name": series["name"]}
-        | _row(
-            [seed[place][view][number] for seed in every],
-            [seed[place][view][0] for seed in every],
-        )
+        | _row([seed[place][view][number] for seed in every], [seed[place][view][0] for seed in every])
         for place, case in enumerate(every[0])
         for view in VIEWS
         for number, series in enumerate(case[view])

@@ -99,9 +99,9 @@ def roc(odds: NDArray[np.float64], members: NDArray[np.bool_]) -> tuple[Rates, R
 
 
 def _fitted(logs: Any, members: Any) -> Any:
-    judge = torch.nn.Sequential(
-        torch.nn.Linear(CLASSES, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, 1)
-    ).to(logs.device)
+    judge = torch.nn.Sequential(torch.nn.Linear(CLASSES, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, 1)).to(
+        logs.device
+    )
     if logs.shape[0] == 0:  # a class that no shadow has seen, in a quick run
         return judge
     optimizer = torch.optim.Adam(judge.parameters(), lr=RATE)

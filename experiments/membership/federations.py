@@ -37,9 +37,7 @@ class Federation:
     def plans(self) -> Tensor:
         """The epochs of each client, in an order of their own, in batches."""
         steps = [
-            np.concatenate([self._rng.permutation(places) for _ in range(EPOCHS)]).reshape(
-                -1, self.crowd.batch
-            )
+            np.concatenate([self._rng.permutation(places) for _ in range(EPOCHS)]).reshape(-1, self.crowd.batch)
             for places in self.own
         ]
         self._total.zero_()

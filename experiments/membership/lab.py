@@ -68,18 +68,14 @@ class Target:
         # Of 50,000 images none is left over, and every shadow divides the same 5,000 once more.
         pool = np.concatenate([train[size:], test[effort.asked :]])
         self.half = min(size, pool.size // 2)
-        self.drawn = [
-            np.random.default_rng([seed, 32, size, k]).permutation(pool) for k in range(effort.shadows)
-        ]
+        self.drawn = [np.random.default_rng([seed, 32, size, k]).permutation(pool) for k in range(effort.shadows)]
         self.victims = [
-            lab.federation(self.members, crowd, [seed, 31, size, crowd.clients])
-            for crowd in effort.crowds(size)
+            lab.federation(self.members, crowd, [seed, 31, size, crowd.clients]) for crowd in effort.crowds(size)
         ]
         for victim in self.victims:
             victim.keep_all()
         self.shadows = [
-            lab.federation(drawn[: self.half], effort.usual, [seed, 33, size, k])
-            for k, drawn in enumerate(self.drawn)
+            lab.federation(drawn[: self.half], effort.usual, [seed, 33, size, k]) for k, drawn in enumerate(self.drawn)
         ]
 
     def attack(self) -> Attack:
@@ -100,9 +96,7 @@ class Attacked:
         lab = target.lab
         file = lab.folder / f"{target.size}-{target.seed}-{victim.crowd.clients}.npy"
         np.save(file, np.stack([row.cpu().numpy() for _, row in sorted(victim.sent.items())]))
-        self._rounds: Future[dict[str, Any]] = lab.beside.submit(
-            masked.overheard_in, file, target.seed, lab.threads
-        )
+        self._rounds: Future[dict[str, Any]] = lab.beside.submit(masked.overheard_in, file, target.seed, lab.threads)
         mine = victim.own[masked.VICTIM][: lab.effort.asked]
         self._found = {
             "plain": self._judged(victim.sent[masked.VICTIM]),

@@ -63,9 +63,7 @@ def encoded(models: Sequence[Row], seed: int) -> Encoded:
         quantizer.encode([model], rng=np.random.default_rng([seed, client])).vector
         for client, model in enumerate(models)
     ]
-    return Encoded(
-        vectors=vectors, fields=quantizer.fields, size=models[VICTIM].size, step=clip / quantizer.levels
-    )
+    return Encoded(vectors=vectors, fields=quantizer.fields, size=models[VICTIM].size, step=clip / quantizer.levels)
 
 
 def overheard(scheme: Scheme, federation: Encoded, threads: int) -> tuple[Row, bool]:

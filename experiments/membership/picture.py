@@ -52,10 +52,7 @@ def _by_size(panel: Any, rows: list[Row]) -> None:
 
     sizes = sorted({row["n_train"] for row in rows})
     for number, (key, name) in enumerate(SHOWN.items()):
-        values = [
-            [100 * row["attacks"][key]["accuracy"] for row in rows if row["n_train"] == size]
-            for size in sizes
-        ]
+        values = [[100 * row["attacks"][key]["accuracy"] for row in rows if row["n_train"] == size] for size in sizes]
         middle = np.array([np.median(mine) for mine in values])
         reach = [middle - [min(mine) for mine in values], [max(mine) for mine in values] - middle]
         places = np.arange(len(sizes)) + (number - len(SHOWN) / 2 + 0.5) * 0.11

@@ -23,9 +23,7 @@ def _words(one: Finding) -> str:
         return one.says
     lines = itertools.zip_longest(one.says.splitlines(), one.right.splitlines(), fillvalue="")
     pairs = [(says.strip(), right.strip()) for says, right in lines]
-    return "\n  ".join(
-        f"the page says {says!r}, the results {right!r}" for says, right in pairs if says != right
-    )
+    return "\n  ".join(f"the page says {says!r}, the results {right!r}" for says, right in pairs if says != right)
 
 
 def main(given: Sequence[str] | None = None) -> int:

@@ -28,11 +28,7 @@ def _arms(found: Results) -> str:
     wrong = sum(not one["exact"] for one in rounds)
     rows: list[list[object]] = [
         [f"seconds per round, median of {count}", f"{middle['masked']:.2f}", f"{middle['plain']:.2f}"],
-        [
-            "… of which training, rounding, masking, adding up",
-            f"{middle['trained']:.2f}",
-            f"{middle['plain']:.2f}",
-        ],
+        ["… of which training, rounding, masking, adding up", f"{middle['trained']:.2f}", f"{middle['plain']:.2f}"],
         [
             "masks that clients add, and that the server takes off, in a round",
             f"{int(added):,} and {int(taken_off):,}",
@@ -80,10 +76,7 @@ SECTION = Section(
     title="CIFAR-10 with every mask",
     tables=[_arms],
     said=[
-        Said(
-            "(Harary, {} neighbours, masks with {}), for",
-            lambda found: re.findall(r"\d+", _found(found)["graph"]),
-        ),
+        Said("(Harary, {} neighbours, masks with {}), for", lambda found: re.findall(r"\d+", _found(found)["graph"])),
         Said("for {} rounds in which", lambda found: [_count(found)]),
         Said("masks all its {:,} parameters", lambda found: [_found(found)["parameters"]]),
         Said(
@@ -92,10 +85,7 @@ SECTION = Section(
         ),
         Said("In each of the {} steps about {:.0f} clients leave", _leaving),
         Said("(q_total = {:g})", lambda found: found.settings("cifar_masked", "q_total")),
-        Said(
-            "One NVIDIA H200, {} cores",
-            lambda found: re.findall(r"(\d+) cores", _found(found)["about"]["machine"]),
-        ),
+        Said("One NVIDIA H200, {} cores", lambda found: re.findall(r"(\d+) cores", _found(found)["about"]["machine"])),
         Said("**{:.2f} times as long as", lambda found: [_found(found)["ratio"]]),
         Said("({:.2f} to {:.2f} in single rounds)", _single),
         Said("{:,} masks and {:.0f} TB of keystream in all", _in_all),

@@ -71,10 +71,7 @@ def _accuracies(found: Results) -> str:
 
 
 def _trained(found: Results) -> str:
-    rows = [
-        [number, *(_lengths(seed, split) for split in SPLITS)]
-        for number, seed in _mine(found)["seeds"].items()
-    ]
+    rows = [[number, *(_lengths(seed, split) for split in SPLITS)] for number, seed in _mine(found)["seeds"].items()]
     return table(["rounds trained, seed", *SPLITS.values()], rows)
 
 
@@ -98,10 +95,7 @@ def _same(found: Results) -> list[str]:
 
 def _none(found: Results, *keys: str) -> list[object]:
     """Return how many rounds these schemes lost in all, and of how many."""
-    return [
-        word(sum(sum(_lost(found, key)) for key in keys)),
-        len(keys) * len(_seeds(found)) * _rounds(found),
-    ]
+    return [word(sum(sum(_lost(found, key)) for key in keys)), len(keys) * len(_seeds(found)) * _rounds(found)]
 
 
 def _degree(found: Results) -> int:
@@ -140,28 +134,16 @@ SECTION = Section(
             " momentum {:g}, {} local epochs",
             _training,
         ),
-        Said(
-            "q_total = {:g}, {} rounds.",
-            lambda found: found.settings("cifar_reliability", "q_total", "rounds"),
-        ),
-        Said(
-            "({} for SA, {} for each p, {} for ours;",
-            lambda found: found.settings("cifar_reliability", "reals")[0],
-        ),
+        Said("q_total = {:g}, {} rounds.", lambda found: found.settings("cifar_reliability", "q_total", "rounds")),
+        Said("({} for SA, {} for each p, {} for ours;", lambda found: found.settings("cifar_reliability", "reals")[0]),
         Said("Seeds {} to {}: medians", lambda found: ends(map(int, _mine(found)["seeds"]))),
         Said("the curves are not similar but the {}", _same),
         Said("SA, p* and ours lose {} of {:,} rounds", lambda found: _none(found, *ENOUGH)),
         Said("p = 0.25 loses {} of {:,}", lambda found: _each(found, "p0.25")),
         Said("ours has {} neighbours, {:.0%} of those of p*", lambda found: [_degree(found), _share(found)]),
-        Said(
-            "{} to {} of {} rounds are lost",
-            lambda found: [*ends(_lost(found, TOO_LITTLE)), _rounds(found)],
-        ),
+        Said("{} to {} of {} rounds are lost", lambda found: [*ends(_lost(found, TOO_LITTLE)), _rounds(found)]),
         Said("differs by at most {:.1f} points from SA's after as many rounds as it kept", _behind),
-        Said(
-            "Gradients are cut at norm {:g}",
-            lambda found: found.settings("cifar_reliability", "gradients_cut_at"),
-        ),
+        Said("Gradients are cut at norm {:g}", lambda found: found.settings("cifar_reliability", "gradients_cut_at")),
     ],
     fixed=[
         "Two tests train",

@@ -70,10 +70,7 @@ SECTION = Section(
     title="Claims of the text",
     tables=[claims, recalls, costs],
     said=[
-        Said(
-            "has only {:.1f} neighbours in the mean where the rule asks for t = {} holders",
-            _neighbours,
-        ),
+        Said("has only {:.1f} neighbours in the mean where the rule asks for t = {} holders", _neighbours),
         Said(
             "({:.1f} of 40 clients not informative; {:.1f} at q_total = 0.1)",
             lambda found: [forty_at(found, q)["not_informative"] for q in (0.0, 0.1)],
@@ -83,8 +80,7 @@ SECTION = Section(
             lambda found: [T_FACES, forty_at(found, 0.0)["not_informative_t_faces"]],
         ),
         Said(
-            "{} of {} rounds gave a sum, with or without dropouts (at most {:.1%} do, with a confidence of"
-            " 95 %)",
+            "{} of {} rounds gave a sum, with or without dropouts (at most {:.1%} do, with a confidence of 95 %)",
             lambda found: [
                 word(max(forty_at(found, q)["rounds"]["paper"]["sums"]["count"] for q in (0.0, 0.1))),
                 forty_at(found, 0.0)["rounds"]["paper"]["sums"]["of"],
@@ -92,18 +88,12 @@ SECTION = Section(
             ],
         ),
         Said("{} of {} rounds gave their sum at q_total = 0.1 (exactly, {:.4f} are lost at most)", _rounds),
-        Said(
-            "falls apart with {}",
-            lambda found: [power(10, round(forty_at(found, 0.1)["log10_not_private"], 1))],
-        ),
+        Said("falls apart with {}", lambda found: [power(10, round(forty_at(found, 0.1)["log10_not_private"], 1))]),
         Said(
             "from n = {} on without dropouts and from {:,} at q_total = 0.1",
             lambda found: [part(found, "resources")["p_star"][place]["at_most_0.3"] for place in (0, -1)],
         ),
-        Said(
-            "0.01 at most: {:.4f} (q_total = 0.1)",
-            lambda found: [least(found)["smallest"]],
-        ),
+        Said("0.01 at most: {:.4f} (q_total = 0.1)", lambda found: [least(found)["smallest"]]),
         Said("p = {:.3f} with t_i a majority", lambda found: [least(found)["planned"]]),
         Said(
             "Of all {:,} pairs of n from 100 to 1,000 and the four q_total the bound rises above its value at"
@@ -112,17 +102,12 @@ SECTION = Section(
         ),
         Said("at most {:.2f} of the plotted bound", lambda found: [part(found, "arbitrary")["most_exact"]]),
         Said("at most {:.2f} times the plotted", lambda found: [part(found, "arbitrary")["most_corrected"]]),
-        Said(
-            "n = {}, t = {}, p = {}, q_total = {} it says {:.2f}, and each client fails with {:.4f}", _above
-        ),
+        Said("n = {}, t = {}, p = {}, q_total = {} it says {:.2f}, and each client fails with {:.4f}", _above),
         Said(
             "At n = 10,000 a round is lost with {} (q_total = 0) where the claim has {}",
             lambda found: _unreliable(found, 10_000),
         ),
-        Said(
-            "b_m is up to {:.1f} at n = 1,000 (m = {}), falls only from m = {} on",
-            lambda found: _lemmas(found)[:3],
-        ),
+        Said("b_m is up to {:.1f} at n = 1,000 (m = {}), falls only from m = {} on", lambda found: _lemmas(found)[:3]),
         Said("e^(−{:.2f} n) for q_total = 0.1", lambda found: _lemmas(found)[3:]),
         Said(
             "{:.2f} at q_total = 0 and {:.2f} at 0.1",

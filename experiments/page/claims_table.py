@@ -186,10 +186,7 @@ def claims(found: Results) -> str:
 
 def recalls(found: Results) -> str:
     sizes = sorted({row["n_train"] for row in part(found, "recall")["rows"]})
-    rows = [
-        [name, *(_between(_implied(found, scheme, size)) for size in sizes)]
-        for scheme, name in _SCHEMES.items()
-    ]
+    rows = [[name, *(_between(_implied(found, scheme, size)) for size in sizes)] for scheme, name in _SCHEMES.items()]
     return table(["implied recall, n_train =", *(f"{size:,}" for size in sizes)], rows)
 
 

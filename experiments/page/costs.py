@@ -137,22 +137,10 @@ SECTION = Section(
         Said("fitted over n = {} … {:,}", lambda found: ends(row["n"] for row in _rows(found))),
         Said("over this range is n^{:.2f}", lambda found: _fit(found, "client_bytes", "paper")),
         Said("Our bytes are {:.0f} to {:.0%} above", lambda found: _percent(found, "client_bytes", off=1)),
-        Said(
-            "products are {:.0f} to {:.0%} above d²",
-            lambda found: _percent(found, "client_sharing", *HALVES, off=1),
-        ),
-        Said(
-            "{:.0f} to {:.0%} above for CCESA",
-            lambda found: _percent(found, "client_sharing", "CCESA", off=1),
-        ),
-        Said(
-            "the server's are {:.0f} to {:.0%} of n·d²",
-            lambda found: _percent(found, "server_rebuilding", *HALVES),
-        ),
-        Said(
-            "(CCESA: {:.0f} to {:.0%})",
-            lambda found: _percent(found, "server_rebuilding", "CCESA"),
-        ),
+        Said("products are {:.0f} to {:.0%} above d²", lambda found: _percent(found, "client_sharing", *HALVES, off=1)),
+        Said("{:.0f} to {:.0%} above for CCESA", lambda found: _percent(found, "client_sharing", "CCESA", off=1)),
+        Said("the server's are {:.0f} to {:.0%} of n·d²", lambda found: _percent(found, "server_rebuilding", *HALVES)),
+        Said("(CCESA: {:.0f} to {:.0%})", lambda found: _percent(found, "server_rebuilding", "CCESA")),
         Said("{} neighbours at n = 500, {} at n = 2,000, and {} at n = 10⁸", _bell),
         Said("of {} neighbours at n = {}, where that is {} clients, {} stay for certain", _few),
         Said("circle needs {} to {} neighbours where p* needs {:.0f} to {:.0f}:", _degrees),

@@ -110,9 +110,7 @@ SECTION = Section(
             " (n = 600, q_total = 0.05: {:.3f}, right is {:.3f})",
             _printed,
         ),
-        Said(
-            "at most {}, and the bound is exact: it agrees with the exact probability in {} digits", _private
-        ),
+        Said("at most {}, and the bound is exact: it agrees with the exact probability in {} digits", _private),
         Said(
             "the bound is {:.4f}, {:.4f} and {:.4f} at n = {} for q_total = {:g}, {:g} and {:g}, below"
             " elsewhere; the exact union bound is at most {}",

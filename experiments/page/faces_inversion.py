@@ -28,13 +28,7 @@ def _settings(found: Results, *keys: str) -> list[str]:
 
 def _table(found: Results) -> str:
     chance = formatted(_scheme(found, "SA")["chance"], ".1%")
-    head = [
-        "what the attacker has",
-        "the paper",
-        f"persons identified (chance {chance})",
-        "… by seed",
-        "similarity",
-    ]
+    head = ["what the attacker has", "the paper", f"persons identified (chance {chance})", "… by seed", "similarity"]
     return table(head, [[*titles, *_cells(_scheme(found, name))] for name, titles in ROWS.items()], left=2)
 
 

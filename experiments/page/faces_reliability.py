@@ -38,10 +38,7 @@ def _drawn(found: Results, q_total: float, name: str = SPARSE) -> float:
 
 def _ours(found: Results) -> str:
     rows = _rows(found, "ours")
-    counts = [
-        f"lost, of {found.settings('faces_reliability', 'rounds')[0]}",
-        f"lost, of {rows[0]['rounds']} in all",
-    ]
+    counts = [f"lost, of {found.settings('faces_reliability', 'rounds')[0]}", f"lost, of {rows[0]['rounds']} in all"]
     cells = [[*_first(row), row["lost_in_all"], *_last(row)] for row in rows]
     return table(["q_total", "real rounds of our server", *counts, *_LAST], cells, left=2)
 
@@ -102,11 +99,7 @@ def _circle(found: Results) -> list[str]:
 def _neighbourhoods(found: Results) -> list[float]:
     """Return the mean number of a client's neighbours and itself, for the two sparsest graphs."""
     others = _found(found)["clients"] - 1
-    return [
-        value
-        for p in found.settings("faces_reliability", "connections")[0][2:]
-        for value in (p, 1 + p * others)
-    ]
+    return [value for p in found.settings("faces_reliability", "connections")[0][2:] for value in (p, 1 + p * others)]
 
 
 def _chaos(found: Results) -> list[float]:
@@ -134,10 +127,7 @@ SECTION = Section(
         ),
         Said("real rounds with {:,} parameters each", lambda found: [_found(found)["parameters"]]),
         Said("and over {:,} drawn rounds", lambda found: found.settings("faces_reliability", "drawn")),
-        Said(
-            "{} seeds, each with its own split",
-            lambda found: [word(len(_found(found)["seeds"])).capitalize()],
-        ),
+        Said("{} seeds, each with its own split", lambda found: [word(len(_found(found)["seeds"])).capitalize()]),
         Said(
             "means over the last {} rounds of a seed, in the picture over {}",
             lambda found: [word(*found.settings("faces_reliability", "last_rounds")), word(SMOOTHED)],
@@ -159,8 +149,7 @@ SECTION = Section(
             lambda found: [*_lost(found, "ours", 0.1, SPARSE), *_behind(found, "ours", 0.1)],
         ),
         Said(
-            "The same p = 0.7 with t_i a majority of each neighbourhood loses {} of {} rounds"
-            " at q_total = 0.1;",
+            "The same p = 0.7 with t_i a majority of each neighbourhood loses {} of {} rounds at q_total = 0.1;",
             lambda found: _lost(found, "ours", 0.1, EQUAL[0]),
         ),
         Said(

@@ -14,6 +14,6 @@ SECTION = Section(
                 max(row["n"] for row in found["costs"]["rows"]),
                 power(10, math.log10(max(row["n"] for row in found["claims"]["rates"]["unreliable"]))),
             ],
-        ),
+        )
     ],
 )

@@ -57,9 +57,7 @@ def _by_size(measure: str, head: str) -> Callable[[Results], str]:
         rows = []
         for key, name in ATTACKED.items():
             if measure in PRINTED and key in _mine(found)["paper"]:
-                rows.append(
-                    [f"{name}, the paper", *(f"{_printed(found, key, n, measure):.2f} %" for n in sizes)]
-                )
+                rows.append([f"{name}, the paper", *(f"{_printed(found, key, n, measure):.2f} %" for n in sizes)])
             cells = [spread(_values(_rows(found, size=n), key, measure), _spec(measure)) for n in sizes]
             rows.append([f"{name}, ours" if measure in PRINTED else name, *cells])
         return table([f"{head}, n_train =", *(f"{n:,}" for n in sizes)], rows)
@@ -157,28 +155,16 @@ SECTION = Section(
             lambda found: _middles(found, "plain", "accuracy"),
         ),
         Said(
-            "the client's own images alone it is {:.0f} to {:.0f} %",
-            lambda found: _middles(found, "own", "accuracy"),
+            "the client's own images alone it is {:.0f} to {:.0f} %", lambda found: _middles(found, "own", "accuracy")
         ),
-        Said(
-            "it finds {:.1f} to {:.1f} % of all members",
-            lambda found: _middles(found, "plain", "hits_at_0.001"),
-        ),
-        Said(
-            "from the published mean {:.1f} to {:.1f} %",
-            lambda found: _middles(found, "published", "hits_at_0.001"),
-        ),
+        Said("it finds {:.1f} to {:.1f} % of all members", lambda found: _middles(found, "plain", "hits_at_0.001")),
+        Said("from the published mean {:.1f} to {:.1f} %", lambda found: _middles(found, "published", "hits_at_0.001")),
         Said(
             "the paper has {:.0f} to {:.0f} %",
             lambda found: ends(pair[0] for pair in _mine(found)["paper"]["plain"].values()),
         ),
-        Said(
-            "For plain averaging it is {:.0f} to {:.0f} %", lambda found: _middles(found, "plain", "recall")
-        ),
-        Said(
-            "and {:.0f} to {:.0f} % of the client's own images; from",
-            lambda found: _middles(found, "own", "recall"),
-        ),
+        Said("For plain averaging it is {:.0f} to {:.0f} %", lambda found: _middles(found, "plain", "recall")),
+        Said("and {:.0f} to {:.0f} % of the client's own images; from", lambda found: _middles(found, "own", "recall")),
         Said(
             "its model gives away a little more: {:.0f} to {:.0f} % of the answers are right, of the mean's"
             " {:.0f} to {:.0f} %",
@@ -193,10 +179,7 @@ SECTION = Section(
             ],
         ),
         Said("its recall was {:.0f}, {:.0f}, {:.0f} and {:.0f} %", _implied),
-        Said(
-            "(recall {:.0f} to {:.0f} %)",
-            lambda found: [100 * end for end in _masked(found, "recall")],
-        ),
+        Said("(recall {:.0f} to {:.0f} %)", lambda found: [100 * end for end in _masked(found, "recall")]),
         Said(
             'with {} clients "planned" is the complete graph',
             lambda found: [found.settings("membership", "usual")[0]["clients"]],

@@ -67,9 +67,7 @@ def _repeats(found: Results) -> list[str]:
 
 def _first(found: Results, q_total: float) -> Row:
     """Return the row of SA with a hundred clients."""
-    return next(
-        row for row in _rows(found) if (row["scheme"], row["n"], row["q_total"]) == ("SA", 100, q_total)
-    )
+    return next(row for row in _rows(found) if (row["scheme"], row["n"], row["q_total"]) == ("SA", 100, q_total))
 
 
 def _degrees(found: Results) -> list[float]:
@@ -84,9 +82,7 @@ def _circle(found: Results) -> list[float]:
 
 def _lost(found: Results) -> list[str]:
     (row,) = (row for row in found["error_bounds"]["at_p_star"] if (row["n"], row["q_total"]) == (100, 0.1))
-    bits = {
-        plan(row["n"], row["q_total"]).reliability_bits for row in _rows(found, paper=False, dropouts=True)
-    }
+    bits = {plan(row["n"], row["q_total"]).reliability_bits for row in _rows(found, paper=False, dropouts=True)}
     return [power(2, -min(bits)), scientific(10 ** row["unreliable_exact"])]
 
 
@@ -94,17 +90,11 @@ SECTION = Section(
     title="Running time",
     tables=[_times, _ratios],
     said=[
-        Said(
-            "{:,} elements of {} bits",
-            lambda found: found.settings("running_time", "length", "bits"),
-        ),
+        Said("{:,} elements of {} bits", lambda found: found.settings("running_time", "length", "bits")),
         Said("median of {} rounds each", _repeats),
         Said("in the {} rows", lambda found: [word(len(_rows(found)) // 2)]),
         Said("Over all {} rows a client", lambda found: [word(len(_rows(found)))]),
-        Said(
-            "is {:.0f} to {:.0f} times faster than the paper's",
-            lambda found: client_speedup(found, 0, 1, 2, 3),
-        ),
+        Said("is {:.0f} to {:.0f} times faster than the paper's", lambda found: client_speedup(found, 0, 1, 2, 3)),
         Said("({:.0f} to {:.0f} times in", lambda found: client_speedup(found, 1, 2)),
         Said("client needs {:.0f} to {:.0f} ms", lambda found: _per_neighbour(found, "paper_ms")),
         Said("ours {:.2f} to {:.2f}:", lambda found: _per_neighbour(found, "client_ms")),
@@ -114,9 +104,7 @@ SECTION = Section(
             lambda found: [_first(found, 0)["paper_ms"][4], *(_first(found, 0)[key] for key in ("n", "t"))],
         ),
         Said("it takes {:,} ms", lambda found: [_first(found, 0.1)["paper_ms"][4]]),
-        Said(
-            "With dropouts ours is {:.0f} to {:.0f} times faster", lambda found: _server(found, dropouts=True)
-        ),
+        Said("With dropouts ours is {:.0f} to {:.0f} times faster", lambda found: _server(found, dropouts=True)),
         Said(
             "that of CCESA is {:.2f} to {:.2f} of SA's",
             lambda found: ends(

@@ -27,10 +27,7 @@ def _claims(found: Results) -> list[str]:
 SECTION = Section(
     title="",
     said=[
-        Said(
-            "ours is {:.0f} to {:.0f} times faster for a client",
-            lambda found: client_speedup(found, 0, 1, 2, 3),
-        ),
+        Said("ours is {:.0f} to {:.0f} times faster for a client", lambda found: client_speedup(found, 0, 1, 2, 3)),
         Said("holds but for {} bounds at n = {};", _bounds),
         Said("the other one {:.0f} to {:.0f} times too large", looseness),
         Said("{} of {} are true as they stand", _claims),

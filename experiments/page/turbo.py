@@ -134,13 +134,10 @@ SECTION = Section(
         Said("{:.1f} MB were counted, {:.0f} MB are printed", _sent),
         Said("is {:.1%} of it, printed as 3 %; by counted bytes it is {:.1%}", _shares),
         Said("SA is at {:.1%}, too", lambda found: [_found(found)["compared"]["SA"]["share"]]),
-        Said(
-            "Up to m = {:,} its clients move less than ours on the planned circle; from m = {:,} on", _cheaper
-        ),
+        Said("Up to m = {:,} its clients move less than ours on the planned circle; from m = {:,} on", _cheaper),
         Said("where ours are {}, or {} in a series", _exchanges),
         Said(
-            "once in {:,.0f} rounds, if a tenth drops out;"
-            " the planned circle is lost with a probability of {} at most",
+            "once in {:,.0f} rounds, if a tenth drops out; the planned circle is lost with a probability of {} at most",
             _lost,
         ),
         Said("{:.1f} GB pass through it; with SA it is {:.1f} GB", _passing),

@@ -63,9 +63,7 @@ def concentrated_delta(epsilon: float, rho: float) -> float:
 @cache
 def concentrated(epsilon: float, delta: float) -> float:
     """Return the largest rho that keeps epsilon and delta."""
-    return math.exp(
-        brentq(lambda x: concentrated_delta(epsilon, math.exp(x)) - delta, -30.0, math.log(epsilon) - 1e-9)
-    )
+    return math.exp(brentq(lambda x: concentrated_delta(epsilon, math.exp(x)) - delta, -30.0, math.log(epsilon) - 1e-9))
 
 
 def longest(norm: float, gamma: float, dimension: int) -> float:

@@ -105,9 +105,7 @@ def _medians(row: Row, reports: list[SimulatedRound]) -> dict[str, Any]:
 
 def _a_round(row: Row, seed: int) -> SimulatedRound:
     for attempt in range(ATTEMPTS):
-        config = RoundConfig(
-            clients=row.n, length=LENGTH, bits=BITS, graph=row.graph, threshold=row.threshold
-        )
+        config = RoundConfig(clients=row.n, length=LENGTH, bits=BITS, graph=row.graph, threshold=row.threshold)
         report = simulate(config, dropout=Independent(row.q_total), seed=seed + attempt, threads=1)
         if isinstance(report.result, Aggregate):
             return report
@@ -150,20 +148,13 @@ def picture(rows: list[dict[str, Any]]) -> Figure:
     places = np.arange(len(cases))
     for panel, party in zip(figure.subplots(1, 2), ("client, steps 1 and 2", "server"), strict=True):
         for number, scheme in enumerate(SCHEMES):
-            chosen = [
-                next(r for r in rows if (r["n"], r["q_total"], r["scheme"]) == (*c, scheme)) for c in cases
-            ]
+            chosen = [next(r for r in rows if (r["n"], r["q_total"], r["scheme"]) == (*c, scheme)) for c in cases]
             at = places + 0.27 * (number - 1)
             ours, paper = zip(*(_times(row, party) for row in chosen), strict=True)
             look = {"color": ("0.15", "0.55", "0.9")[number], "edgecolor": "black"}
             panel.bar(at, ours, 0.25, label=f"{scheme}, ours", hatch=("", "//", "..")[number], **look)
             if scheme != "planned":
-                mark = {
-                    "marker": "o" if scheme == "SA" else "^",
-                    "ls": "none",
-                    "mfc": "white",
-                    "mec": "black",
-                }
+                mark = {"marker": "o" if scheme == "SA" else "^", "ls": "none", "mfc": "white", "mec": "black"}
                 panel.plot(at, paper, label=f"{scheme}, the paper", **mark)
         panel.set_xticks(places, [f"n = {n}\nq_total = {q:g}" for n, q in cases], fontsize=8)
         panel.set(yscale="log", ylabel="milliseconds (ours: processor time)")

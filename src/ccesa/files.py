@@ -138,9 +138,7 @@ def _check_mode(path: Path | str, mode: int, private: bool) -> None:
     if private and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigError(f"{path} is secret, and others can use it; if it is yours alone: chmod 600 {path}")
     if mode & _OTHERS_WRITE:
-        raise ConfigError(
-            f"{path} can be changed by others; if it is still as it should be: chmod go-w {path}"
-        )
+        raise ConfigError(f"{path} can be changed by others; if it is still as it should be: chmod go-w {path}")
 
 
 def _check_folders(path: Path) -> None:

@@ -142,9 +142,7 @@ class FolderMemory:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise ConfigError(
-                f"this site cannot read its memory in {self._folder}: {error.strerror}"
-            ) from error
+            raise ConfigError(f"this site cannot read its memory in {self._folder}: {error.strerror}") from error
         return True
 
     def sweep(self, now: float) -> None:
@@ -154,9 +152,7 @@ class FolderMemory:
             now: Seconds since 1970.
         """
         for name in [name for about in (ROUND, STATE) for name in self._names(f"{about}-")]:
-            with contextlib.suppress(
-                FileNotFoundError, ConfigError
-            ):  # another was faster; it is none of ours
+            with contextlib.suppress(FileNotFoundError, ConfigError):  # another was faster; it is none of ours
                 path = self._path(self._read(name))
                 if now - path.lstat().st_mtime > _REMEMBERED:
                     path.unlink()

@@ -31,9 +31,7 @@ UNPRINTABLE = (
     (0x1D173, 0x1D17A),
     (0xE0000, 0x10FFFF),
 )
-UNPRINTABLE_PATTERN = re.compile(
-    "[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in UNPRINTABLE) + "]"
-)
+UNPRINTABLE_PATTERN = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in UNPRINTABLE) + "]")
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

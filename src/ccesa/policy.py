@@ -46,9 +46,7 @@ class Policy(Part, frozen=True, kw_only=True):
         if self.enough > 1:
             raise ConfigError(f"enough of a policy is a fraction, not {self.enough:g}")
         if self.deadline < self.after or self.vector_deadline < self.vector_after:
-            raise ConfigError(
-                "deadline must not be shorter than after, nor vector_deadline than vector_after"
-            )
+            raise ConfigError("deadline must not be shorter than after, nor vector_deadline than vector_after")
 
     @classmethod
     def wait_for_all(cls, seconds: float) -> Self:

@@ -69,9 +69,7 @@ def decode(decoder: msgspec.msgpack.Decoder[T], data: Data, most: int, what: str
         value = decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if str(error).endswith("`$.version`"):
-            raise MalformedMessage(
-                f"a {what} of another wire format than this version of ccesa reads"
-            ) from None
+            raise MalformedMessage(f"a {what} of another wire format than this version of ccesa reads") from None
         # Its text quotes the sender's, megabytes of it, and a traceback would show it as the cause.
         raise MalformedMessage(f"not a {what}: {shown(str(error), 240)}") from None
     if not _is_canonical(value, data):

@@ -19,9 +19,7 @@ from ccesa.statistics import Schema
 from rounds import charter, configure, identity
 from strategies import charters
 
-NOISE = chosen(
-    DifferentialPrivacy(epsilon=1, delta=1e-6, rounds=3, norm=1.5), clients=8, honest=1, dimension=10
-)
+NOISE = chosen(DifferentialPrivacy(epsilon=1, delta=1e-6, rounds=3, norm=1.5), clients=8, honest=1, dimension=10)
 AGREED = charter(8, bits=64, learning=Learning(metrics=("loss",), counters=("steps",)))
 
 
@@ -138,12 +136,8 @@ def test_numbers_of_every_kind_are_the_same_number(kind):
     counts = {"colluders": kind(3), "around": kind(2), "least_honest": kind(1)}
     stated = msgspec.structs.replace(NOTHING, **counts, privacy_bits=kind(20), dropout=kind(0))
     learning = Learning(clip=kind(2))
-    made = with_(
-        serial=kind(3), attempts=kind(1), least_roster=kind(5), certificate=stated, learning=learning
-    )
-    plain = msgspec.structs.replace(
-        NOTHING, colluders=3, around=2, least_honest=1, privacy_bits=20.0, dropout=0.0
-    )
+    made = with_(serial=kind(3), attempts=kind(1), least_roster=kind(5), certificate=stated, learning=learning)
+    plain = msgspec.structs.replace(NOTHING, colluders=3, around=2, least_honest=1, privacy_bits=20.0, dropout=0.0)
     same = with_(serial=3, attempts=1, least_roster=5, certificate=plain, learning=Learning(clip=2.0))
     assert made.digest == same.digest == Charter.parse(str(made)).digest
 
@@ -200,11 +194,7 @@ def test_from_its_file(tmp_path):
         ("dropout = 0.0", "dropout = nan", "dropout = nan in the charter's certificate is out of range"),
         ("clip = 2.0", "clip = 0.0", "clip in the charter must be a positive number"),
         ("clip = 2.0", "clip = inf", "clip in the charter must be a positive number"),
-        (
-            'metrics = ["loss"]',
-            'metrics = ["loss", "loss"]',
-            "metrics in the charter must not have an entry twice",
-        ),
+        ('metrics = ["loss"]', 'metrics = ["loss", "loss"]', "metrics in the charter must not have an entry twice"),
         ('metrics = ["loss"]', 'metrics = [""]', "must have 1 to 100 printable"),
         ('["train", "evaluate"]', "[]", "must name at least one type"),
     ],

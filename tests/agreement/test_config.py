@@ -41,10 +41,7 @@ def refused(data: bytes, text: str | None = None) -> None:
 
 
 def test_another_wire_format_is_refused_by_name():
-    refused(
-        packed({**TREE, "version": 1}),
-        "a configuration of another wire format than this version of ccesa reads",
-    )
+    refused(packed({**TREE, "version": 1}), "a configuration of another wire format than this version of ccesa reads")
 
 
 @given(plain)
@@ -118,10 +115,7 @@ def test_vector_bytes_are_length_times_word(config):
         ({"agreement": "rsa"}, "agreement must be one of x25519.*, not 'rsa'"),
         ({"number": "1"}, "number must be a whole number"),
         ({"number": True}, "number must be a whole number"),
-        (
-            {"graph": "complete"},
-            r"graph cannot be 'complete': give one of ccesa\.Harary\(",
-        ),
+        ({"graph": "complete"}, r"graph cannot be 'complete': give one of ccesa\.Harary\("),
         ({"graph": Complete}, r"graph cannot be .*: give .*ccesa\.Complete\("),
         ({"graph": Majority()}, "graph cannot be Majority"),
         ({"threshold": 5}, r"threshold cannot be 5: give .*ccesa\.Fixed\(\.\.\.\)"),
@@ -142,10 +136,7 @@ def test_vector_bytes_are_length_times_word(config):
         ({"clients": 10**6, "graph": ErdosRenyi(p=0.5)}, "about 500000 neighbours"),
         ({"clients": 10**6, "graph": Harary(degree=MAX_HOLDERS)}, "about 65520 neighbours"),
         ({"threshold": Fixed(t=10)}, "t = 10 exceeds the neighbourhood: at most 9"),
-        (
-            {"threshold": Fixed(t=8), "graph": Harary(degree=6)},
-            "at most 7 clients count, the dealer included",
-        ),
+        ({"threshold": Fixed(t=8), "graph": Harary(degree=6)}, "at most 7 clients count, the dealer included"),
         ({"threshold": Fixed(t=4)}, "t = 4 is unsafe: 9 clients hold a share.*use at least 5"),
         ({"threshold": Fixed(t=3), "graph": ErdosRenyi(p=0.75)}, "7 clients hold a share.*use at least 6"),
         (
@@ -165,10 +156,7 @@ def test_a_configuration_that_cannot_work_is_refused(changes, text):
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (
-            lambda: ErdosRenyi(p=0.5, mask_p=0.6),
-            "mask_p = 0.6 exceeds p = 0.5: masks run on share",
-        ),
+        (lambda: ErdosRenyi(p=0.5, mask_p=0.6), "mask_p = 0.6 exceeds p = 0.5: masks run on share"),
         (lambda: Harary(degree=4, mask_degree=6), "mask_degree = 6 exceeds degree = 4: masks run on share"),
         (lambda: Complete(mask_p=0.5, mask_degree=4), "mask_p or mask_degree, not both"),
         (lambda: Fixed(t=1), "at least 2, not 1: one holder alone would know"),
@@ -189,11 +177,7 @@ def test_parts_that_cannot_work_are_refused(make, text):
     | st.sampled_from([0, 2, -1, True, False, "0.5", b"", [0.5]])
 )
 def test_what_is_no_probability_is_refused_everywhere(p):
-    for make in (
-        lambda: ErdosRenyi(p=p),
-        lambda: ErdosRenyi(p=1.0, mask_p=p),
-        lambda: Complete(mask_p=p),
-    ):
+    for make in (lambda: ErdosRenyi(p=p), lambda: ErdosRenyi(p=1.0, mask_p=p), lambda: Complete(mask_p=p)):
         with pytest.raises(ConfigError, match=r"must lie in \(0, 1\], not"):
             make()
 
@@ -292,9 +276,7 @@ def test_under_active_the_neighbours_alone_have_to_reach_a_linear_threshold(data
     if rule.of(mean) <= mean:
         assert build(**ACTIVE, clients=clients, graph=graph, threshold=rule).threshold == rule
     else:
-        text = (
-            f"t = {rule.of(mean)} exceeds .* only {mean} clients count: its neighbours, who have to confirm"
-        )
+        text = f"t = {rule.of(mean)} exceeds .* only {mean} clients count: its neighbours, who have to confirm"
         with pytest.raises(ConfigError, match=text):
             build(**ACTIVE, clients=clients, graph=graph, threshold=rule)
 
@@ -388,9 +370,7 @@ def test_a_higher_degree_does_not_make_up_for_a_lower_share(degree, rule):
         PLANNED.check(config)
 
 
-@pytest.mark.parametrize(
-    ("degree", "rule"), [(106, Fixed(t=73)), (140, Fixed(t=97)), (106, Fixed(t=80))], ids=str
-)
+@pytest.mark.parametrize(("degree", "rule"), [(106, Fixed(t=73)), (140, Fixed(t=97)), (106, Fixed(t=80))], ids=str)
 def test_what_is_stricter_in_degree_and_share_passes(degree, rule):
     PLANNED.check(build(clients=1000, graph=Harary(degree=degree), threshold=rule))
 
@@ -476,9 +456,7 @@ def test_under_active_charter_series_number_length_and_accept_change_the_context
 
 @given(st.sampled_from([1, 1.0]))
 def test_one_as_integer_and_as_float_is_the_same_probability(p):
-    assert (
-        build(graph=ErdosRenyi(p=p, mask_p=p)).encode() == build(graph=ErdosRenyi(p=1, mask_p=1.0)).encode()
-    )
+    assert build(graph=ErdosRenyi(p=p, mask_p=p)).encode() == build(graph=ErdosRenyi(p=1, mask_p=1.0)).encode()
     assert build(graph=Complete(mask_p=p)).context == build(graph=Complete(mask_p=1.0)).context
 
 

@@ -307,9 +307,9 @@ def test_no_other_character_ends_a_line_or_separates_words(tmp_path):
 
 @given(
     data=st.binary(max_size=60)
-    | st.lists(
-        st.sampled_from([*ODD.values(), "home", KEY, " ", "\t", "\n", "\r\n", "#", "é", "a"]), max_size=12
-    ).map(lambda parts: "".join(parts).encode())
+    | st.lists(st.sampled_from([*ODD.values(), "home", KEY, " ", "\t", "\n", "\r\n", "#", "é", "a"]), max_size=12).map(
+        lambda parts: "".join(parts).encode()
+    )
 )
 def test_a_file_and_its_text_give_the_same(data, tmp_path_factory):
     same_outcome(data, tmp_path_factory.getbasetemp())

@@ -9,13 +9,7 @@ from attacks.relaxed import Weakened, in_step, relaxed, weaken, without
 from ccesa.crypto import shamir
 from ccesa.crypto.keys import AGREEMENTS
 from ccesa.crypto.shamir import SHARE_BYTES
-from ccesa.errors import (
-    ConflictingMessage,
-    CorruptShares,
-    FaultyClient,
-    LateMessage,
-    RoundFailed,
-)
+from ccesa.errors import ConflictingMessage, CorruptShares, FaultyClient, LateMessage, RoundFailed
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.thresholds import Fixed
 from ccesa.protocol import dealing, summing

@@ -6,24 +6,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from attacks.strategies import (
-    describe,
-    exposed_leaf,
-    exposed_pair,
-    search_large,
-    search_small,
-    tell,
-)
+from attacks.strategies import describe, exposed_leaf, exposed_pair, search_large, search_small, tell
 from attacks.strategy_model import Rules, World, judge, members
 from attacks.strategy_search import Record, climb, exhaust
-from attacks.strategy_worlds import (
-    count_strategies,
-    in_use,
-    options,
-    random_world,
-    small_worlds,
-    smaller,
-)
+from attacks.strategy_worlds import count_strategies, in_use, options, random_world, small_worlds, smaller
 
 THRESHOLDS = [in_use, smaller]
 

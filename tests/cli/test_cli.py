@@ -43,9 +43,7 @@ def test_version():
 
 
 def test_the_package_can_be_run_as_the_command():
-    done = subprocess.run(
-        [sys.executable, "-m", "ccesa", "--version"], capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-m", "ccesa", "--version"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, run("--version").stdout)
 
 
@@ -84,9 +82,7 @@ def test_the_row_of_the_paper():
     assert report["client_bytes"].keys() == {"sent", "received"}
 
 
-@pytest.mark.parametrize(
-    "more", [pytest.param(["--post-quantum"], marks=pytest.mark.needs("ml-kem")), ["--accept"]]
-)
+@pytest.mark.parametrize("more", [pytest.param(["--post-quantum"], marks=pytest.mark.needs("ml-kem")), ["--accept"]])
 def test_a_round_with_accept_has_one_step_more(more):
     report = simulate("--clients", "12", "--seed", "1", *more)
     assert report["exact"] is True
@@ -117,8 +113,7 @@ def test_a_seed_fixes_inputs_and_dropouts():
 
 
 @pytest.mark.parametrize(
-    "graph",
-    ["harary --degree 8 --mask-degree 4", "erdos-renyi --p 0.9 --mask-p 0.5", "complete --mask-degree 6"],
+    "graph", ["harary --degree 8 --mask-degree 4", "erdos-renyi --p 0.9 --mask-p 0.5", "complete --mask-degree 6"]
 )
 def test_nested_masks(graph):
     report = simulate("--clients", "20", "--dropout", "0", "--graph", *graph.split())
@@ -239,9 +234,7 @@ def test_the_demo_compares_like_with_like(tmp_path):
 def test_demo_reaches_what_plain_averaging_reaches(tmp_path):
     done = run("demo", "--output", str(tmp_path / "r.html"))
     rows = dict(line.split("  ", 1) for line in done.stdout.splitlines() if line.startswith("accuracy, "))
-    secure, plain = (
-        float(rows[f"accuracy, {way}"].strip(" %")) for way in ("secure aggregation", "plain averaging")
-    )
+    secure, plain = (float(rows[f"accuracy, {way}"].strip(" %")) for way in ("secure aggregation", "plain averaging"))
     assert secure > 85
     assert abs(secure - plain) < 2
 
@@ -371,11 +364,7 @@ def test_a_round_with_noise_in_words():
 
 def test_a_lost_round_with_noise_has_none():
     lost = simulate("--clients", "6", "--seed", "0", *NOISE, status=3)  # of whom two leave
-    assert (lost["outcome"], lost["noise"]["measured"], lost["noise"]["expected"]) == (
-        "TooFewClients",
-        None,
-        None,
-    )
+    assert (lost["outcome"], lost["noise"]["measured"], lost["noise"]["expected"]) == ("TooFewClients", None, None)
 
 
 @pytest.mark.parametrize(

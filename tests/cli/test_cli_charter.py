@@ -86,10 +86,7 @@ def test_a_charter_with_two_releases_says_what_they_cost(folder):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (
-            ("least_honest = 14", "least_honest = 20"),
-            "it states least_honest = 20, but the computed value is 14",
-        ),
+        (("least_honest = 14", "least_honest = 20"), "it states least_honest = 20, but the computed value is 14"),
         (("colluders = 3", "colluders = 9"), "it states colluders = 9, but the computed value is 3"),
         (("t = 17", "t = 16"), "it keeps less than it demands: privacy"),
         (("privacy_bits = 128.0", "privacy_bits = 120.0"), ""),
@@ -162,10 +159,7 @@ def test_a_new_charter_never_falls_back_to_a_weaker_agreement(folder):
         (("--guard", "active", "--members", "admitted.txt", "--clients", "29"), "the 30 members"),
         (("--guard", "active", "--members", "nobody.txt"), "the list has no members"),
         (("--guard", "active", "--members", "nowhere.txt"), "nowhere.txt"),
-        (
-            ("--guard", "active", "--members", "admitted.txt", "--charter", "charter.toml"),
-            "will not be overwritten",
-        ),
+        (("--guard", "active", "--members", "admitted.txt", "--charter", "charter.toml"), "will not be overwritten"),
         (("--guard", "active", "--members", "admitted.txt", "--charter", "a/b.toml"), "there is no folder"),
         (
             *(
@@ -186,10 +180,7 @@ def test_a_new_charter_never_falls_back_to_a_weaker_agreement(folder):
         ),
         (("--clients", "40", "--attempts", "1"), "need --charter FILE"),
         (
-            (
-                *("--guard", "active", "--members", "admitted.txt"),
-                *("--charter", "none.toml", "--attempts", "0"),
-            ),
+            (*("--guard", "active", "--members", "admitted.txt"), *("--charter", "none.toml", "--attempts", "0")),
             "0 is not in the range 1<=x<=1000",
         ),
     ],
@@ -234,9 +225,7 @@ def test_the_noise_of_a_charter_is_shown_in_words(folder, against):
     assert found["privacy"]["epsilon"] == 6
     assert found["privacy"]["honest"] == noise.honest
     assert run("charter", "check", path).returncode == 0
-    path.write_text(
-        path.read_text(encoding="utf-8").replace("epsilon = 6.0", "epsilon = 5.0"), encoding="utf-8"
-    )
+    path.write_text(path.read_text(encoding="utf-8").replace("epsilon = 6.0", "epsilon = 5.0"), encoding="utf-8")
     done = run("charter", "check", path)
     assert done.returncode == 1
     assert "not the 5 it promises" in done.stderr

@@ -77,10 +77,7 @@ def test_the_same_bytes_every_time_but_for_seconds_that_were_asked_for():
     [
         (("--value-bits", "8"), {"bits": 18, "value_bits": 8, "per_word": 3, "bytes_each": 8 / 3}),
         (("--precision", "1e-4"), {"bits": 26, "value_bits": 16, "per_word": 2, "bytes_each": 4.0}),
-        (
-            ("--precision", "1e-2", "--clip", "1"),
-            {"bits": 18, "value_bits": 8, "per_word": 3, "bytes_each": 8 / 3},
-        ),
+        (("--precision", "1e-2", "--clip", "1"), {"bits": 18, "value_bits": 8, "per_word": 3, "bytes_each": 8 / 3}),
     ],
 )
 def test_values_in_fields_of_words(wish, fields):
@@ -125,11 +122,7 @@ def test_a_plan_with_colluders_and_one_without():
     alone = plan("--clients", "100")
     assert [alone[name] for name in ("least_honest", "least_honest_fails", "around")] == [None, None, 0]
     certain = plan("--clients", "30", "--guard", "active")
-    assert (certain["graph"], certain["least_honest"], certain["least_honest_fails"]) == (
-        "complete",
-        14,
-        -1e9,
-    )
+    assert (certain["graph"], certain["least_honest"], certain["least_honest_fails"]) == ("complete", 14, -1e9)
 
 
 def test_exact_dropout_is_less_demanding():
@@ -188,10 +181,7 @@ def test_the_small_print_is_shown():
         (["--clients", "100", "--precision", "1e-4", "--clip", "-1"], "--clip must be a positive number"),
         (["--clients", "100", "--precision", "1e-4", "--clip", "0"], "--clip must be a positive number"),
         (["--clients", "100", "--precision", "1e-4", "--clip", "nan"], "--clip must be a positive number"),
-        (
-            ["--clients", "100", "--precision", "1e-4", "--value-bits", "8"],
-            "--value-bits and --precision say",
-        ),
+        (["--clients", "100", "--precision", "1e-4", "--value-bits", "8"], "--value-bits and --precision say"),
         (["--clients", "100", "--dropout-per-step", "0.1", "--dropout", "0.1"], "either --dropout or"),
         (["--clients", "100", "--dropout-per-step", "0.1", "--exact-dropout"], "not with dropout per step"),
         (["--clients", "100", "--dropout-per-step", "much"], "share=0.01,mask=0.05, not 'much'"),
@@ -224,9 +214,7 @@ def test_dropouts_per_step():
     assert made["dropout"] == pytest.approx(0.1, abs=1e-4)
     assert made["dropout_per_step"]["accept"] == 0
     assert made["dropout_per_step"]["unmask"] == 0.026
-    text = " ".join(
-        run("plan", "--clients", "1000", "--dropout-per-step", "share=0.01, mask=0.05").stdout.split()
-    )
+    text = " ".join(run("plan", "--clients", "1000", "--dropout-per-step", "share=0.01, mask=0.05").stdout.split())
     assert "0.0595 drop out, step by step (0.01 in share, 0.05 in mask)" in text
     assert plan("--clients", "1000")["dropout_per_step"] is None
     assert "--dropout-per-step" in run("plan", "--help").stdout

@@ -90,10 +90,7 @@ def test_the_schema_of_a_charter(files, tmp_path):
         (tmp_path / name).write_text(str(agreed), encoding="utf-8")
     assert run(tmp_path / "with", files[1]).stdout == run(*files).stdout
     done = run(tmp_path / "without", files[1])
-    assert (done.returncode, done.stderr) == (
-        2,
-        f"ccesa: {tmp_path / 'without'} is a charter without statistics\n",
-    )
+    assert (done.returncode, done.stderr) == (2, f"ccesa: {tmp_path / 'without'} is a charter without statistics\n")
 
 
 @pytest.mark.parametrize(
@@ -103,11 +100,7 @@ def test_the_schema_of_a_charter(files, tmp_path):
         ("not TOML", TABLE, "schema.toml: this is not a schema: "),
         (TOML, "town;load\nZ\u00fcrich;x17\n", "table.csv, line 2, column 'load': not a number"),
         (TOML, "town\nZ\u00fcrich\n", "table.csv, line 1, column 'load' is missing"),
-        (
-            TOML.replace("least_group = 3", "least_group = 1\nmax_records = 1"),
-            TABLE,
-            "more than max_records = 1",
-        ),
+        (TOML.replace("least_group = 3", "least_group = 1\nmax_records = 1"), TABLE, "more than max_records = 1"),
     ],
 )
 def test_what_cannot_be_counted_is_one_line(files, schema, table, says):

@@ -43,9 +43,7 @@ def ends(sender: int = 1, recipient: int = 2, commitment: bytes = bytes(32)) -> 
     return keys.Ends(sender, recipient, bundle(sender), bundle(recipient), True, commitment)
 
 
-def unsealed(
-    text: bytes, agreed: bytes = bytes(32), between: keys.Ends | None = None, opener: int = 2
-) -> Content:
+def unsealed(text: bytes, agreed: bytes = bytes(32), between: keys.Ends | None = None, opener: int = 2) -> Content:
     (secret,) = HYBRID.decapsulate_each(kem_seed(opener), [text])
     return HYBRID.unseal(agreed, secret, text, CONTEXT, between or ends())
 

@@ -48,11 +48,7 @@ NOT_REDUCED = {
     "the base point with the top bit": 9 + TOP,
     "the largest with the top bit": P - 2 + TOP,
 }
-BAD = {
-    **LOW_ORDER,
-    **{f"{name}, top bit set": value + TOP for name, value in LOW_ORDER.items()},
-    **NOT_REDUCED,
-}
+BAD = {**LOW_ORDER, **{f"{name}, top bit set": value + TOP for name, value in LOW_ORDER.items()}, **NOT_REDUCED}
 #: Reduced, of large order or with a large part, on the curve and on the twist: RFC 7748 lets them in.
 EDGES = {
     "2, on the twist": 2,

@@ -29,9 +29,7 @@ class Cluster:
         self._log = stack.enter_context(self._output.open("wb"))
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
         _until(self._written)
-        self.workers = [
-            self._start("worker", "--no-nanny", "--nthreads", "1", "--no-dashboard") for _ in "ab"
-        ]
+        self.workers = [self._start("worker", "--no-nanny", "--nthreads", "1", "--no-dashboard") for _ in "ab"]
 
     def _start(self, what, *options):
         command = [sys.executable, "-m", "dask", what, "--scheduler-file", str(self._file), *options]
@@ -109,8 +107,7 @@ def test_the_sum_is_exact_whatever_is_left_of_a_cluster(cluster, monkeypatch, ca
         caplog.clear()
         assert finished(client.get_executor())  # Dask waits for what does not come
         assert ours(caplog) == [
-            "74 of 74 sums of masks did not come from the executor (none in 1 seconds): "
-            "the server makes them itself"
+            "74 of 74 sums of masks did not come from the executor (none in 1 seconds): the server makes them itself"
         ]
 
 

@@ -78,8 +78,7 @@ def test_random_dropouts_in_every_step_against_the_plain_sum(guard, data):
     names = [step.name for step in steps_of(config)]
     leaving = data.draw(st.lists(st.sampled_from([None, None, None, *names]), min_size=N, max_size=N))
     gone = {
-        name: {i for i, step in enumerate(leaving) if step in names[: place + 1]}
-        for place, name in enumerate(names)
+        name: {i for i, step in enumerate(leaving) if step in names[: place + 1]} for place, name in enumerate(names)
     }
     outcome = checked(Play(config), gone)
     assert outcome in ("aggregate", "Unreliable", "Disconnected", "TooFewClients")
@@ -163,10 +162,7 @@ BAD_BUNDLES = {
     "without the key of ML-KEM": (lambda own, other: own[:64], "expected 1248 bytes, got 64"),
     "a byte less": (lambda own, other: own[:-1], "expected 1248 bytes, got 1247"),
     "a byte more": (lambda own, other: own + b"\0", "expected 1248 bytes, got 1249"),
-    "numbers from the modulus on": (
-        lambda own, other: own[:64] + b"\xff" * 1184,
-        "not a valid ML-KEM-768 public key",
-    ),
+    "numbers from the modulus on": (lambda own, other: own[:64] + b"\xff" * 1184, "not a valid ML-KEM-768 public key"),
     "low order": (lambda own, other: bytes(32) + own[32:], "low order"),
     "another's key of ML-KEM": (lambda own, other: own[:64] + other[64:], "advertised before"),
     "another's mask key": (lambda own, other: own[:32] + other[32:64] + own[64:], "advertised before"),
@@ -363,11 +359,7 @@ def cheating(play: Play, cheat: type[Hybrid], victims: set[int]) -> Play:
     sealed = relaxed(dealing.seal, AGREEMENTS=known)
     steps = weaken(
         share=in_step(answer=without(deal=relaxed(dealing.deal, AGREEMENTS=known, seal=sealed))),
-        accept=in_step(
-            answer=without(
-                acknowledge=relaxed(masking.acknowledge, AGREEMENTS=known),
-            )
-        ),
+        accept=in_step(answer=without(acknowledge=relaxed(masking.acknowledge, AGREEMENTS=known))),
     )
     honest = play.clients[CHEAT]
 

@@ -41,9 +41,7 @@ def compiled():
 
 
 PATHS = compiled()
-each_path = pytest.mark.parametrize(
-    ("generator", "instructions"), PATHS or [pytest.param("", "", marks=needs_native)]
-)
+each_path = pytest.mark.parametrize(("generator", "instructions"), PATHS or [pytest.param("", "", marks=needs_native)])
 
 
 def kernel_of(generator, instructions):
@@ -116,9 +114,7 @@ def test_all_instructions_give_the_same_bytes(
 @each_path
 @given(bits, st.integers(1, 700), st.sampled_from([127, 128, 129, 256, 300]), st.booleans(), seeds)
 @settings(max_examples=15)
-def test_more_masks_than_keys_are_expanded_at_a_time(
-    generator, instructions, width, length, count, in_place, seed
-):
+def test_more_masks_than_keys_are_expanded_at_a_time(generator, instructions, width, length, count, in_place, seed):
     rng = np.random.default_rng(seed)
     masks, data = random_masks(generator, rng, count), rng.bytes(length * width // 8)
     source = placed(data, 3, width)
@@ -146,7 +142,7 @@ KNOWN = {
             bytes(16),
             0,
             "66e94bd4ef8a2c3b884cfa59ca342b2e58e2fccefa7e3061367f1d57a4e7455a0388dace60b6a392f328c2b971b2fe78",
-        ),
+        )
     ],
     "chacha20": [
         (bytes(32), 0, "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7da41597c5157488d"),
@@ -260,9 +256,7 @@ def test_a_processor_without_instructions_for_a_generator_uses_the_library(gener
 @pytest.mark.parametrize("name", native.SLOW)
 def test_what_is_slower_than_the_library_runs_only_by_its_name(name, monkeypatch):
     monkeypatch.setitem(
-        sys.modules,
-        "ccesa_native",
-        SimpleNamespace(INTERFACE=INTERFACE, instructions=lambda generator: (name,)),
+        sys.modules, "ccesa_native", SimpleNamespace(INTERFACE=INTERFACE, instructions=lambda generator: (name,))
     )
     assert name not in native.find().name
     assert name in native.find(name).name

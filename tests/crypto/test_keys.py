@@ -85,10 +85,7 @@ OF_TWO = {
 def test_both_ends_of_a_pair_derive_the_same(seed, other_seed, context, pair, generator):
     one, other = pair
     mine, theirs = primitives.private_key(seed), primitives.private_key(other_seed)
-    here, there = (
-        agreed_with(mine, primitives.public_key(theirs)),
-        agreed_with(theirs, primitives.public_key(mine)),
-    )
+    here, there = (agreed_with(mine, primitives.public_key(theirs)), agreed_with(theirs, primitives.public_key(mine)))
     assert here == there
     assert keys.pair_mask_key(here, context, one, other, generator) == keys.pair_mask_key(
         there, context, other, one, generator
@@ -317,9 +314,7 @@ def test_a_sealed_text_with_one_bit_changed_does_not_open(agreed, context, pair,
     broken = bytearray(sealed_by(agreed, context, pair))
     broken[bit // 8] ^= 1 << bit % 8
     with pytest.raises(primitives.SealBroken):
-        keys.unseal_shares(
-            keys.sealing(agreed, context, other, one), bytes(broken), context, ends(one, other)
-        )
+        keys.unseal_shares(keys.sealing(agreed, context, other, one), bytes(broken), context, ends(one, other))
 
 
 @given(bytes32, bytes32, pairs, st.integers(0, SEALED_BYTES - 1))
@@ -346,9 +341,7 @@ def test_the_digest_of_a_vector_is_that_of_the_specification(vector, context, cl
 
 @each_fingerprint
 @given(vector=st.binary(min_size=1, max_size=60), context=bytes32, client=client_ids, data=st.data())
-def test_a_fingerprint_is_bound_to_every_bit_the_context_and_the_client(
-    fingerprint, vector, context, client, data
-):
+def test_a_fingerprint_is_bound_to_every_bit_the_context_and_the_client(fingerprint, vector, context, client, data):
     bit = data.draw(st.integers(0, 8 * len(vector) - 1))
     other = bytearray(vector)
     other[bit // 8] ^= 1 << bit % 8

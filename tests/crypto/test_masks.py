@@ -61,9 +61,7 @@ def plainly(vector: np.ndarray, chosen: list[Mask], generator: str) -> np.ndarra
 @given(generators, bits, lengths, seeds)
 def test_a_mask_is_the_library_keystream(generator, width, length, seed):
     key = key_of(generator, seed)
-    assert mask_words(generator, key, 0, length, width).tobytes() == keystream(
-        generator, key, length * width // 8
-    )
+    assert mask_words(generator, key, 0, length, width).tobytes() == keystream(generator, key, length * width // 8)
 
 
 @settings(max_examples=60)
@@ -182,9 +180,7 @@ def test_the_key_stays_out_of_the_repr(generator, seed):
 
 
 @given(generators, bits, lengths, st.integers(1, 3), threads, st.sampled_from([2, 3, -1, -2, 0]), seeds)
-def test_a_vector_with_gaps_is_masked_like_its_words_side_by_side(
-    generator, width, length, count, working, step, seed
-):
+def test_a_vector_with_gaps_is_masked_like_its_words_side_by_side(generator, width, length, count, working, step, seed):
     memory = random_vector(3 * length, width, seed)
     vector = memory[::step][:length] if step else np.broadcast_to(memory[0], (length,))
     chosen, expected = random_masks(generator, seed, count), np.ascontiguousarray(vector)

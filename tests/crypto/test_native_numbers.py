@@ -154,10 +154,7 @@ def test_the_same_noise_is_drawn(without, variance, grid_bits, fine, key, place)
 def test_many_draws_are_the_same(without, size, grid_bits):
     noise = Noise(3199, grid_bits)
     fine = np.random.default_rng(size).integers(-(2**62), 2**62, size)
-    assert same(
-        noise.sample(fine, lambda _: CONTEXT[:16]),
-        without(lambda: noise.sample(fine, lambda _: CONTEXT[:16])),
-    )
+    assert same(noise.sample(fine, lambda _: CONTEXT[:16]), without(lambda: noise.sample(fine, lambda _: CONTEXT[:16])))
 
 
 @st.composite

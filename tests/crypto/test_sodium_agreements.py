@@ -39,9 +39,7 @@ def test_the_iterated_vector_of_the_rfc_comes_out():
         assert k.hex() == "684cf59ba83309552800ef566f2f4d3c1c3887c49360e3875f2eb94d99532c51"
 
 
-@pytest.mark.parametrize(
-    "private", [bytes(32), b"\xff" * 32, bytes(range(32)), (2**254).to_bytes(32, "little")]
-)
+@pytest.mark.parametrize("private", [bytes(32), b"\xff" * 32, bytes(range(32)), (2**254).to_bytes(32, "little")])
 def test_odd_points_give_the_same_secret_or_the_same_refusal(private):
     found = {}
     for name, u in {**BAD, **EDGES, "the base point": 9, "p - 3": P - 3}.items():
@@ -97,9 +95,7 @@ def test_a_library_that_takes_points_of_low_order_is_not_used(anew, monkeypatch)
 @given(st.integers(0, 80), st.sampled_from([0, 1, 2, 3, 5]), st.booleans())
 def test_threads_and_libraries_agree_on_the_same(count, threads, installed):
     private = primitives.private_key(bytes(range(32)))
-    public = [
-        primitives.public_key(primitives.private_key(number.to_bytes(32, "big"))) for number in range(count)
-    ]
+    public = [primitives.public_key(primitives.private_key(number.to_bytes(32, "big"))) for number in range(count)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(primitives, "agrees_without_lock", lambda: installed)
         assert agree_each(private, public, threads) == [ours(bytes(range(32)), key) for key in public]

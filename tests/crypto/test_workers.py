@@ -231,9 +231,7 @@ def test_words_that_are_right_are_taken_wherever_they_are_compared(generator, wi
 
 def test_which_words_are_compared_is_random():
     """A worker that gets one block of 64 wrong is found out sometimes, and not each time."""
-    task = workers.MaskSum(
-        generator="aes128-ctr", bits=32, part=slice(64, 64 + 1024), keys=bytes(16), negative=b"\0"
-    )
+    task = workers.MaskSum(generator="aes128-ctr", bits=32, part=slice(64, 64 + 1024), keys=bytes(16), negative=b"\0")
     wrong = sum_masks(task)
     wrong[16:528] += np.uint32(1)  # half of the blocks
     assert {workers._holds_somewhere(wrong, task) for _ in range(200)} == {True, False}
@@ -271,8 +269,7 @@ def test_parts_are_large_where_there_are_few_masks(monkeypatch):
         patch.setattr(workers, "PART_STREAM_BYTES", 256 << 20)
         vector = np.zeros(9_200_000, np.uint32)
         sizes = {
-            count: len(workers._tasks(vector, [Mask(bytes(16), 1)] * count, "aes128-ctr"))
-            for count in (0, 1, 40, 2000)
+            count: len(workers._tasks(vector, [Mask(bytes(16), 1)] * count, "aes128-ctr")) for count in (0, 1, 40, 2000)
         }
     assert sizes == {0: 1, 1: 1, 40: 6, 2000: 71}
 

@@ -189,9 +189,7 @@ def test_results_belong_to_their_key(tmp_path):
     assert record.earlier(path, key(sizes=(1, 2), most={5: 6}))["found"] == 3
     assert record.finished(path, key(sizes=(1, 2), most={5: 6}))
     assert record.earlier(path, key(sizes=(1, 3), most={5: 6})) is None
-    assert not record.finished(
-        path, record.Key(seed=2, quick=True, settings={"sizes": (1, 2), "most": {5: 6}})
-    )
+    assert not record.finished(path, record.Key(seed=2, quick=True, settings={"sizes": (1, 2), "most": {5: 6}}))
     record.save(path, {}, key(), started=0.0, complete=False)
     assert record.earlier(path, key()) is not None
     assert not record.finished(path, key())
@@ -218,9 +216,7 @@ def test_a_model_trained_with_real_masks_and_without_them(packed, graph):
     Three rounds with dropouts; what differs is the rounding to 32 bits, and a lost round is lost both ways.
     """
     data = softmax.federation(faces.load(packed), 1)
-    quantizer = Quantizer.for_model(
-        softmax.new_model(data), clients=data.clients, clip=softmax.LARGEST_UPDATE
-    )
+    quantizer = Quantizer.for_model(softmax.new_model(data), clients=data.clients, clip=softmax.LARGEST_UPDATE)
     masked, skipped, ends = softmax.new_model(data), softmax.new_model(data), set()
     for number in range(6):
         gone = rounds.dropouts(0.15, data.clients, [3, number])
@@ -233,9 +229,7 @@ def test_a_model_trained_with_real_masks_and_without_them(packed, graph):
                 seeds[client] = message
 
         def vector(client, model=masked):
-            return quantizer.encode(
-                softmax.update(model, data, client), rng=np.random.default_rng(client)
-            ).vector
+            return quantizer.encode(softmax.update(model, data, client), rng=np.random.default_rng(client)).vector
 
         found = rounds.ran(config, vector, gone, [5, number], overhear)
         graph_seed = outcomes.graph_seed(config, [seeds[client] for client in sorted(seeds)])
@@ -332,9 +326,7 @@ def test_faces_reliability(packed, monkeypatch, tmp_path):
     assert (output / "faces_reliability.png").stat().st_size > 10_000
     data = softmax.federation(faces.load(packed).smaller(2), 2)
     again = reliability.one_dropout(data, 0.1, 3, 2)
-    assert json.loads(json.dumps(again)) == found["seeds"]["2"]["dropouts"][1], (
-        "the same seed, the same rounds"
-    )
+    assert json.loads(json.dumps(again)) == found["seeds"]["2"]["dropouts"][1], "the same seed, the same rounds"
     first = found["summary"][0]
     assert (first["rounds"], first["lost_in_all"], first["survivors"]) == (6, 0, PERSONS)
     assert set(first["behind_sa"].values()) == {0}, "SA is never behind itself"
@@ -373,10 +365,7 @@ def test_series_with_equal_sums_are_trained_once(packed, monkeypatch):
 
 def test_gaps_are_to_sa_on_the_same_seed():
     def seed(sa, other, lost):
-        curves = [
-            {"name": "SA", "accuracy": sa, "lost": []},
-            {"name": "CCESA", "accuracy": other, "lost": lost},
-        ]
+        curves = [{"name": "SA", "accuracy": sa, "lost": []}, {"name": "CCESA", "accuracy": other, "lost": lost}]
         return {"dropouts": [{"q_total": 0.1, "ours": curves, "paper_rule": []}]}
 
     rows = reliability.rows({"1": seed([0.5, 0.7], [0.2, 0.4], [2]), "2": seed([0.9, 0.9], [0.8, 0.8], [])})

@@ -179,10 +179,7 @@ def test_no_damage_escapes_the_loader(tmp_path, name):
     for kind in ("train", "test"):
         np.savez_compressed(tmp_path / f"{kind}-0.npz".replace("test-0", "test"), x=x, y=y)
     more = {b"data": planes(x), b"labels": y.tolist(), b"filenames": [b"a%d.png" % k for k in range(300)]}
-    raw = {
-        "train-0.npz": (tmp_path / "train-0.npz").read_bytes(),
-        "data_batch_1": pickle.dumps(more, protocol=2),
-    }[name]
+    raw = {"train-0.npz": (tmp_path / "train-0.npz").read_bytes(), "data_batch_1": pickle.dumps(more, protocol=2)}[name]
     (tmp_path / "train-0.npz").unlink()
     refused = 0
     for seed in range(400):
@@ -324,9 +321,7 @@ def trained(monkeypatch):
     done, real_round = [], train.Trainer._round
     monkeypatch.setattr(run, "QUICK", FEW)
     monkeypatch.setattr(train, "_MARGIN", 0.0)
-    monkeypatch.setattr(
-        train.Trainer, "_round", lambda self, *rest: done.append(1) or real_round(self, *rest)
-    )
+    monkeypatch.setattr(train.Trainer, "_round", lambda self, *rest: done.append(1) or real_round(self, *rest))
     return done
 
 
@@ -454,13 +449,7 @@ def test_training_goes_on_from_a_stored_model(tmp_path, data):
 
     def follow(some, folder):
         trainer = train.Trainer(
-            network=network,
-            clients=clients,
-            test=prepared,
-            members=places,
-            seed=1,
-            device="cpu",
-            deadline=1e12,
+            network=network, clients=clients, test=prepared, members=places, seed=1, device="cpu", deadline=1e12
         )
         store = train.Store(folder, "iid")
         assert trainer.follow(some, store, {steps[1].after})

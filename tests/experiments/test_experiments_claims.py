@@ -7,18 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.claims import (
-    arbitrary,
-    curves,
-    figure_1,
-    forty,
-    proof,
-    rates,
-    recall,
-    resources,
-    run,
-    running,
-)
+from experiments.claims import arbitrary, curves, figure_1, forty, proof, rates, recall, resources, run, running
 from experiments.claims.recall import EACH
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,9 +45,7 @@ def test_the_corrected_bound_falls_with_p(n, q_total, one, other):
     if start > 1:
         return
     low, high = sorted(start + (1 - start) * place for place in (one, other))
-    divergence = [
-        bounds.divergence(arbitrary.unrounded(n, p) / (n - 1), p * (1 - q_total)) for p in (low, high)
-    ]
+    divergence = [bounds.divergence(arbitrary.unrounded(n, p) / (n - 1), p * (1 - q_total)) for p in (low, high)]
     assert divergence[0] <= divergence[1] + 1e-12
 
 
@@ -73,9 +60,7 @@ def test_the_place_that_is_known():
 def test_the_corrected_bound_is_what_the_page_says():
     most = KEPT["arbitrary"]["most_corrected"]
     assert f"at most {most:.2f} times the bound at p* for n from 100 to 1,000" in PLANNING
-    assert (
-        KEPT["arbitrary"]["most_exact"] < 1
-    )  # so that what the paper plots is a bound of the error all the same
+    assert KEPT["arbitrary"]["most_exact"] < 1  # so that what the paper plots is a bound of the error all the same
 
 
 def test_the_printed_bound_fails_where_t_is_above_the_mean():
@@ -171,11 +156,7 @@ def test_cost_is_p_times_that_of_sa_and_the_vector_hides_it():
 def test_a_smaller_p_is_enough_and_the_next_is_not():
     found = resources.smallest(100, 0.1, step=1e-3)
     assert found["planned"] < found["smallest"] < found["p_star"]
-    assert (
-        resources.lost(100, found["smallest"], 0.1)
-        <= 0.01
-        < resources.lost(100, found["smallest"] - 1e-3, 0.1)
-    )
+    assert resources.lost(100, found["smallest"], 0.1) <= 0.01 < resources.lost(100, found["smallest"] - 1e-3, 0.1)
 
 
 def test_figure_1_is_more_than_half():

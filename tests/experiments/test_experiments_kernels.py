@@ -12,8 +12,7 @@ HERE = Path(__file__).parents[1] / "support"
 
 
 @pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),
-    reason="needs torch and triton",
+    any(importlib.util.find_spec(name) is None for name in ("torch", "triton")), reason="needs torch and triton"
 )
 def test_the_kernels_do_what_torch_does():
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "interpreted.py")]

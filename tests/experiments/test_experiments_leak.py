@@ -49,9 +49,7 @@ def kept(part):
 
 
 def setting(epsilon, clients=8, dimension=50, rounds=1, least=7):
-    return Setting(
-        clients=clients, dimension=dimension, norm=0.5, epsilon=epsilon, rounds=rounds, least=least
-    )
+    return Setting(clients=clients, dimension=dimension, norm=0.5, epsilon=epsilon, rounds=rounds, least=least)
 
 
 # What is published

@@ -80,10 +80,7 @@ def data(tmp_path):
     rng = np.random.default_rng(5)
     (tmp_path / "cifar10").mkdir()
     for name, size in (("train-0", FEW.training), ("test", FEW.test)):
-        x, y = (
-            rng.integers(0, 256, (size, 32, 32, 3)).astype(np.uint8),
-            (np.arange(size) % 10).astype(np.uint8),
-        )
+        x, y = (rng.integers(0, 256, (size, 32, 32, 3)).astype(np.uint8), (np.arange(size) % 10).astype(np.uint8))
         np.savez_compressed(tmp_path / "cifar10" / f"{name}.npz", x=x, y=y)
     return tmp_path
 
@@ -121,9 +118,7 @@ def test_both_arms_train_the_same_model_and_go_on_where_they_stopped(data, tiny)
     assert found["rounds"][0]["witness"], "one client's vector was held against a whole client's"
     assert (data / "out" / "cifar_masked.png").stat().st_size > 10_000
     run.main([*options(data), "--again"])
-    assert [one["accuracy"] for one in results(data)["rounds"]] == [
-        one["accuracy"] for one in found["rounds"]
-    ]
+    assert [one["accuracy"] for one in results(data)["rounds"]] == [one["accuracy"] for one in found["rounds"]]
 
 
 def test_no_round_is_begun_when_the_time_is_up(data, tiny):

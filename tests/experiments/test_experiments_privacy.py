@@ -63,9 +63,7 @@ def test_training_is_the_same_through_real_rounds(planned):
     made = [accuracy.Distributed(made=planned, seed=[1], real=real) for real in (1, 0)]
     first, second = (one.mean(0, survivors, sent) for one in made)
     assert np.array_equal(first, second)
-    assert made[0].ratio == pytest.approx(
-        planned.mechanism.noise(FEW - 3) / planned.mechanism.curator, rel=0.1
-    )
+    assert made[0].ratio == pytest.approx(planned.mechanism.noise(FEW - 3) / planned.mechanism.curator, rel=0.1)
 
 
 # Accuracy

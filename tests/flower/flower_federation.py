@@ -163,9 +163,7 @@ class Federation:
             config = f"site={site} {self._identity(site)}"
             self._launch(f"supernode-{site}", [*node, *security, "--node-config", config])
         trust = f'root-certificates = "{self._path("ca.pem")}"' if self.tls else "insecure = true"
-        connection = (
-            f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{port}"\n{trust}\n'
-        )
+        connection = f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{port}"\n{trust}\n'
         (self.folder / "home" / "config.toml").write_text(connection)
 
     def submit(self, rounds: int) -> None:
@@ -363,8 +361,6 @@ def make_certificates(folder: Path) -> None:
     (folder / "server.pem").write_bytes(leaf.public_bytes(serialization.Encoding.PEM))
     (folder / "server.key").write_bytes(
         server.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
     )

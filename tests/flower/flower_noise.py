@@ -26,9 +26,7 @@ def changed(node: int, model) -> tuple[dict[str, np.ndarray], dict]:
     rng = np.random.default_rng(node)
     step = {name: rng.normal(size=value.shape) for name, value in model.items()}
     length = np.sqrt(sum(np.sum(one**2) for one in step.values()))
-    arrays = {
-        name: np.asarray(value + 0.5 * step[name] / length, value.dtype) for name, value in model.items()
-    }
+    arrays = {name: np.asarray(value + 0.5 * step[name] / length, value.dtype) for name, value in model.items()}
     return arrays, {"num-examples": 10 * (node % 100), "loss": float(node)}
 
 

@@ -19,9 +19,7 @@ FLOAT32 = 4e-6
 
 
 def printed_bounds(said) -> list[float]:
-    return [
-        float(found[1]) for line in said if (found := re.search(r"no value by more than ([0-9.e+-]+)", line))
-    ]
+    return [float(found[1]) for line in said if (found := re.search(r"no value by more than ([0-9.e+-]+)", line))]
 
 
 def messages(grid, model, kind: str = "train") -> list[Message]:

@@ -80,9 +80,7 @@ def main(folder: Path) -> None:
             num_rounds=3,
         )
         metrics = {key: dict(value) for key, value in result.train_metrics_clientapp.items()}
-        (folder / "results.json").write_text(
-            json.dumps({"w": result.arrays["w"].numpy().tolist(), "metrics": metrics})
-        )
+        (folder / "results.json").write_text(json.dumps({"w": result.arrays["w"].numpy().tolist(), "metrics": metrics}))
 
     run_simulation(
         server_app,

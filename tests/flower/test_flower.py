@@ -34,9 +34,7 @@ def test_metrics_come_as_their_weighted_mean(said):
     reply = one_round(MemoryGrid(make_app(), NODES))
     weights = [weight_of(node) for node in number(NODES)]
     metrics = reply.content["metrics"]
-    assert metrics["loss"] == pytest.approx(
-        np.average([n / 7.0 for n in number(NODES)], weights=weights), 1e-8
-    )
+    assert metrics["loss"] == pytest.approx(np.average([n / 7.0 for n in number(NODES)], weights=weights), 1e-8)
     assert metrics["per-class"] == pytest.approx(
         [np.average([n * 0.25 for n in number(NODES)], weights=weights), -1.5], abs=1e-6
     )
@@ -194,9 +192,7 @@ def test_the_mod_on_functions_of_the_app(on_evaluate, said):
     app = make_app(outer=[], train_mods=[secure_mod], evaluate_mods=[secure_mod] if on_evaluate else None)
     grid = MemoryGrid(app, NODES)
     result = flower.FedAvg().start(
-        grid=SecureGrid(grid, secure_evaluate=on_evaluate),
-        initial_arrays=as_record(new_model()),
-        num_rounds=1,
+        grid=SecureGrid(grid, secure_evaluate=on_evaluate), initial_arrays=as_record(new_model()), num_rounds=1
     )
     np.testing.assert_allclose(
         as_model(result.arrays)["w"], mean(new_model(), number(NODES))["w"], rtol=0, atol=FLOAT32

@@ -30,16 +30,7 @@ from flower_grid import (
     trained,
     weight_of,
 )
-from flower_rounds import (
-    LEARNING,
-    NODES,
-    assert_mean,
-    enrol,
-    envelope_of,
-    messages,
-    one_round,
-    with_charter,
-)
+from flower_rounds import LEARNING, NODES, assert_mean, enrol, envelope_of, messages, one_round, with_charter
 
 
 @pytest.fixture
@@ -196,9 +187,7 @@ def test_a_node_refuses_a_charter_that_has_expired(tmp_path, monkeypatch, said):
     secure = SecureGrid(grid, charter=charter)
     monkeypatch.undo()
     monkeypatch.setattr(
-        secure._rounds,
-        "_charter",
-        _Tireless(**{name: getattr(charter, name) for name in charter.__struct_fields__}),
+        secure._rounds, "_charter", _Tireless(**{name: getattr(charter, name) for name in charter.__struct_fields__})
     )
     assert list(secure.send_and_receive(messages(grid, new_model()))) == []
     assert sum("step advertise refused: the charter with serial 1 expired" in one for one in said) == NODES
@@ -252,9 +241,7 @@ def test_a_metric_that_is_not_in_the_charter_stays_on_the_node(enrolled, said):
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
     reply = one_round(grid, charter=charter)
     assert set(reply.content["metrics"]) == {"num-examples", "loss"}
-    assert (
-        sum("metric 'per-class' is not in the charter and stays on this node" in line for line in said) == 1
-    )
+    assert sum("metric 'per-class' is not in the charter and stays on this node" in line for line in said) == 1
 
 
 def test_a_node_without_a_metric_of_the_charter_spoils_that_metric_alone(tmp_path, said):
@@ -363,9 +350,7 @@ def test_a_site_says_nothing_that_the_charter_says(own, named, enrolled, said):
     grid = MemoryGrid(app, NODES, node_configs=configs)
     reply = one_round(grid, charter=charter)
     assert_mean(reply, [node for node in number(NODES) if node != 1002])
-    assert any(
-        f"leave out {named} beside ccesa-charter" in line and "nothing in the clear" in line for line in said
-    )
+    assert any(f"leave out {named} beside ccesa-charter" in line and "nothing in the clear" in line for line in said)
     assert ("train", 1002) not in app.calls
 
 

@@ -280,10 +280,7 @@ def test_an_evaluation_of_the_same_model_is_answered_by_the_last_one(said):
     assert set(found) == {1, 2, 3, 4}
     assert dict(found[1]) == dict(found[2]) != dict(found[3])
     assert app.calls.count(("evaluate", 1001)) == 3
-    assert (
-        sum("have evaluated this model before: the strategy gets their mean again" in line for line in said)
-        == 1
-    )
+    assert sum("have evaluated this model before: the strategy gets their mean again" in line for line in said) == 1
     assert not any("no longer contributes to this model" in line for line in said)
 
 

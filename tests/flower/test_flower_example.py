@@ -44,9 +44,7 @@ class Memory:
         own = node_configs or {}
         where = {"num-partitions": NODES}
         self._contexts = {
-            node: Context(
-                1, node, {**where, "partition-id": node - 1, **own.get(node, {})}, RecordDict(), dict(CONFIG)
-            )
+            node: Context(1, node, {**where, "partition-id": node - 1, **own.get(node, {})}, RecordDict(), dict(CONFIG))
             for node in range(1, NODES + 1)
         }
         self._replies = {}

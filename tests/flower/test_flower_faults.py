@@ -43,9 +43,7 @@ def test_the_mean_is_exact_over_the_survivors(step, fault):
 
 def test_one_lost_in_every_step():
     lost = dict(zip(STEPS, (1002, 1005, 1009, 1012), strict=True))
-    grid = MemoryGrid(
-        make_app(), 14, faults=lambda step, node, count: DROP if lost.get(step) == node else None
-    )
+    grid = MemoryGrid(make_app(), 14, faults=lambda step, node, count: DROP if lost.get(step) == node else None)
     reply = one_round(grid, policy=Policy.wait_for_all(0.3), dropout=0.3)
     assert_mean(reply, [node for node in number(14) if node not in (1002, 1005, 1009)])
 

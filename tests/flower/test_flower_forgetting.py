@@ -5,19 +5,7 @@ from flwr.serverapp import strategy as flower
 
 from ccesa.flower import SecureGrid
 from ccesa.policy import Policy
-from flower_grid import (
-    DROP,
-    ERROR,
-    SILENT,
-    SLOW,
-    UNSENT,
-    MemoryGrid,
-    as_record,
-    lose,
-    make_app,
-    new_model,
-    number,
-)
+from flower_grid import DROP, ERROR, SILENT, SLOW, UNSENT, MemoryGrid, as_record, lose, make_app, new_model, number
 from flower_rounds import NODES, STEPS, assert_mean, messages, one_round
 
 
@@ -106,9 +94,7 @@ def test_a_node_that_was_left_behind_is_told_and_not_waited_for(step, fault, clo
 def test_nobody_is_told_to_forget_what_is_over():
     """A node that refused has dropped everything itself; one that was sent nothing has nothing."""
     configs = {1002: {"ccesa-floor-clients": 100}}
-    grid = MemoryGrid(
-        make_app(), NODES, node_configs=configs, faults=lose(UNSENT, "advertise", 1003), delay=1.0
-    )
+    grid = MemoryGrid(make_app(), NODES, node_configs=configs, faults=lose(UNSENT, "advertise", 1003), delay=1.0)
     assert_mean(one_round(grid), [1001, 1004, 1005, 1006])
     assert told(grid) == []
     assert holding(grid) == []

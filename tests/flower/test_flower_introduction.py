@@ -23,10 +23,7 @@ def test_an_introduction_is_of_one_node(tmp_path, said):
         return reply
 
     grid = MemoryGrid(
-        make_app(outer=[repeat, secure_mod]),
-        NODES,
-        node_configs=configs,
-        faults=lose(SILENT, "introduce", 1003),
+        make_app(outer=[repeat, secure_mod]), NODES, node_configs=configs, faults=lose(SILENT, "introduce", 1003)
     )
     reply = one_round(grid, charter=charter, policy=Policy.wait_for_all(1.0))
     assert_mean(reply, [node for node in number(NODES) if node not in (1003, 1004)])

@@ -36,9 +36,7 @@ def ours(nodes: int) -> float:
 def test_the_noise_of_both_in_the_mean_of_one_round(nodes):
     """Through the same masks, at the same epsilon and delta."""
     np.random.seed(1)  # which the mod draws from
-    mod = LocalDpMod(
-        clipping_norm=DEMAND.norm, sensitivity=DEMAND.norm, epsilon=DEMAND.epsilon, delta=DEMAND.delta
-    )
+    mod = LocalDpMod(clipping_norm=DEMAND.norm, sensitivity=DEMAND.norm, epsilon=DEMAND.epsilon, delta=DEMAND.delta)
     model, found = large_model(), []
     for mods, settings in (([mod], {"clip": 64.0}), ([], {"privacy": DEMAND})):
         grid = MemoryGrid(make_app(equally, train_mods=mods), nodes)

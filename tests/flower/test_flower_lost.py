@@ -44,17 +44,13 @@ def losing(*lost: int, kind: str = "train") -> MemoryGrid:
 
 
 def start(strategy, grid, rounds: int = 3, **options):
-    return strategy.start(
-        grid=SecureGrid(grid, **options), initial_arrays=as_record(new_model()), num_rounds=rounds
-    )
+    return strategy.start(grid=SecureGrid(grid, **options), initial_arrays=as_record(new_model()), num_rounds=rounds)
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_all_rounds_lost_is_an_error_in_the_last_one_that_says_why(rounds, said):
     strategy = Train()
-    with pytest.raises(
-        RoundsLost, match=rf"all train rounds .*{rounds} x step share: 0 answered.*unavailable"
-    ):
+    with pytest.raises(RoundsLost, match=rf"all train rounds .*{rounds} x step share: 0 answered.*unavailable"):
         start(strategy, losing(1, 2, 3), rounds)
     assert strategy.rounds == list(range(1, rounds))
     assert sum("the train round with 6 nodes is lost" in line for line in said) == rounds

@@ -192,9 +192,7 @@ def test_a_full_disk_is_a_refusal_and_not_a_round_without_memory(tmp_path, monke
     grid = MemoryGrid(app, NODES, node_configs=remember(tmp_path))
     assert one_round(grid) is None
     assert {one.error.code for one in grid.replies("advertise")} == {envelope.FAILED}
-    assert {one.error.reason for one in grid.replies("advertise")} == {
-        "this node failed; its own log says why"
-    }
+    assert {one.error.reason for one in grid.replies("advertise")} == {"this node failed; its own log says why"}
     assert app.calls == []
 
 
@@ -255,9 +253,7 @@ def test_a_node_that_crashed_before_its_state_was_stored_does_not_answer_twice(s
 
     def crash(at: str, node: int, count: int) -> None:
         if (at, node) == (step, 1004):
-            message = next(
-                one.message for one in grid.passed if one.to_node and (one.step, one.node) == (step, 1004)
-            )
+            message = next(one.message for one in grid.passed if one.to_node and (one.step, one.node) == (step, 1004))
             before = context_to_proto(grid.contexts[1004])
             grid._work(copy(message), 1004)
             grid.contexts[1004] = context_from_proto(before)
@@ -335,8 +331,7 @@ def test_a_node_contributes_to_a_model_as_often_as_it_allows(attempts, releases,
     assert says_spent(grid, new_model(seed=6))
     if releases > 1:
         assert any(
-            "contributed to this task in another series: repeat a lost round in that one" in line
-            for line in said
+            "contributed to this task in another series: repeat a lost round in that one" in line for line in said
         )
 
 
@@ -472,9 +467,7 @@ def test_a_round_may_take_its_time(now):
     assert_mean(one_round(grid), number(NODES))
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["begin", "go on", "wipe", "wait"])), max_size=30)
-)
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["begin", "go on", "wipe", "wait"])), max_size=30))
 def test_at_most_two_rounds_sleep_and_none_older_than_one_that_went_on(events):
     """Against a model: the rounds that began, in order."""
     context, clock, expected = new_context(1, {}), 0.0, []

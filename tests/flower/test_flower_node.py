@@ -208,11 +208,7 @@ def test_different_settings_are_refused_by_the_grid():
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        (
-            "ccesa-floor-clients",
-            "ten",
-            "ccesa-floor-clients in this node's configuration: Expected `int",
-        ),
+        ("ccesa-floor-clients", "ten", "ccesa-floor-clients in this node's configuration: Expected `int"),
         ("ccesa-floor-clients", True, "got `bool`"),
         ("ccesa-plain", "true", "ccesa-plain in this node's configuration: Expected `bool`, got `str`"),
         ("ccesa-max-clip", "much", "Expected `float`, got `str`"),
@@ -285,10 +281,7 @@ def test_terms_for_another_length_are_refused_before_training(said):
     assert app.calls == []
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [{}, {"step": 1}, {"step": "mask", "config": b"", "terms": b""}, {"other": "x"}],
-)
+@pytest.mark.parametrize("fields", [{}, {"step": 1}, {"step": "mask", "config": b"", "terms": b""}, {"other": "x"}])
 def test_a_broken_envelope_is_refused(fields):
     app = make_app()
     grid = MemoryGrid(app, NODES)

@@ -148,25 +148,18 @@ def test_digits_of_all_clients_together_stay_in_their_fields(clients, bits):
     form = metric_slots.metric_digits(Fields(bits, clients))
     largest = metric_slots.encode_metrics([1e6] * 2, 2**24, 1e6, form)
     assert int(largest.max()) * clients < 2 ** (bits - 1)
-    assert metric_slots.decode_metrics(largest * clients, 2**24 * clients, 1e6, form) == pytest.approx(
-        [1e6] * 2
-    )
+    assert metric_slots.decode_metrics(largest * clients, 2**24 * clients, 1e6, form) == pytest.approx([1e6] * 2)
 
 
-@given(
-    st.dictionaries(NAMES, st.one_of(st.floats(-1, 1), st.lists(st.floats(-1, 1), min_size=1, max_size=3)))
-)
+@given(st.dictionaries(NAMES, st.one_of(st.floats(-1, 1), st.lists(st.floats(-1, 1), min_size=1, max_size=3))))
 def test_names_come_back_whatever_they_are(metrics):
     signed = metric_slots.slots_of(metrics)
     assert metric_slots.are_slots(signed)
-    assert (
-        metric_slots.restore_metrics(signed, np.array(metric_slots.pick_metrics(signed, metrics))) == metrics
-    )
+    assert metric_slots.restore_metrics(signed, np.array(metric_slots.pick_metrics(signed, metrics))) == metrics
 
 
 @pytest.mark.parametrize(
-    "signed",
-    [["loss"], [""], ["=b", "=a"], ["=a", "=a"], ["=a", "+a"], ["+a", "=b", "+a"], ["-a"]],
+    "signed", [["loss"], [""], ["=b", "=a"], ["=a", "=a"], ["=a", "+a"], ["+a", "=b", "+a"], ["-a"]]
 )
 def test_what_is_no_schema(signed):
     assert not metric_slots.are_slots(signed)
@@ -256,11 +249,7 @@ def test_sums_that_no_nodes_can_have_are_refused(field_bits):
     row, _ = fields.split(vector)
     last = int(np.flatnonzero(row)[-1])
     assert packing.unpack(vector, 1).metrics.keys() == {"loss"}
-    changes = {
-        "a value": (0, 5 * fields.most + 1),
-        "weight": (4, -1),
-        "a metric": (last, 5 * fields.most + 1),
-    }
+    changes = {"a value": (0, 5 * fields.most + 1), "weight": (4, -1), "a metric": (last, 5 * fields.most + 1)}
     for place, number in changes.values():
         strange = row.copy()
         strange[place] = number

@@ -15,28 +15,8 @@ from ccesa.flower.both.terms import ReplyTerms
 from ccesa.flower.server.rounds import NoisyRounds, Releases
 from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer, chosen
 from ccesa.privacy.mechanism import total
-from flower_grid import (
-    DROP,
-    ERROR,
-    MemoryGrid,
-    as_model,
-    as_record,
-    lose,
-    make_app,
-    model_in,
-    new_model,
-    number,
-)
-from flower_noise import (
-    DEMAND,
-    SIZE,
-    changed,
-    enrol_with_noise,
-    large_model,
-    mechanism,
-    plain_mean,
-    residue,
-)
+from flower_grid import DROP, ERROR, MemoryGrid, as_model, as_record, lose, make_app, model_in, new_model, number
+from flower_noise import DEMAND, SIZE, changed, enrol_with_noise, large_model, mechanism, plain_mean, residue
 from flower_rounds import NODES, messages, one_round
 
 
@@ -50,9 +30,7 @@ def measure(node, model) -> dict:
 def test_a_whole_training_with_evaluations(said):
     grid = MemoryGrid(make_app(changed, measure), NODES)
     secure = SecureGrid(grid, privacy=DEMAND, metrics=["accuracy"], metric_clip=1.0)
-    result = flower.FedAvg().start(
-        grid=secure, initial_arrays=as_record(large_model(np.float32)), num_rounds=2
-    )
+    result = flower.FedAvg().start(grid=secure, initial_arrays=as_record(large_model(np.float32)), num_rounds=2)
     once = plain_mean(large_model(), number(NODES))
     twice = {name: 2 * value - large_model()[name] for name, value in once.items()}
     noise = math.sqrt(2) * secure.noise  # of both rounds
@@ -169,9 +147,7 @@ FIXED = bytes(range(16))
 def fixed_noise(monkeypatch):
     encode = NoisyQuantizer.encode
     monkeypatch.setattr(
-        NoisyQuantizer,
-        "encode",
-        lambda self, arrays, context: encode(self, arrays, context, lambda size: FIXED),
+        NoisyQuantizer, "encode", lambda self, arrays, context: encode(self, arrays, context, lambda size: FIXED)
     )
 
 
@@ -306,9 +282,7 @@ def test_too_few_nodes_are_an_error_at_first_and_later_a_lost_round():
 
 def test_a_training_that_is_too_long_is_refused_before_anything_leaves():
     grid = MemoryGrid(make_app(changed), NODES)
-    with pytest.raises(
-        ConfigError, match="a training of 5 rounds needs more than the noise is made for, 4 vectors"
-    ):
+    with pytest.raises(ConfigError, match="a training of 5 rounds needs more than the noise is made for, 4 vectors"):
         flower.FedAvg().start(
             grid=SecureGrid(grid, privacy=DEMAND), initial_arrays=as_record(large_model()), num_rounds=5
         )
@@ -404,9 +378,7 @@ def test_settings_that_go_with_privacy_only(given):
 
 
 def test_the_weight_is_no_metric():
-    secure = SecureGrid(
-        MemoryGrid(make_app(), NODES), privacy=DEMAND, metrics=["num-examples"], metric_clip=1.0
-    )
+    secure = SecureGrid(MemoryGrid(make_app(), NODES), privacy=DEMAND, metrics=["num-examples"], metric_clip=1.0)
     with pytest.raises(
         ConfigError, match="metric 'num-examples' cannot be released, because the strategy weights by it"
     ):

@@ -56,9 +56,7 @@ def test_noise_of_colluders_does_not_count(said):
     grid = MemoryGrid(make_app(changed), NODES, node_configs={1002: {"ccesa-colluders": 1}})
     start = {"initial_arrays": as_record(new_model()), "num_rounds": 2}
     flower.FedAvg(fraction_evaluate=0.0).start(grid=SecureGrid(grid, privacy=DEMAND), **start)
-    assert any(
-        "the noise counts on 5 honest nodes, but a sum of at least 5 has only 4" in line for line in said
-    )
+    assert any("the noise counts on 5 honest nodes, but a sum of at least 5 has only 4" in line for line in said)
     assert who_trains(grid) == OTHERS
     grid = MemoryGrid(make_app(changed), NODES, node_configs={1002: {"ccesa-colluders": 1}})
     assert one_round(grid, privacy=DEMAND, collusion=0.1) is not None
@@ -175,21 +173,13 @@ def raw(**fields):
         (raw(dimension=37), {}, ANOTHER),
         (raw(dimension=35), {}, ANOTHER),
         (raw(against="lies"), {}, "noise against a server that lies needs a charter"),
-        (
-            lambda terms: msgspec.structs.replace(terms, privacy=msgspec.UNSET).encode(),
-            {},
-            ANOTHER,
-        ),
+        (lambda terms: msgspec.structs.replace(terms, privacy=msgspec.UNSET).encode(), {}, ANOTHER),
         (
             lambda terms: msgspec.structs.replace(terms, privacy=msgspec.UNSET).encode(),
             {"ccesa-min-noise": 0.1},
             "a round without noise",
         ),
-        (
-            lambda terms: msgspec.structs.replace(terms, counters=["b"]).encode(),
-            {},
-            ANOTHER,
-        ),
+        (lambda terms: msgspec.structs.replace(terms, counters=["b"]).encode(), {}, ANOTHER),
     ],
 )
 def test_a_server_cannot_take_noise_away_from_one_node(change, own, reason, said):
@@ -262,9 +252,7 @@ def test_a_site_whose_budget_is_spent_is_left_out_by_name(tmp_path, said):
     flower.FedAvg(fraction_evaluate=0.0).start(grid=SecureGrid(grid, privacy=DEMAND), **start)
     assert {node: spent(configs, node) for node in configs} == {**dict.fromkeys(number(NODES), 4), 1002: 2}
     assert any("node 1002: this node has spent its privacy budget" in line for line in said)
-    assert any(
-        "have spent epsilon = 5" in line and "of this site's 6" in line for line in said
-    )  # on the node
+    assert any("have spent epsilon = 5" in line and "of this site's 6" in line for line in said)  # on the node
 
 
 def test_a_training_whose_sites_have_spent_their_budgets_ends_by_name(tmp_path):
@@ -299,10 +287,7 @@ def test_a_member_without_a_ledger_takes_no_part(tmp_path, said):
 
 @pytest.mark.parametrize(
     ("own", "reason"),
-    [
-        ({"ccesa-min-noise": 1.21}, "this node insists on 1.21"),
-        ({"ccesa-budget": "7.9,1e-5"}, "this node allows 7.9"),
-    ],
+    [({"ccesa-min-noise": 1.21}, "this node insists on 1.21"), ({"ccesa-budget": "7.9,1e-5"}, "this node allows 7.9")],
 )
 def test_a_member_can_insist_on_more_than_its_charter(own, reason, tmp_path, said):
     charter, configs = enrol_with_noise(tmp_path, mechanism(36))

@@ -76,9 +76,7 @@ def test_different_metrics_are_left_out(said):
 
 
 def test_names_with_brackets_are_names():
-    reply = one_round(
-        MemoryGrid(make_app(with_metrics(**{"top[5]": 0.9, "top": 0.5, "x[0]": [1.0, 2.0]})), NODES)
-    )
+    reply = one_round(MemoryGrid(make_app(with_metrics(**{"top[5]": 0.9, "top": 0.5, "x[0]": [1.0, 2.0]})), NODES))
     metrics = reply.content["metrics"]
     assert (metrics["top[5]"], metrics["top"]) == pytest.approx((0.9, 0.5), abs=1e-6)
     assert metrics["x[0]"] == pytest.approx([1.0, 2.0], abs=1e-6)
@@ -191,9 +189,7 @@ BAD_WEIGHTS = {"negative": -1, "nan": float("nan"), "inf": float("inf"), "a list
 @pytest.mark.parametrize("name", BAD_WEIGHTS)
 def test_a_weight_that_is_none(name, said):
     """A node that has lost count of its examples has nothing to add to a mean."""
-    train = with_metrics(
-        **{"num-examples": lambda node: BAD_WEIGHTS[name] if node == 1003 else weight_of(node)}
-    )
+    train = with_metrics(**{"num-examples": lambda node: BAD_WEIGHTS[name] if node == 1003 else weight_of(node)})
     assert_contributes_nothing(make_app(train), "'num-examples'", said)
 
 
@@ -239,12 +235,7 @@ def test_an_evaluation_without_a_count(said):
     def evaluate(node, model):
         return {"num-examples": -1 if node == 1003 else weight_of(node), "accuracy": 0.5}
 
-    assert_contributes_nothing(
-        make_app(evaluate=evaluate),
-        "must be 0 or greater, not -1",
-        said,
-        kind="evaluate",
-    )
+    assert_contributes_nothing(make_app(evaluate=evaluate), "must be 0 or greater, not -1", said, kind="evaluate")
 
 
 def test_nobody_has_anything(said):
@@ -378,9 +369,7 @@ def test_what_a_node_makes_of_an_array_does_not_make_it_a_counter(said):
 
 def rounds_of(grid, count: int) -> list[set[str]]:
     """The arrays that were counters in each of these rounds, as the nodes were told."""
-    told = [
-        envelope_of(one.message)["terms"] for one in grid.passed if one.to_node and one.step == "advertise"
-    ]
+    told = [envelope_of(one.message)["terms"] for one in grid.passed if one.to_node and one.step == "advertise"]
     found = [set(ReplyTerms.decode(terms).counters) for terms in dict.fromkeys(told)]
     assert len(told) == count * NODES
     return found

@@ -75,8 +75,7 @@ def test_equal_reasons_are_one_line_and_different_ones_do_not_fill_the_log():
 
 
 EVIDENCE = Evidence(
-    wrong_shares=frozenset({WrongShare(3, 5, 9), WrongShare(3, 6, 9)}),
-    accusations=frozenset({Accusation(7, 3)}),
+    wrong_shares=frozenset({WrongShare(3, 5, 9), WrongShare(3, 6, 9)}), accusations=frozenset({Accusation(7, 3)})
 )
 
 
@@ -100,9 +99,7 @@ def test_suspects_are_named_where_a_number_of_liars_was_agreed_on(around, expect
     assert suspect(EVIDENCE, IDS, around) == expected
 
 
-@pytest.mark.parametrize(
-    "kind", [lambda: TooFewClients("gone"), lambda: Unreliable([9]), lambda: Disconnected([9])]
-)
+@pytest.mark.parametrize("kind", [lambda: TooFewClients("gone"), lambda: Unreliable([9]), lambda: Disconnected([9])])
 def test_a_failure_has_its_evidence_and_suspects(kind):
     failure = kind()
     failure.evidence = EVIDENCE

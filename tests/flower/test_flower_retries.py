@@ -27,9 +27,7 @@ def test_a_lost_round_is_repeated_with_new_keys(step, said):
     assert_mean(reply, number(NODES), error=4e-3 if aside else FLOAT32)
     assert sum("a small random step aside" in line for line in said) == aside
     assert sum("a round is lost, and repeated" in line for line in said) == 1
-    configs = {
-        envelope_of(one.message)["config"] for one in grid.passed if one.to_node and one.step == "advertise"
-    }
+    configs = {envelope_of(one.message)["config"] for one in grid.passed if one.to_node and one.step == "advertise"}
     places = [RoundConfig.decode(config) for config in configs]
     assert len({one.round_id for one in places}) == 2
     if step == "mask":  # vectors have left in the first
@@ -81,9 +79,7 @@ def test_a_task_that_is_spent_ends_the_training(step):
     """The first round is lost after all vectors have left; no model aside of it is any better."""
     grid = losing("unmask", 1, app=spent_on(step, *number(NODES), after=1))
     with pytest.raises(AttemptsSpent, match=r"6 nodes \(1001, .*may not contribute to this task again"):
-        flower.FedAvg().start(
-            grid=SecureGrid(grid, retries=5), initial_arrays=as_record(new_model()), num_rounds=3
-        )
+        flower.FedAvg().start(grid=SecureGrid(grid, retries=5), initial_arrays=as_record(new_model()), num_rounds=3)
     assert grid.steps(1001).count("advertise") == 2
 
 
@@ -122,9 +118,7 @@ def test_wrong_shares_are_not_the_fault_of_a_spent_node(said):
             record = reply.content.config_records["ccesa"]
             given = m.decode(record["reply"], len(record["reply"]))
             shares = bytes(len(given.shares))
-            record["reply"] = m.UnmaskReply(
-                context=given.context, client=given.client, shares=shares
-            ).encode()
+            record["reply"] = m.UnmaskReply(context=given.context, client=given.client, shares=shares).encode()
         return reply
 
     app = spent_on("advertise", 1002, outer=[lie])

@@ -37,9 +37,7 @@ def traces(nodes, model) -> dict[str, bytes]:
                 for dtype in ("<f4", ">f4", "<f8", ">f8"):
                     flat = row.astype(dtype).ravel()
                     pairs = flat.reshape(-1, 2) if dtype.endswith("4") else flat.reshape(-1, 1)
-                    found |= {
-                        f"{node} {name} {kind} {dtype} {i}": one.tobytes() for i, one in enumerate(pairs)
-                    }
+                    found |= {f"{node} {name} {kind} {dtype} {i}": one.tobytes() for i, one in enumerate(pairs)}
         for name, number_ in metrics.items():
             found |= {f"{node} {name} {form}": data for form, data in forms(number_).items()}
     return found
@@ -104,12 +102,8 @@ def test_evaluations_do_not_pass_in_clear_either():
 
     grid = MemoryGrid(make_app(evaluate=evaluate), NODES)
     one_round(grid, kind="evaluate", max_weight=2.0**40)
-    wanted = {
-        f"{node} {form}": data for node in number(NODES) for form, data in forms(secret_weight(node)).items()
-    }
-    wanted |= {
-        f"{node} {form}": data for node in number(NODES) for form, data in forms(secret_loss(node)).items()
-    }
+    wanted = {f"{node} {form}": data for node in number(NODES) for form, data in forms(secret_weight(node)).items()}
+    wanted |= {f"{node} {form}": data for node in number(NODES) for form, data in forms(secret_loss(node)).items()}
     assert seen_in(grid, wanted) == set()
 
 

@@ -22,18 +22,7 @@ from ccesa.flower.server.rounds import CharteredRounds
 from ccesa.flower.server.series import Attempts
 from ccesa.policy import Policy
 from ccesa.protocol.spending import Spending
-from flower_grid import (
-    DROP,
-    MemoryGrid,
-    lose,
-    make_app,
-    model_in,
-    new_model,
-    number,
-    probing,
-    trained,
-    weight_of,
-)
+from flower_grid import DROP, MemoryGrid, lose, make_app, model_in, new_model, number, probing, trained, weight_of
 from flower_rounds import NODES, assert_mean, enrol, messages, one_round
 
 VICTIM = 1003
@@ -162,9 +151,7 @@ def test_s30_without_the_type_in_the_terms_the_sum_is_the_victims_change(tmp_pat
     grid = MemoryGrid(probing(), NODES, node_configs=configs)
     grid.tamper = to_probe
     monkeypatch.setattr(
-        _Node,
-        "_agreed",
-        lambda self, envelope: (charter.decode(envelope.config), ReplyTerms.under(charter, "train")),
+        _Node, "_agreed", lambda self, envelope: (charter.decode(envelope.config), ReplyTerms.under(charter, "train"))
     )
     reply = one_round(grid, charter=charter)
     total, model = reply.content["metrics"]["num-examples"], new_model()
@@ -243,9 +230,7 @@ def test_s32_a_node_that_refuses_in_clear_does(tmp_path, monkeypatch):
 def total_of(secure, some: list[Message], server_round: int) -> tuple[float, dict[str, np.ndarray]]:
     """Weight and weighted sum of a round; a setting differs, so that it looks like another one."""
     for message in some:
-        message.content = RecordDict(
-            {**message.content, "config": ConfigRecord({"server-round": server_round})}
-        )
+        message.content = RecordDict({**message.content, "config": ConfigRecord({"server-round": server_round})})
     (reply,) = secure.send_and_receive(some)
     weight = reply.content["metrics"]["num-examples"]
     return weight, {name: weight * np.float64(value) for name, value in model_in(reply).items()}

@@ -137,9 +137,7 @@ def test_with_a_charter_three(tmp_path, said):
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
     assert_trained(start(grid, 4, charter=charter), *[number(NODES)] * 4)
     assert grid.steps(1001) == ["introduce", *ACTIVE_FIRST, *ACTIVE_NEXT * 3]
-    assert [line.split(": ")[1] for line in logged(said, "of a series")] == ["6 exchanges"] + [
-        "3 exchanges"
-    ] * 3
+    assert [line.split(": ")[1] for line in logged(said, "of a series")] == ["6 exchanges"] + ["3 exchanges"] * 3
     assert holding(grid) == []
 
 
@@ -223,9 +221,7 @@ def test_other_nodes_begin_another_series_and_the_old_ones_forget(said):
     assert_trained(start(grid, 4, Sampling(None, fewer, fewer, fewer)), every, fewer, fewer, fewer)
     assert grid.steps(1006) == [*FIRST, "forget"]
     assert grid.steps(1001) == [*FIRST, "forget", *FIRST, *NEXT, *NEXT]
-    assert logged(said, "because") == [
-        "train, round 1 of a series: 5 exchanges, because other nodes are asked"
-    ]
+    assert logged(said, "because") == ["train, round 1 of a series: 5 exchanges, because other nodes are asked"]
     assert holding(grid) == []
 
 
@@ -269,9 +265,7 @@ def test_another_model_begins_another_series(said):
 
 @pytest.mark.parametrize("fault", [ERROR, SILENT, DROP, RESTART])
 @pytest.mark.parametrize(("step", "in_rounds"), [("mask", {1, 4, 5}), ("unmask", {1, 2, 5})])
-def test_a_node_that_misses_an_exchange_is_out_of_the_rounds_in_flight_and_back_after_them(
-    step, in_rounds, fault
-):
+def test_a_node_that_misses_an_exchange_is_out_of_the_rounds_in_flight_and_back_after_them(step, in_rounds, fault):
     """In the second of five rounds. A vector that has come is in the sum, whatever became of its node.
 
     One that was restarted can be in the round that begins with the same message.
@@ -543,9 +537,7 @@ def test_two_processes_of_a_node_send_one_vector(with_memory, tmp_path, monkeypa
     app = make_app(train)
     grid = MemoryGrid(app, NODES, faults=keep, node_configs=remember(tmp_path) if with_memory else {})
     start(grid, 2)
-    first = [
-        one.message for one in grid.passed if one.node == 1004 and not one.to_node and one.step == "mask"
-    ]
+    first = [one.message for one in grid.passed if one.node == 1004 and not one.to_node and one.step == "mask"]
     assert [has_vector(reply) for reply in (first[-1], *second)] == [not with_memory, True]
     assert len(logged(said, "another process of this client has sent its vector")) == with_memory
     assert app.calls.count(("train", 1004)) == 3
@@ -600,9 +592,7 @@ def test_a_message_of_an_earlier_exchange_does_not_end_a_series(said):
         if (step, node, count) == ("unmask", 1004, 1):
             earlier = [one.message for one in grid.passed if one.to_node and one.node == 1004]
             for message in earlier[:-2]:
-                reply = grid._work(
-                    Message(RecordDict(dict(message.content)), metadata=message.metadata), 1004
-                )
+                reply = grid._work(Message(RecordDict(dict(message.content)), metadata=message.metadata), 1004)
                 assert reply.has_error()
 
     grid.faults = late

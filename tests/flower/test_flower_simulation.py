@@ -42,6 +42,4 @@ def test_twenty_nodes_with_one_lost_in_every_step(tmp_path):
 
 
 def mean_of(nodes, value):
-    return np.average(
-        [value(node) for node in nodes], axis=0, weights=[simulation.weight(node) for node in nodes]
-    )
+    return np.average([value(node) for node in nodes], axis=0, weights=[simulation.weight(node) for node in nodes])

@@ -39,17 +39,13 @@ def test_averaging_strategies_give_the_plain_result(name, said):
     results = []
     for wrap in (lambda grid: grid, SecureGrid):
         grid = wrap(MemoryGrid(make_app(), NODES, node_configs=all_say(NODES, {"ccesa-plain": True})))
-        results.append(
-            AVERAGING[name]().start(grid=grid, initial_arrays=as_record(new_model()), num_rounds=2)
-        )
+        results.append(AVERAGING[name]().start(grid=grid, initial_arrays=as_record(new_model()), num_rounds=2))
     plain, secure = results
     bounds = printed_bounds(said)
     assert len(bounds) == 4
     assert max(bounds) < 1e-5
     # Adaptive steps divide by the square root of past changes: the second round sees the error of the first.
-    error = (
-        FLOAT32 + 100 * sum(bounds) if name in ("FedAdam", "FedYogi", "FedAdagrad") else sum(bounds) + FLOAT32
-    )
+    error = FLOAT32 + 100 * sum(bounds) if name in ("FedAdam", "FedYogi", "FedAdagrad") else sum(bounds) + FLOAT32
     for key, value in as_model(plain.arrays).items():
         np.testing.assert_allclose(as_model(secure.arrays)[key], value, rtol=0, atol=error)
     for key in ("train_metrics_clientapp", "evaluate_metrics_clientapp"):
@@ -127,8 +123,8 @@ REFUSED = {
     "DifferentialPrivacyServerSideFixedClipping": lambda: flower.DifferentialPrivacyServerSideFixedClipping(
         flower.FedAvg(), 1.0, 1.0, NODES
     ),
-    "DifferentialPrivacyClientSideAdaptiveClipping": lambda: (
-        flower.DifferentialPrivacyClientSideAdaptiveClipping(flower.FedAvg(), 0.1, NODES)
+    "DifferentialPrivacyClientSideAdaptiveClipping": lambda: flower.DifferentialPrivacyClientSideAdaptiveClipping(
+        flower.FedAvg(), 0.1, NODES
     ),
 }
 

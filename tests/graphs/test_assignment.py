@@ -171,9 +171,7 @@ def test_another_seed_draws_another_graph(seed, other):
     for kind in (ErdosRenyi(p=0.5), Harary(degree=2)):
         assert edges_of(draw(kind, seed, np.arange(60))) != edges_of(draw(kind, other, np.arange(60)))
     for kind in (Complete(mask_p=0.5), Complete(mask_degree=2), ErdosRenyi(p=1, mask_p=0.5)):
-        assert mask_edges_of(draw(kind, seed, np.arange(60))) != mask_edges_of(
-            draw(kind, other, np.arange(60))
-        )
+        assert mask_edges_of(draw(kind, seed, np.arange(60))) != mask_edges_of(draw(kind, other, np.arange(60)))
 
 
 @given(st.sets(st.integers(0, 2**32 - 2), min_size=2, max_size=30), probabilities, graph_seeds, st.data())

@@ -26,8 +26,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(
-    ("n", "q_total", "printed"),
-    [(n, q_total, printed) for (n, q_total), printed in P_STAR.items()],
+    ("n", "q_total", "printed"), [(n, q_total, printed) for (n, q_total), printed in P_STAR.items()]
 )
 def test_p_star_is_the_printed_one(n, q_total, printed):
     assert paper.p_star(n, q_total) == pytest.approx(printed, abs=0.0016)  # some are cut, some rounded

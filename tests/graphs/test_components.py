@@ -48,11 +48,7 @@ def by_hand(size, edges):
     return label
 
 
-@given(
-    st.integers(1, 12).flatmap(
-        lambda n: st.tuples(st.just(n), st.lists(st.tuples(*[st.integers(0, n - 1)] * 2)))
-    )
-)
+@given(st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.tuples(*[st.integers(0, n - 1)] * 2)))))
 def test_nodes_have_one_label_exactly_when_a_path_joins_them(case):
     size, edges = case
     one, other = np.array(edges, np.int64).reshape(-1, 2).T
@@ -79,9 +75,7 @@ def test_a_scipy_that_joins_too_much_is_refused_before_it_is_asked_anything(brok
     monkeypatch.setattr(scipy.sparse.csgraph, "connected_components", broken)
     alone = np.zeros(0, int)
     for _ in range(2):  # and it is not believed the second time either
-        with pytest.raises(
-            ConfigError, match=f"scipy {scipy.__version__} cannot tell if masks are connected"
-        ):
+        with pytest.raises(ConfigError, match=f"scipy {scipy.__version__} cannot tell if masks are connected"):
             components(1, alone, alone)
 
 

@@ -40,36 +40,21 @@ CASES = [
         people(80, 0.1, 0.1),
         {"disconnected": 0.5, "unmaskable": 0.3},
     ),
-    (
-        ErdosRenyi(p=0.3, mask_p=0.15),
-        Fixed(t=15),
-        people(60, 0.05, 0.4, exact=True),
-        {"exposed": 0.5},
-    ),
+    (ErdosRenyi(p=0.3, mask_p=0.15), Fixed(t=15), people(60, 0.05, 0.4, exact=True), {"exposed": 0.5}),
     (
         ErdosRenyi(p=0.2, mask_p=0.13),
         Majority(),
         people(80, 0.02, 0.2, exact=True),
         {"disconnected": 0.5, "exposed": 0.6},
     ),
-    (
-        Harary(degree=20, mask_degree=6),
-        Majority(),
-        people(100, 0.15),
-        {"unreliable": 0.25, "disconnected": 0.7},
-    ),
+    (Harary(degree=20, mask_degree=6), Majority(), people(100, 0.15), {"unreliable": 0.25, "disconnected": 0.7}),
     (
         Harary(degree=20, mask_degree=6),
         Majority(),
         people(100, 0.2, exact=True),
         {"unreliable": 0.25, "disconnected": 0.6},
     ),
-    (
-        Harary(degree=20, mask_degree=10),
-        Fixed(t=14),
-        people(100, 0.1, 0.1),
-        {"unreliable": 0.15, "unmaskable": 0.25},
-    ),
+    (Harary(degree=20, mask_degree=10), Fixed(t=14), people(100, 0.1, 0.1), {"unreliable": 0.15, "unmaskable": 0.25}),
     (
         Harary(degree=20, mask_degree=8),
         Linear(slope=500, base=4),
@@ -83,18 +68,8 @@ CASES = [
         {"unreliable": 0.2, "disconnected": 0.6, "exposed": 0.5},
     ),
     (Harary(degree=6), Fixed(t=4), people(60, 0.05, 0.2, exact=True), {"disconnected": 0.6}),
-    (
-        Complete(mask_p=0.15),
-        Fixed(t=42),
-        people(60, 0.2, 0.1),
-        {"unreliable": 0.5 / 60, "disconnected": 0.6},
-    ),
-    (
-        Complete(mask_degree=6),
-        Majority(),
-        people(31, 0.25, 0.1),
-        {"unreliable": 0.5 / 31, "disconnected": 0.6},
-    ),
+    (Complete(mask_p=0.15), Fixed(t=42), people(60, 0.2, 0.1), {"unreliable": 0.5 / 60, "disconnected": 0.6}),
+    (Complete(mask_degree=6), Majority(), people(31, 0.25, 0.1), {"unreliable": 0.5 / 31, "disconnected": 0.6}),
     (Complete(mask_degree=8), Majority(), people(31, 0.25, 0.1, exact=True), {"disconnected": 0.6}),
     (Complete(), Majority(), people(21, 0.3), {"unreliable": 0.5 / 21}),
 ]
@@ -121,13 +96,7 @@ def compare(graph, threshold, assumptions, visible, graphs):
 
 #: The same at the size that plans are made for: circles are arithmetic, edges are drawn.
 THOUSAND = [
-    (
-        Harary(degree=22, mask_degree=8),
-        Majority(),
-        people(1000, 0.1),
-        {"unreliable": 0.2, "disconnected": 0.6},
-        8000,
-    ),
+    (Harary(degree=22, mask_degree=8), Majority(), people(1000, 0.1), {"unreliable": 0.2, "disconnected": 0.6}, 8000),
     (Harary(degree=36, mask_degree=12), Fixed(t=25), people(1000, 0.05, 0.1), {"unmaskable": 0.3}, 8000),
     (
         Harary(degree=16, mask_degree=8),
@@ -140,18 +109,8 @@ THOUSAND = [
 ]
 #: Seconds each, and in the slow suite.
 MANY = [
-    (
-        ErdosRenyi(p=0.027, mask_p=0.0115),
-        Majority(),
-        people(1000, 0.1),
-        {"unreliable": 0.3, "disconnected": 0.5},
-    ),
-    (
-        ErdosRenyi(p=0.05, mask_p=0.02),
-        Linear(slope=600, base=4),
-        people(1000, 0.05, 0.1),
-        {"unmaskable": 0.2},
-    ),
+    (ErdosRenyi(p=0.027, mask_p=0.0115), Majority(), people(1000, 0.1), {"unreliable": 0.3, "disconnected": 0.5}),
+    (ErdosRenyi(p=0.05, mask_p=0.02), Linear(slope=600, base=4), people(1000, 0.05, 0.1), {"unmaskable": 0.2}),
     (ErdosRenyi(p=0.02), Linear(slope=400, base=5), people(1000, 0.05, 0.15, exact=True), {"exposed": 0.2}),
 ]
 
@@ -190,9 +149,7 @@ TINY = [
 @pytest.mark.parametrize(("graph", "n"), TINY, ids=repr)
 def test_frequencies_are_those_of_all_cases_together(graph, n, threshold, exact):
     assumptions, graphs = people(n, 0.2, 0.3, exact=exact), 10_000
-    truth = {
-        name: anyone for name, (_, anyone) in enumeration.p_opened(graph, threshold, assumptions).items()
-    }
+    truth = {name: anyone for name, (_, anyone) in enumeration.p_opened(graph, threshold, assumptions).items()}
     truth["disconnected"] = enumeration.p_disconnected(graph, assumptions)
     rng = np.random.default_rng(2)
     for own_share in (False, True):

@@ -57,9 +57,7 @@ def test_of_all_lists_of_dropped_clients_those_of_neighbours_alone_are_read():
             with pytest.raises(FaultyServer, match="lists this client itself as dropped"):
                 still_there(round, packed, NEAR)
         else:
-            assert still_there(round, packed, NEAR).tolist() == [
-                one not in dropped for one in (1, 4, 5, 7, 9)
-            ]
+            assert still_there(round, packed, NEAR).tolist() == [one not in dropped for one in (1, 4, 5, 7, 9)]
 
 
 GRAPHS = {

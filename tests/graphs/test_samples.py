@@ -80,9 +80,7 @@ def test_edges_count_like_a_graph_for_every_set_of_clients():
     matrices |= matrices.transpose(0, 2, 1)
     counts = np.einsum("gij,gj->gi", matrices.astype(int), alive.astype(int))
     assert (sample.neighbours(alive) == counts).all()
-    truth = [
-        enumeration.falls_apart(one[None], row[None]).item() for one, row in zip(matrices, alive, strict=True)
-    ]
+    truth = [enumeration.falls_apart(one[None], row[None]).item() for one, row in zip(matrices, alive, strict=True)]
     assert sample.falls_apart(alive).tolist() == truth
 
 

@@ -10,15 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccesa.graphs.assumptions import MAX_PLANNED, Assumptions
-from ccesa.graphs.tails import (
-    SLACK,
-    Binomial,
-    Hypergeometric,
-    log_at_least,
-    log_below,
-    log_choose,
-    log_falling,
-)
+from ccesa.graphs.tails import SLACK, Binomial, Hypergeometric, log_at_least, log_below, log_choose, log_falling
 from exact import ln, pmf
 
 PI = Decimal("3.14159265358979323846264338327950288419717")
@@ -93,14 +85,7 @@ def test_tails_far_below_what_a_float_can_hold():
 
 @pytest.mark.parametrize(
     ("total", "good", "draws", "least", "most"),
-    [
-        (10, 4, 7, 1, 4),
-        (10, 10, 3, 3, 3),
-        (10, 0, 3, 0, 0),
-        (10, 6, 10, 6, 6),
-        (10, 3, 0, 0, 0),
-        (1, 1, 1, 1, 1),
-    ],
+    [(10, 4, 7, 1, 4), (10, 10, 3, 3, 3), (10, 0, 3, 0, 0), (10, 6, 10, 6, 6), (10, 3, 0, 0, 0), (1, 1, 1, 1, 1)],
 )
 def test_an_urn_cannot_give_more_than_it_has(total, good, draws, least, most):
     below, at_least = (tail(Hypergeometric(total, good), draws) for tail in (log_below, log_at_least))

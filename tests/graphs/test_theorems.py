@@ -30,9 +30,7 @@ STEP_NAMES = [step.name for step in steps_under("curious")]
 class Reckless(Weakened, Server):
     """A server without the refusals that come before unmasking, so that the theorems can be seen to fail."""
 
-    weaker = weaken(
-        mask=in_step(close=without(settle=relaxed(settle, check_connected=skip, check_reliable=skip)))
-    )
+    weaker = weaken(mask=in_step(close=without(settle=relaxed(settle, check_connected=skip, check_reliable=skip))))
 
 
 #: Some of these rounds are below the floor that a server has by itself: hardly anybody has a neighbour.

@@ -17,9 +17,7 @@ def requirements(extras: Iterable[str]) -> list[str]:
     """What the package needs, and what these extras add to that; without the package's own extras."""
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
     added = (project["optional-dependencies"][extra] for extra in extras)
-    return [
-        line for lines in (project["dependencies"], *added) for line in lines if not line.startswith("ccesa[")
-    ]
+    return [line for lines in (project["dependencies"], *added) for line in lines if not line.startswith("ccesa[")]
 
 
 def lowest(requirement: str) -> str:

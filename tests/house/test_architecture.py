@@ -274,8 +274,7 @@ def code_lines(file: File) -> int:
     prose = {
         line
         for node in ast.walk(file.tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-        and ast.get_docstring(node) is not None
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None
         for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)
     }
     lines = enumerate(file.text.splitlines(), 1)

@@ -60,8 +60,7 @@ def test_every_error_is_in_the_tree_and_in_its_drawing():
 def test_a_failure_says_what_is_known_about_liars_and_nothing_where_nothing_is():
     assert str(errors.TooFewClients("too few")) == "too few"
     assert str(with_evidence(errors.TooFewClients("too few"))) == (
-        "too few; client 1 sent a wrong share that client 2 dealt; "
-        "client 3 could not open what client 4 sealed for it"
+        "too few; client 1 sent a wrong share that client 2 dealt; client 3 could not open what client 4 sealed for it"
     )
     assert errors.TooFewClients("no").evidence == Evidence()
 

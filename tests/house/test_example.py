@@ -25,10 +25,7 @@ def test_a_round_between_processes_over_tcp():
 
 def test_rounds_with_noise_until_the_budget_is_spent():
     done = subprocess.run(
-        [sys.executable, str(EXAMPLE.with_name("noisy_rounds.py"))],
-        capture_output=True,
-        text=True,
-        timeout=60,
+        [sys.executable, str(EXAMPLE.with_name("noisy_rounds.py"))], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
     for number in range(3):

@@ -73,9 +73,7 @@ def no_links(*_):
 
 
 @pytest.mark.parametrize("linking", [True, False], ids=["links", "no links"])
-@pytest.mark.parametrize(
-    "put", [put_file, put_link, put_dangling_link, Path.mkdir], ids=lambda put: put.__name__
-)
+@pytest.mark.parametrize("put", [put_file, put_link, put_dangling_link, Path.mkdir], ids=lambda put: put.__name__)
 def test_what_is_there_is_never_overwritten(put, linking, tmp_path, monkeypatch):
     if not linking:
         monkeypatch.setattr(os, "link", no_links)
@@ -100,9 +98,7 @@ def dying(*_):
     raise OSError(errno.EIO, "the disk is dying")
 
 
-@pytest.mark.parametrize(
-    "broken", [{"link": dying}, {"link": no_links, "replace": dying}], ids=["links", "no links"]
-)
+@pytest.mark.parametrize("broken", [{"link": dying}, {"link": no_links, "replace": dying}], ids=["links", "no links"])
 def test_a_move_that_fails_leaves_nothing(broken, tmp_path, monkeypatch):
     for name, instead in broken.items():
         monkeypatch.setattr(os, name, instead)
@@ -111,9 +107,7 @@ def test_a_move_that_fails_leaves_nothing(broken, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    "write", [lambda path: files.write_new(path, "", True), lambda path: files.replace(path, "")]
-)
+@pytest.mark.parametrize("write", [lambda path: files.write_new(path, "", True), lambda path: files.replace(path, "")])
 def test_a_folder_that_is_not_there_is_named(write, tmp_path):
     with pytest.raises(ConfigError, match=f"there is no folder {tmp_path / 'no'}$"):
         write(tmp_path / "no" / "file")
@@ -196,14 +190,9 @@ def test_whoever_is_killed_while_writing_can_try_again(private, tmp_path):
 @posix
 @pytest.mark.parametrize(
     ("write", "move"),
-    [
-        (lambda path: files.write_new(path, "x", True), "link"),
-        (lambda path: files.replace(path, "x"), "replace"),
-    ],
+    [(lambda path: files.write_new(path, "x", True), "link"), (lambda path: files.replace(path, "x"), "replace")],
 )
-def test_text_is_on_the_disk_before_it_has_its_name_and_the_name_before_returning(
-    write, move, tmp_path, monkeypatch
-):
+def test_text_is_on_the_disk_before_it_has_its_name_and_the_name_before_returning(write, move, tmp_path, monkeypatch):
     events, fsync, move_there = [], os.fsync, getattr(os, move)
 
     def recorded_fsync(handle):
@@ -221,9 +210,7 @@ def test_text_is_on_the_disk_before_it_has_its_name_and_the_name_before_returnin
 
 
 @pytest.mark.parametrize(("number", "fails"), [(errno.EINVAL, False), (errno.EIO, True)])
-def test_folders_that_cannot_be_synchronised_are_told_from_disks_that_fail(
-    number, fails, tmp_path, monkeypatch
-):
+def test_folders_that_cannot_be_synchronised_are_told_from_disks_that_fail(number, fails, tmp_path, monkeypatch):
     fsync = os.fsync
 
     def files_only(handle):
@@ -253,9 +240,7 @@ def test_the_new_text_is_there_and_nothing_else(old, new, tmp_path_factory):
 
 
 @posix
-@pytest.mark.parametrize(
-    ("before", "after"), [(0o600, 0o600), (0o640, 0o640), (0o666, 0o644), (0o664, 0o644)]
-)
+@pytest.mark.parametrize(("before", "after"), [(0o600, 0o600), (0o640, 0o640), (0o666, 0o644), (0o664, 0o644)])
 @pytest.mark.parametrize("umask", [0o000, 0o077])
 def test_a_file_stays_as_private_as_it_was_but_others_cannot_write_to_it(before, after, umask, tmp_path):
     path = tmp_path / "file"
@@ -353,10 +338,7 @@ def test_a_folder_in_which_anybody_can_exchange_the_file_is_refused(bits, refuse
         else:
             assert files.read_trusted(path, 10) == "text"
     if refused:  # nor is anything written where it would not be trusted afterwards
-        for write in (
-            lambda: files.write_new(folder / "new", "x", True),
-            lambda: files.replace(folder / "new", "x"),
-        ):
+        for write in (lambda: files.write_new(folder / "new", "x", True), lambda: files.replace(folder / "new", "x")):
             with pytest.raises(ConfigError, match="can be replaced by anyone"):
                 write()
         assert [path.name for path in folder.iterdir()] == ["file"]

@@ -13,17 +13,7 @@ from ccesa.errors import MalformedMessage
 from ccesa.guards import GUARDS
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
-from fuzz import (
-    admission,
-    charter,
-    configuration,
-    identity,
-    messages,
-    requests,
-    series_stage,
-    stage,
-    suspended,
-)
+from fuzz import admission, charter, configuration, identity, messages, requests, series_stage, stage, suspended
 from fuzz.corpus import seeds
 from fuzz.harnesses import CORPUS, NAMES, corpus, harness
 from fuzz.mutate import MOST_BYTES, mutations
@@ -105,9 +95,7 @@ def test_suspended_clients_of_the_corpus_can_still_be_resumed():
 
 
 def test_mutations_repeat_and_are_bounded():
-    first, again = (
-        list(itertools.islice(mutations(corpus("messages"), random.Random(1)), 500)) for _ in range(2)
-    )
+    first, again = (list(itertools.islice(mutations(corpus("messages"), random.Random(1)), 500)) for _ in range(2))
     assert first == again
     assert len(set(first)) > 400
     assert max(map(len, first)) <= MOST_BYTES

@@ -17,9 +17,7 @@ def printed(code: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize(
-    "names", ["ccesa", "ccesa; ccesa.Client, ccesa.Server, ccesa.Quantizer, ccesa.Charter"]
-)
+@pytest.mark.parametrize("names", ["ccesa", "ccesa; ccesa.Client, ccesa.Server, ccesa.Quantizer, ccesa.Charter"])
 def test_importing_the_package_loads_no_planner(names):
     assert printed(f"import sys, {names}; print([name for name in {LATER} if name in sys.modules])") == "[]"
 

@@ -29,9 +29,7 @@ def test_the_lowest_version_is_the_bound(requirement, pinned):
     assert lowest(requirement) == pinned
 
 
-@pytest.mark.parametrize(
-    "requirement", ["scipy", "scipy<2", "scipy!=1.11.1", "scipy>1.11.2", "scipy>=1.11.3,!=1.12"]
-)
+@pytest.mark.parametrize("requirement", ["scipy", "scipy<2", "scipy!=1.11.1", "scipy>1.11.2", "scipy>=1.11.3,!=1.12"])
 def test_a_requirement_without_a_lowest_version_is_refused(requirement):
     with pytest.raises(SystemExit, match="no lower bound"):
         lowest(requirement)

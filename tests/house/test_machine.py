@@ -34,10 +34,7 @@ def run(tmp_path, **environment):
     """Run small tests in two workers on a machine that has nothing."""
     (tmp_path / "test_small.py").write_text(SMALL)
     own = {key: value for key, value in os.environ.items() if key != machine.REQUIRE}
-    own |= {
-        "PATH": "/nowhere/bin",
-        "PYTHONPATH": f"{ROOT / 'tests'}:{ROOT / 'tests' / 'support'}",
-    } | environment
+    own |= {"PATH": "/nowhere/bin", "PYTHONPATH": f"{ROOT / 'tests'}:{ROOT / 'tests' / 'support'}"} | environment
     options = ["-n", "2", "-p", "conftest", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml"]
     command = [sys.executable, "-m", "pytest", *options, tmp_path / "test_small.py"]
     return subprocess.run([str(word) for word in command], env=own, capture_output=True, text=True)

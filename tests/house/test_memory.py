@@ -7,19 +7,7 @@ import pytest
 
 from ccesa import files
 from ccesa.errors import ConfigError, OrderError, TaskSpent
-from ccesa.memory import (
-    MASK,
-    RELEASE,
-    ROUND,
-    STATE,
-    TASK,
-    VECTOR,
-    Entry,
-    FolderMemory,
-    Memory,
-    ProcessMemory,
-    UsedOnce,
-)
+from ccesa.memory import MASK, RELEASE, ROUND, STATE, TASK, VECTOR, Entry, FolderMemory, Memory, ProcessMemory, UsedOnce
 from ccesa.protocol.spending import Spending, check_table, count_table
 from rounds import configure
 
@@ -33,12 +21,7 @@ def kept(request, tmp_path) -> Memory:
 
 def test_an_entry_is_made_once_and_found_by_the_start_of_its_key(kept):
     assert isinstance(kept, Memory)
-    every = [
-        Entry(VECTOR, KEY + OTHER, 3),
-        Entry(VECTOR, KEY + KEY),
-        Entry(VECTOR, OTHER + KEY),
-        Entry(RELEASE, KEY),
-    ]
+    every = [Entry(VECTOR, KEY + OTHER, 3), Entry(VECTOR, KEY + KEY), Entry(VECTOR, OTHER + KEY), Entry(RELEASE, KEY)]
     for one in every:
         assert one not in kept
         assert kept.add(one)

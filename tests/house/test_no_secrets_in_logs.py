@@ -300,9 +300,7 @@ def too_short():
         (raising(KeyboardInterrupt()), KeyboardInterrupt),
     ],
 )
-def test_what_keeps_a_vector_from_leaving_leads_to_no_secret(
-    make, ahead, vector, expected, secrets, monkeypatch
-):
+def test_what_keeps_a_vector_from_leaving_leads_to_no_secret(make, ahead, vector, expected, secrets, monkeypatch):
     """A crash reporter ships the variables of all frames; the lines of the traceback stay."""
     config = make(5, length=3)
     play = Play(config)
@@ -350,19 +348,7 @@ def test_command_line(secrets, every_log, capsys, tmp_path, monkeypatch):
             ["identity", "new", str(key)],
             ["simulate", "--clients", "6", "--length", "4", "--graph", "complete", "--seed", "1"],
             ["simulate", "--clients", "6", "--length", "4", "--graph", "complete", "--seed", "1", "--json"],
-            [
-                "simulate",
-                "--clients",
-                "6",
-                "--length",
-                "4",
-                "--graph",
-                "complete",
-                "--dropout",
-                "0.6",
-                "--seed",
-                "2",
-            ],
+            ["simulate", "--clients", "6", "--length", "4", "--graph", "complete", "--dropout", "0.6", "--seed", "2"],
         ):
             monkeypatch.setattr(sys, "argv", ["ccesa", *command])
             try:

@@ -81,9 +81,7 @@ def test_no_key_and_nonce_pair_is_used_twice(monkeypatch):
 @pytest.mark.parametrize("bits", [8, 12, 16, 18, 21, 32, 64])
 def test_overflow_all_maximum_and_all_minimum_sum_exactly(bits):
     clients = 5
-    quantizer = Quantizer.for_model(
-        [np.zeros(3)], clients=clients, clip=2.0, field_bits=bits, rounding="nearest"
-    )
+    quantizer = Quantizer.for_model([np.zeros(3)], clients=clients, clip=2.0, field_bits=bits, rounding="nearest")
     for value in (2.0, -2.0):
         config = configure(clients, length=quantizer.length, bits=64)
         play = Play(config)

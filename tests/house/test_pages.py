@@ -46,9 +46,7 @@ def test_a_public_name_is_in_the_reference():
     shown = set()
     for page in (DOCS / "reference").glob("*.md"):
         shown |= set(re.findall(r"^::: ([\w.]+)$", page.read_text(encoding="utf-8"), re.MULTILINE))
-    names = {f"ccesa.{one.name}" for one in public_names()} | {
-        f"ccesa.privacy.{name}" for name in privacy.__all__
-    }
+    names = {f"ccesa.{one.name}" for one in public_names()} | {f"ccesa.privacy.{name}" for name in privacy.__all__}
     aliases = {f"ccesa.{name}" for name in privacy.__all__}  # shown where they are
     places = {"ccesa.AggregatedModels": "ccesa.simulate.AggregatedModels"}
     places |= {f"ccesa.{name}": f"ccesa.values.quantize.{name}" for name in ("Mean", "Quantized")}
@@ -58,9 +56,7 @@ def test_a_public_name_is_in_the_reference():
 
 def test_every_failure_is_in_the_recipe_for_failures():
     text = (DOCS / "how-to" / "failures.md").read_text(encoding="utf-8")
-    kinds = [
-        one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.CcesaError)
-    ]
+    kinds = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.CcesaError)]
     assert len(kinds) > 20
     for kind in kinds:
         if kind is not errors.CcesaError:

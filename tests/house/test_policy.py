@@ -14,9 +14,7 @@ COUNTS = st.integers(0, 200)
 def test_an_exchange_closes_when_it_should_and_no_sooner(asked, answered, minimum, vectors, seconds):
     policy = Policy(enough=0.8, after=5, deadline=20, vector_after=50, vector_deadline=200)
     answered = min(answered, asked)
-    closes = not policy.stays_open(
-        asked=asked, answered=answered, minimum=minimum, seconds=seconds, vectors=vectors
-    )
+    closes = not policy.stays_open(asked=asked, answered=answered, minimum=minimum, seconds=seconds, vectors=vectors)
     after, deadline = (50, 200) if vectors else (5, 20)
     if answered == asked or seconds >= 2 * deadline:
         assert closes  # nothing hangs
@@ -29,9 +27,7 @@ def test_an_exchange_closes_when_it_should_and_no_sooner(asked, answered, minimu
 
 
 @given(asked=COUNTS, answered=COUNTS, minimum=COUNTS, seconds=st.floats(0, 1000), more=st.floats(0, 1000))
-def test_an_exchange_that_nobody_else_answers_closes_when_it_was_said_to(
-    asked, answered, minimum, seconds, more
-):
+def test_an_exchange_that_nobody_else_answers_closes_when_it_was_said_to(asked, answered, minimum, seconds, more):
     policy = Policy()
     given = {"asked": asked, "answered": answered, "minimum": minimum, "vectors": False}
     now, later = (policy.stays_open(seconds=passed, **given) for passed in (seconds, seconds + more))

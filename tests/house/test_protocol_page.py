@@ -33,9 +33,7 @@ SHORT_LINES = ("protocol.md", "formats.md", "pseudocode.md")
 #: Checks that no vector shows; the page says why of each.
 UNSHOWN = ("F3.6", "M4.1", "M4.2", "K1.3", "Y1.14", "Y4.1", "Y4.2", "H2.10")
 KINDS = {kind.__struct_config__.tag: kind for kind in m.MESSAGES}
-ROWS = [
-    [cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line[:1] == "|"
-]
+ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line[:1] == "|"]
 #: What the page multiplies a size with: the number of neighbours in some state, or of those that are named.
 PER_NEIGHBOUR = ("d", "d1", "d2", "d3")
 PER_NAMED = ("(d − d2)", "(d − d1)", "(d1 − d2)", "each")
@@ -74,9 +72,7 @@ def test_every_label_is_listed_in_order():
 
 def test_the_order_of_messages_is_that_of_the_guards():
     header = ["guard", "*accept*", "state", "request", "reply", "next state"]
-    found = [
-        [cell.strip("`") for cell in row] for row in ROWS[ROWS.index(header) + 2 :][: len(list(moves()))]
-    ]
+    found = [[cell.strip("`") for cell in row] for row in ROWS[ROWS.index(header) + 2 :][: len(list(moves()))]]
     assert sorted(found) == sorted(moves())
 
 
@@ -140,9 +136,7 @@ def test_the_sizes_of_the_fields_are_those_that_the_messages_declare():
 def test_the_agreements_are_listed_with_their_sizes():
     found = rows_of(["`agreement`", "keys of i", "`KEYS`", "`TEXT`", "`DEPOSIT`"])
     sizes = {name: tuple(map(int, told)) for name, _, *told in found}
-    assert sizes == {
-        name: (one.bundle_bytes, one.text_bytes, one.deposit_bytes) for name, one in AGREEMENTS.items()
-    }
+    assert sizes == {name: (one.bundle_bytes, one.text_bytes, one.deposit_bytes) for name, one in AGREEMENTS.items()}
 
 
 def told_limit(cell: str) -> int:
@@ -299,10 +293,7 @@ def test_the_list_on_the_page_is_one():
 
 def test_the_order_of_the_fields_of_a_configuration():
     told = [part.split("`type` is")[0] for part in PAGE.split("in exactly this order:")[1:]]
-    configs = [
-        RoundConfig(clients=4, length=2),
-        RoundConfig(clients=4, length=2, guard="active", charter=bytes(32)),
-    ]
+    configs = [RoundConfig(clients=4, length=2), RoundConfig(clients=4, length=2, guard="active", charter=bytes(32))]
     for part, config in zip(told, configs, strict=True):
         assert re.findall(r"`(\w+)`", part) == list(msgspec.msgpack.decode(config.encode()))
 
@@ -338,9 +329,9 @@ def test_the_worked_example_of_the_curious_guard():
     config = RoundConfig(series_id=bytes(range(32)), clients=4, length=2, bits=8)
     secret = np.arange(1, 17, dtype="<u2").tobytes()
     drawn = iter([secret, bytes(range(0x20, 0x40))])
-    reply = Client(
-        config, 3, np.zeros(2, np.uint8), random=lambda count: next(drawn) if count else b""
-    ).receive(m.AdvertiseRequest(context=config.context, client=3, number=bytes(4)).encode())
+    reply = Client(config, 3, np.zeros(2, np.uint8), random=lambda count: next(drawn) if count else b"").receive(
+        m.AdvertiseRequest(context=config.context, client=3, number=bytes(4)).encode()
+    )
     message = m.expect(m.decode(reply, 200), m.AdvertiseReply)
     block = PAGE.split("## 12. Worked example")[1].split("```\n")[1].split("\n\n")[0]
     assert bytes.fromhex("".join(line[:72] for line in block.splitlines())) == config.encode()

@@ -130,9 +130,7 @@ def test_a_claim_that_nobody_measured_says_so():
     bench = claims.kept().bench
     told = claims.table(claims.Results({name: bench[name] for name in bench if name != "server"}))
     assert told.count("not measured yet") == 2
-    assert claims.page(f"a\n{claims.BEGIN}\nold\n{claims.END}\nb", claims.kept()).endswith(
-        f"\n{claims.END}\nb"
-    )
+    assert claims.page(f"a\n{claims.BEGIN}\nold\n{claims.END}\nb", claims.kept()).endswith(f"\n{claims.END}\nb")
 
 
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
@@ -162,13 +160,7 @@ def test_the_command_behind_a_claim_exists(command):
 
 @pytest.mark.parametrize(
     "command",
-    [
-        "python -m bench --only speed",
-        "make attack NAME=none",
-        "make faster",
-        "make reproduce ONLY=all",
-        "sh x",
-    ],
+    ["python -m bench --only speed", "make attack NAME=none", "make faster", "make reproduce ONLY=all", "sh x"],
 )
 def test_a_command_that_does_not_exist_is_noticed(command):
     assert not known(command)
@@ -187,16 +179,10 @@ def test_the_picture_of_a_round_is_of_a_real_one():
 def test_the_pictures_are_drawn():
     """With three numbers of clients and made-up speeds."""
     rates = Rates(
-        **{
-            field.name: Timing((0, 1), (1e-6, 1e-6)) if "Timing" in str(field.type) else 1e-6
-            for field in fields(Rates)
-        }
+        **{field.name: Timing((0, 1), (1e-6, 1e-6)) if "Timing" in str(field.type) else 1e-6 for field in fields(Rates)}
     )
     plans = [ccesa.plan.plan(clients, dropout=0.1) for clients in (100, 1000, 100_000)]
-    drawn = [
-        pictures.round_picture(pictures.play(*pictures.handwriting())),
-        pictures.costs_picture(plans, rates),
-    ]
+    drawn = [pictures.round_picture(pictures.play(*pictures.handwriting())), pictures.costs_picture(plans, rates)]
     texts = [{text.get_text() for text in figure.findobj(Text)} for figure in drawn]
     assert {"every bit\nthe same", "dropped\nout", "the sum over 37"} <= texts[0]
     assert {" 29 MB", " 1.2 MB", " 14 kB"} <= texts[1]

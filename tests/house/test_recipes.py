@@ -190,15 +190,9 @@ def touched(package: Path) -> set[str]:
 def test_a_family_of_graphs_is_its_module_and_its_name_in_the_list(package):
     (package / "graphs" / "backwards.py").write_text(FAMILY.lstrip())
     listed = package / "graphs" / "__init__.py"
+    replace(listed, "Graph = Harary | ErdosRenyi | Complete\n", "Graph = Harary | ErdosRenyi | Complete | Backwards\n")
     replace(
-        listed,
-        "Graph = Harary | ErdosRenyi | Complete\n",
-        "Graph = Harary | ErdosRenyi | Complete | Backwards\n",
-    )
-    replace(
-        listed,
-        "from ccesa.graphs.complete",
-        "from ccesa.graphs.backwards import Backwards\nfrom ccesa.graphs.complete",
+        listed, "from ccesa.graphs.complete", "from ccesa.graphs.backwards import Backwards\nfrom ccesa.graphs.complete"
     )
     assert touched(package) == {"graphs/backwards.py", "graphs/__init__.py"}
     run(package, "-c", ROUNDS_WITH_THE_FAMILY)
@@ -210,11 +204,7 @@ def test_a_family_of_graphs_is_its_module_and_its_name_in_the_list(package):
 def test_a_generator_is_its_stream_and_its_name_in_the_list(package):
     listed = package / "crypto" / "primitives.py"
     replace(listed, "class Generator(", f"{GENERATOR.strip()}\n\n\nclass Generator(")
-    replace(
-        listed,
-        "GENERATORS = {\n",
-        'GENERATORS = {\n    "aes256-ctr": Generator(32, 16, aes256_ctr),\n',
-    )
+    replace(listed, "GENERATORS = {\n", 'GENERATORS = {\n    "aes256-ctr": Generator(32, 16, aes256_ctr),\n')
     assert touched(package) == {"crypto/primitives.py"}
     run(package, "-c", ROUNDS_WITH_THE_GENERATOR)
     options = ("--clients", "10", "--length", "9", "--generator", "aes256-ctr")
@@ -230,21 +220,9 @@ def test_a_guard_is_its_record_its_steps_and_its_table(package):
     replace(steps, imported, imported.replace("active_server,", "active_server, careful_client,"))
     record = package / "guards.py"
     replace(record, "GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE)}\n", GUARD_RECORD.lstrip())
-    replace(
-        record,
-        'GuardName = Literal["curious", "active"]',
-        'GuardName = Literal["curious", "active", "careful"]',
-    )
-    replace(
-        record,
-        "from dataclasses import dataclass\n",
-        "import dataclasses\nfrom dataclasses import dataclass\n",
-    )
-    assert touched(package) == {
-        "guards.py",
-        "protocol/careful_client.py",
-        "protocol/steps.py",
-    }
+    replace(record, 'GuardName = Literal["curious", "active"]', 'GuardName = Literal["curious", "active", "careful"]')
+    replace(record, "from dataclasses import dataclass\n", "import dataclasses\nfrom dataclasses import dataclass\n")
+    assert touched(package) == {"guards.py", "protocol/careful_client.py", "protocol/steps.py"}
     run(package, "-c", ROUNDS_WITH_THE_GUARD)
     shown = run(package, "-m", "ccesa", "plan", "--clients", "300", "--guard", "careful")
     assert "guard careful" in shown

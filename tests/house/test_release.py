@@ -21,9 +21,7 @@ NATIVE = tomllib.loads((ROOT / "native" / "pyproject.toml").read_text(encoding="
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 NUMBERS = st.integers(0, 12)
-VERSIONS = st.builds(
-    "{}.{}.{}{}".format, NUMBERS, NUMBERS, NUMBERS, st.sampled_from(["", ".dev0", ".dev1", "rc1"])
-)
+VERSIONS = st.builds("{}.{}.{}{}".format, NUMBERS, NUMBERS, NUMBERS, st.sampled_from(["", ".dev0", ".dev1", "rc1"]))
 
 
 # ---------------------------------------------------------------- versions
@@ -206,9 +204,7 @@ def test_the_documentation_is_published_from_main_alone():
     """Whoever may start a workflow by hand may do so on any branch."""
     jobs = yaml.safe_load((ROOT / ".github/workflows/docs.yml").read_text(encoding="utf-8"))["jobs"]
     writing = {name: job for name, job in jobs.items() if "write" in job["permissions"].values()}
-    assert {name: job.get("if") for name, job in writing.items()} == {
-        "publish": "github.ref == 'refs/heads/main'"
-    }
+    assert {name: job.get("if") for name, job in writing.items()} == {"publish": "github.ref == 'refs/heads/main'"}
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)

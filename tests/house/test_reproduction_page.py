@@ -69,9 +69,7 @@ def section(**parts):
 
 
 def test_a_number_that_nothing_covers_is_found():
-    wanted = section(
-        said=[Said("loses {:.0%} of {} rounds at n = 40", lambda _: [0.68, 50])], fixed=["step 2"]
-    )
+    wanted = section(said=[Said("loses {:.0%} of {} rounds at n = 40", lambda _: [0.68, 50])], fixed=["step 2"])
     assert not findings("In step 2 it\nloses 68 % of 50\n  rounds at n = 40, on CIFAR-10.", wanted)
     for more in ("7", "3·10⁻⁴", "twice", "halves", "tenfold", "a tenth", "twenty", "CIFAR-100", "½"):
         found = findings(f"In step 2 it loses 68 % of 50 rounds at n = 40, {more}.", wanted)
@@ -100,10 +98,7 @@ def test_a_table_is_known_by_its_head_and_renewed_with_its_indent():
     wanted = section(tables=[lambda _: markdown.table(["", "n = 5"], [["SA", 7], ["ours", 8]])])
     text = "- so:\n\n  | | n = 4 |\n  |---|--:|\n  | SA | 6 |\n\n  and on"
     (found,) = findings(text, wanted)
-    assert (
-        renewed(text, [found])
-        == "- so:\n\n  | | n = 5 |\n  |---|--:|\n  | SA | 7 |\n  | ours | 8 |\n\n  and on"
-    )
+    assert renewed(text, [found]) == "- so:\n\n  | | n = 5 |\n  |---|--:|\n  | SA | 7 |\n  | ours | 8 |\n\n  and on"
 
 
 def test_a_section_without_a_module_and_a_module_without_a_section_are_found():
@@ -120,22 +115,14 @@ def test_on_the_circle_planned_without_dropouts_any_two_in_step_2_lose_the_round
     assert config.graph == Harary(degree=2)
     for gone in [{0}, *map(set, itertools.combinations(range(8), 2))]:
         dropouts = {"advertise": (), "share": (), "mask": gone, "unmask": ()}
-        found = simulate(
-            config, seed=1, dropout=Exactly({step: frozenset(of) for step, of in dropouts.items()})
-        )
+        found = simulate(config, seed=1, dropout=Exactly({step: frozenset(of) for step, of in dropouts.items()}))
         assert isinstance(found.result, RoundFailed) == (len(gone) == 2)
 
 
 def test_numbers_as_the_page_writes_them():
     assert markdown.formatted(-0.684, ".1%") == "−68.4 %"
     assert markdown.formatted("a-b") == "a-b"
-    assert [markdown.word(count) for count in (0, 12, 20, 21, 1000)] == [
-        "none",
-        "twelve",
-        "twenty",
-        "21",
-        "1,000",
-    ]
+    assert [markdown.word(count) for count in (0, 12, 20, 21, 1000)] == ["none", "twelve", "twenty", "21", "1,000"]
     assert markdown.power(10, -41.5) == "10⁻⁴¹·⁵"
     assert markdown.scientific(2.96e-4) == "3·10⁻⁴"
     assert markdown.spread([0.584, 0.582, 0.579], ".1%") == "58.2 % (57.9 to 58.4 %)"

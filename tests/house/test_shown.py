@@ -19,11 +19,7 @@ from ccesa.values.quantize import Quantizer
 
 #: Line ends of several kinds, a terminal's escapes, and a character that turns the direction of writing.
 NASTY = "name\nFATAL: all is well\r\x1b[2J\x1b]0;title\x07\u202e\u2028\x85\x00\ud800é😀'\"\\"
-any_text = (
-    st.text(max_size=200)
-    | st.text("\n\r\x1b\u202eA", max_size=200)
-    | st.sampled_from([NASTY, NASTY * 10_000])
-)
+any_text = st.text(max_size=200) | st.text("\n\r\x1b\u202eA", max_size=200) | st.sampled_from([NASTY, NASTY * 10_000])
 LONGEST = 400
 
 
@@ -114,9 +110,7 @@ def test_any_bytes_as_a_message_or_a_configuration(data):
     check(RoundConfig.decode, data)
 
 
-@given(
-    st.sampled_from(["type", "generator", "guard", "series_id", "graph", "bits", "version", "more"]), any_text
-)
+@given(st.sampled_from(["type", "generator", "guard", "series_id", "graph", "bits", "version", "more"]), any_text)
 def test_any_text_in_a_configuration_that_comes_as_bytes(field, text):
     text = text[:900].encode("utf-8", "replace").decode()
     tree = {"type": "round", "clients": 5, "length": 3, field: text}
@@ -128,10 +122,7 @@ def test_any_text_in_a_configuration_that_comes_as_bytes(field, text):
 wrong = any_text | st.integers(2**64) | st.integers(max_value=-(2**64)) | st.just(10**5000)
 
 
-@given(
-    wrong,
-    st.sampled_from(["version", "bits", "generator", "guard", "series_id", "clients", "length", "graph"]),
-)
+@given(wrong, st.sampled_from(["version", "bits", "generator", "guard", "series_id", "clients", "length", "graph"]))
 def test_any_value_in_a_configuration_that_is_built(value, field):
     assert check(RoundConfig, **{"clients": 5, "length": 3, field: value})
 

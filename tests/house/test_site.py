@@ -87,17 +87,13 @@ def test_a_page_that_fetches_something_stops_the_build(text):
 def test_the_search_has_a_cell_of_a_notebook_once():
     button = '<div class="zeroclipboard-container">Copied!</div>'
     copied = '<div class="clipboard-copy-txt" id="cell-1">x = 1</div>'
-    notebook, other = (
-        Page(None, File.generated(CONFIG, name, content=""), CONFIG) for name in ("a.ipynb", "a.md")
-    )
+    notebook, other = (Page(None, File.generated(CONFIG, name, content=""), CONFIG) for name in ("a.ipynb", "a.md"))
     html = f'<div class="highlight">x = 1</div>{button}{copied}'
     assert pages.on_page_content(html, notebook, CONFIG, FILES).count("<div data-search-exclude class=") == 2
     assert pages.on_page_content(html, other, CONFIG, FILES) == html
 
 
-ITEM = st.sampled_from(
-    ["word", "word\n  goes on", "word\n\n  another part", "word\n\n      code", "a\n  - b\n  - c"]
-)
+ITEM = st.sampled_from(["word", "word\n  goes on", "word\n\n  another part", "word\n\n      code", "a\n  - b\n  - c"])
 
 
 @given(st.lists(ITEM, min_size=1), st.sampled_from(["", "a paragraph\n", "a paragraph\n\n"]))
@@ -131,10 +127,7 @@ def test_folders_in_the_navigation_are_their_pages(tmp_path):
         (tmp_path / "folder").mkdir(exist_ok=True)
         (tmp_path / "folder" / name).touch()
     unfolded = pages.unfolded([{"One": "one.md"}, {"Many": "folder/"}, {"None": "nowhere/"}], tmp_path)
-    assert unfolded == [
-        {"One": "one.md"},
-        {"Many": [f"folder/{n}" for n in ("README.md", "a.md", "b.md", "c.ipynb")]},
-    ]
+    assert unfolded == [{"One": "one.md"}, {"Many": [f"folder/{n}" for n in ("README.md", "a.md", "b.md", "c.ipynb")]}]
 
 
 def test_every_command_and_option_is_on_its_page():

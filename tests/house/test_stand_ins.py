@@ -21,9 +21,7 @@ def played(config, dropout):
     return stand_ins, server.result()
 
 
-@pytest.mark.parametrize(
-    "graph", [Harary(degree=16, mask_degree=8), ErdosRenyi(p=0.4)], ids=["circle", "paper"]
-)
+@pytest.mark.parametrize("graph", [Harary(degree=16, mask_degree=8), ErdosRenyi(p=0.4)], ids=["circle", "paper"])
 def test_a_server_among_stand_ins_comes_to_the_sum(graph):
     config = RoundConfig(clients=60, length=20, graph=graph, threshold=Majority())
     stand_ins, result = played(config, 0.1)

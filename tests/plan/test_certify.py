@@ -105,9 +105,7 @@ def test_pairs_of_gaps_in_a_circle_are_counted_exactly(n, degree):
         followers = np.array([alive[:, (places + step) % n] for step in range(1, half + 1)])
         gaps = (alive & ~followers.any(axis=0)).sum(axis=1)
         pairs = float(weights @ (gaps * (gaps - 1) / 2))
-        assert math.exp(CircleMasks(degree).log_apart(assumptions)) == pytest.approx(
-            min(1.0, pairs), abs=1e-12
-        )
+        assert math.exp(CircleMasks(degree).log_apart(assumptions)) == pytest.approx(min(1.0, pairs), abs=1e-12)
         apart = enumeration.p_disconnected(Complete(mask_degree=degree), assumptions)
         assert float(weights @ (gaps >= 2)) == pytest.approx(apart, abs=1e-12)
 
@@ -147,9 +145,7 @@ def test_cuts_in_groups_are_never_below_the_plain_sum(dropout, collusion, exact)
     st.floats(0, 0.9),
     st.booleans(),
 )
-def test_certificates_of_a_circle_are_above_the_exact_sum_and_just_above(
-    n, degree, t, dropout, collusion, exact
-):
+def test_certificates_of_a_circle_are_above_the_exact_sum_and_just_above(n, degree, t, dropout, collusion, exact):
     """The slack falls on the safe side of exact fractions, and it is all that is added."""
     assumptions = Assumptions(clients=n, dropout=dropout, collusion=collusion, exact=exact)
     certificate = certify(Harary(degree=degree), Fixed(t=t), assumptions)
@@ -170,9 +166,7 @@ def test_certificates_of_a_circle_are_above_the_exact_sum_and_just_above(
 
 
 @pytest.mark.parametrize(
-    ("graph", "n"),
-    [(Harary(degree=38), 40), (Harary(degree=10), 16), (Complete(), 16), (Complete(), 40)],
-    ids=repr,
+    ("graph", "n"), [(Harary(degree=38), 40), (Harary(degree=10), 16), (Complete(), 16), (Complete(), 40)], ids=repr
 )
 @pytest.mark.parametrize("threshold", [Majority(), Linear(slope=600, base=1), Fixed(t=12)], ids=repr)
 def test_rosters_that_are_too_small_for_a_circle_are_counted(graph, n, threshold):
@@ -234,9 +228,7 @@ def test_thinnest_circle_of_masks(n, collusion, degree):
         assert (certify(graph, Majority(), assumptions).disconnected <= -41) == enough
 
 
-@pytest.mark.parametrize(
-    ("n", "collusion", "mean"), [(1000, 0.0, 38.6), (1000, 0.1, 42.7), (100_000, 0.0, 44.9)]
-)
+@pytest.mark.parametrize(("n", "collusion", "mean"), [(1000, 0.0, 38.6), (1000, 0.1, 42.7), (100_000, 0.0, 44.9)])
 def test_thinnest_random_masks(n, collusion, mean):
     assumptions = Assumptions(clients=n, dropout=0.1, collusion=collusion)
     for degree, enough in ((mean, True), (mean - 1.5, False)):

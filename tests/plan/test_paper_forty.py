@@ -101,9 +101,6 @@ def test_leaving_out_the_unfit_cannot_save_rounds_with_dropouts():
 @pytest.mark.parametrize(("q_total", "least", "most"), [(0.0, 0, 0.02), (0.1, 0.46, 0.66)])
 def test_real_rounds_end_as_the_rules_say(q_total, least, most):
     config = {"clients": N, "length": 1, "graph": GRAPH, "threshold": THRESHOLD}
-    outcomes = [
-        simulate(RoundConfig(**config), dropout=Independent(q_total), seed=seed).outcome
-        for seed in range(300)
-    ]
+    outcomes = [simulate(RoundConfig(**config), dropout=Independent(q_total), seed=seed).outcome for seed in range(300)]
     assert set(outcomes) <= {"aggregate", "Unreliable", "TooFewClients"}
     assert least <= 1 - outcomes.count("aggregate") / 300 <= most

@@ -93,18 +93,11 @@ def test_nobody_vanishing_costs_little_more():
 
 
 @settings(deadline=None, max_examples=8)
-@given(
-    st.floats(0.2, 8.0),
-    st.floats(1.01, 3.0),
-    st.sampled_from([30, 200]),
-    st.sampled_from(["follows", "lies"]),
-)
+@given(st.floats(0.2, 8.0), st.floats(1.01, 3.0), st.sampled_from([30, 200]), st.sampled_from(["follows", "lies"]))
 def test_a_larger_epsilon_never_takes_more_noise(epsilon, more, clients, against):
     asked = msgspec.structs.replace(DEMAND, epsilon=epsilon, against=against)
     wider = msgspec.structs.replace(asked, epsilon=epsilon * more)
-    little, much = (
-        noisy(clients, guard="active", privacy=one, graph="complete").mechanism for one in (wider, asked)
-    )
+    little, much = (noisy(clients, guard="active", privacy=one, graph="complete").mechanism for one in (wider, asked))
     assert little.honest == much.honest
     assert little.noise(1) <= much.noise(1) * 1.005  # variances are whole numbers
     assert much.certified() <= epsilon
@@ -129,9 +122,7 @@ def test_as_many_survivors_as_reliability_allows(clients, bits, collusion):
     graph = 2.0 ** certify(made.graph, made.threshold, made.assumptions, made.roster).unreliable
     assert graph + binom.cdf(least - 1, clients, 0.9) <= 2.0**-bits * 1.00001
     assert graph + binom.cdf(least, clients, 0.9) > 2.0**-bits
-    assert 2.0**made.certificate.unreliable == pytest.approx(
-        graph + binom.cdf(least - 1, clients, 0.9), rel=1e-4
-    )
+    assert 2.0**made.certificate.unreliable == pytest.approx(graph + binom.cdf(least - 1, clients, 0.9), rel=1e-4)
     assert graph <= 2.0**-bits / 2  # most of it is for the survivors
 
 
@@ -214,9 +205,7 @@ def test_the_threshold_is_the_highest_that_is_reliable(clients, graph):
     for name in ("exposed", "unmaskable"):
         assert getattr(made.certificate, name) <= getattr(lowest.certificate, name) + 1e-9
     rule = made.threshold
-    higher = (
-        Fixed(t=rule.t + 1) if isinstance(rule, Fixed) else msgspec.structs.replace(rule, base=rule.base + 1)
-    )
+    higher = Fixed(t=rule.t + 1) if isinstance(rule, Fixed) else msgspec.structs.replace(rule, base=rule.base + 1)
     found = certify(made.graph, higher, made.assumptions, made.roster)
     assert found.unreliable > -made.reliability_bits
 
@@ -270,9 +259,7 @@ def all_accuse(graph, t, colludes, alive):
     """Who is left, by the server's own rules, when colluders and all their neighbours accuse each other."""
     ids = graph.ids
     pairs = {(int(i), int(j)) for i in np.flatnonzero(colludes) for j in graph.neighbours(i)}
-    cut = graph.edge_flags(
-        accused_edges(graph, frozenset(Accusation(int(ids[i]), int(ids[j])) for i, j in pairs))
-    )
+    cut = graph.edge_flags(accused_edges(graph, frozenset(Accusation(int(ids[i]), int(ids[j])) for i, j in pairs)))
     left = Drawn(graph=graph.without(cut), thresholds=t, mask_keys=[])
     config = plan(graph.size, 0.1).config()
     return prune(config, left, alive, spare_holders(graph, cut, 0.1))
@@ -389,11 +376,7 @@ def test_both_servers_have_their_epsilon():
 def test_the_graph_says_how_often_it_fails_whatever_the_noise_says():
     made = noisy(1000, collusion=0.05, privacy_bits=40)
     flattering = msgspec.structs.replace(made.mechanism, fails=-math.inf)
-    assert (
-        compute_figures(made, flattering).follows.epsilon
-        == made.mechanism.certified()
-        > flattering.certified()
-    )
+    assert compute_figures(made, flattering).follows.epsilon == made.mechanism.certified() > flattering.certified()
 
 
 def test_the_other_servers_epsilon_counts_the_draws_as_often_as_it_says():
@@ -464,9 +447,7 @@ def test_no_cliff_where_there_are_more_clients_than_neighbours_are_taken():
 
 def test_noise_that_no_mechanism_has_says_that_rounding_is_why():
     tiny = DifferentialPrivacy(epsilon=0.01, delta=1e-8, rounds=10_000, norm=1.0)
-    with pytest.raises(
-        ConfigError, match=r"rounding 1000000 parameters would cost more than .* 20 honest clients"
-    ):
+    with pytest.raises(ConfigError, match=r"rounding 1000000 parameters would cost more than .* 20 honest clients"):
         chosen(tiny, clients=30, honest=20, dimension=10**6)
     with pytest.raises(ConfigError, match="fields of 6 bits are too narrow"):
         chosen(tiny, clients=30, honest=20, dimension=10, field_bits=6)
@@ -494,9 +475,7 @@ def members(clients):
     return Admission(Member(f"site-{i}", identity(i).public) for i in range(clients))
 
 
-@pytest.mark.parametrize(
-    ("against", "graph"), [("lies", "best"), ("lies", "complete"), ("follows", "complete")]
-)
+@pytest.mark.parametrize(("against", "graph"), [("lies", "best"), ("lies", "complete"), ("follows", "complete")])
 def test_a_charter_has_the_noise_of_its_plan(against, graph):
     asked = msgspec.structs.replace(DEMAND, against=against)
     made = noisy(40, guard="active", privacy=asked, graph=graph)
@@ -528,31 +507,9 @@ def test_a_flattering_charter_is_found_out():
 
 # The command
 
-ASKED = (
-    "plan",
-    "--clients",
-    "1000",
-    "--dropout",
-    "0.1",
-    "--epsilon",
-    "3",
-    "--delta",
-    "1e-6",
-    "--rounds",
-    "100",
-)
+ASKED = ("plan", "--clients", "1000", "--dropout", "0.1", "--epsilon", "3", "--delta", "1e-6", "--rounds", "100")
 NOISE = {
-    *(
-        "follows",
-        "lies",
-        "per_client",
-        "in_sum",
-        "in_mean",
-        "curator",
-        "ratio",
-        "ratio_if_all_stay",
-        "drowning",
-    ),
+    *("follows", "lies", "per_client", "in_sum", "in_mean", "curator", "ratio", "ratio_if_all_stay", "drowning"),
     *("field_bits", "bytes_each", "mechanism", "offers"),
 }
 
@@ -576,9 +533,7 @@ def test_the_noise_as_json():
     assert made["advice"][0].keys() == {"clients"}
     lies = as_json("--guard", "active", "--against", "lies", "--length", "100")
     assert [one["degree"] for one in lies["noise"]["offers"]] == [300, 500, 999]
-    assert lies["noise"]["offers"][0].keys() == {
-        *("graph", "degree", "honest", "ratio", "sent_bytes", "agreements")
-    }
+    assert lies["noise"]["offers"][0].keys() == {*("graph", "degree", "honest", "ratio", "sent_bytes", "agreements")}
     assert as_json("--graph", "complete", "--guard", "active")["noise"]["mechanism"]["fails"] == -1e9
 
 
@@ -627,16 +582,7 @@ def test_against_alone_is_no_noise():
 def test_a_charter_with_noise_is_written_and_checked(tmp_path):
     (tmp_path / "admitted.txt").write_text(str(members(20)))
     path = tmp_path / "charter.toml"
-    asked = (
-        "--members",
-        str(tmp_path / "admitted.txt"),
-        "--guard",
-        "active",
-        "--against",
-        "lies",
-        "--length",
-        "50",
-    )
+    asked = ("--members", str(tmp_path / "admitted.txt"), "--guard", "active", "--against", "lies", "--length", "50")
     noise = ("--epsilon", "8", "--delta", "1e-5", "--rounds", "3", "--norm", "1")
     done = run("plan", *asked, *noise, "--charter", str(path))
     assert done.returncode == 0, done.stderr

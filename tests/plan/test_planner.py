@@ -56,9 +56,7 @@ GOOGLE = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("clients", "collusion", "guard", "reliable", "private", "edges", "circle", "t"), REFERENCE
-)
+@pytest.mark.parametrize(("clients", "collusion", "guard", "reliable", "private", "edges", "circle", "t"), REFERENCE)
 def test_degrees_match_the_reference(clients, collusion, guard, reliable, private, edges, circle, t):
     demands = {"collusion": collusion, "guard": guard, "reliability_bits": reliable, "privacy_bits": private}
     harary = plan(clients, 0.1, graph="harary", **demands)
@@ -80,9 +78,7 @@ def test_the_default_against_a_lying_server(clients, degree, t, least, colluders
 
 def test_what_128_bits_cost():
     """Each roster that is tried offline counts: 80 bits are within reach of somebody."""
-    degrees = {
-        n: (plan(n, 0.1, guard="active", privacy_bits=80).degree, ours(n)) for n in (50, 100, 300, 1000)
-    }
+    degrees = {n: (plan(n, 0.1, guard="active", privacy_bits=80).degree, ours(n)) for n in (50, 100, 300, 1000)}
     assert degrees == {50: (44, 46), 100: (52, 52), 300: (90, 90), 1000: (134, 158)}
 
 
@@ -114,9 +110,7 @@ def googles_way(assumptions, unmaskable):
         place = max(2 * t - degree, 0) if unmaskable else t
         privacy = np.logaddexp.reduce([bad[t], bad[place], CircleMasks(degree).log_apart(assumptions)])
         if privacy <= private:
-            half = [
-                x for x in range(2, t) if bad[max(2 * x - degree, 0) if unmaskable else x] <= private - LN2
-            ]
+            half = [x for x in range(2, t) if bad[max(2 * x - degree, 0) if unmaskable else x] <= private - LN2]
             return degree, min([*half, t])
     return None
 
@@ -141,8 +135,7 @@ def test_ours_costs_neighbours_where_a_client_must_not_be_left_alone_and_collude
 
 
 @pytest.mark.parametrize(
-    ("clients", "collusion", "circle", "edges"),
-    [(1000, 0, 18, 38.5), (1000, 0.1, 26, 42.7), (100_000, 0, 22, 44.9)],
+    ("clients", "collusion", "circle", "edges"), [(1000, 0, 18, 38.5), (1000, 0.1, 26, 42.7), (100_000, 0, 22, 44.9)]
 )
 def test_thinnest_masks(clients, collusion, circle, edges):
     assumptions = Assumptions(clients=clients, dropout=0.1, collusion=collusion)
@@ -212,10 +205,7 @@ CROWDS = [(4500, 5000, 0.47), pytest.param(MAX_HOLDERS, 1_000_000, 0.49, marks=p
     [
         ({}, "try --reliability-bits 2 or --dropout 0.4[58].$"),
         ({"collusion": 0.3, "guard": "active"}, "128 bits of privacy, .* try --dropout 0.[23]"),
-        (
-            {"graph": "erdos-renyi"},
-            "try --graph best --reliability-bits 2 or --graph best --dropout 0.4[58].$",
-        ),
+        ({"graph": "erdos-renyi"}, "try --graph best --reliability-bits 2 or --graph best --dropout 0.4[58].$"),
         ({"graph": "complete"}, "need a sparse graph; try --graph best --reliability-bits 2"),
     ],
 )
@@ -315,9 +305,7 @@ def test_what_a_round_insists_on_is_what_its_certificate_is_about():
     assert check(bare, 0.1).certificate.exposed == -math.inf  # nobody colludes
 
 
-@pytest.mark.parametrize(
-    "graph", [Harary(degree=60, mask_degree=40), ErdosRenyi(p=0.09, mask_p=0.08)], ids=repr
-)
+@pytest.mark.parametrize("graph", [Harary(degree=60, mask_degree=40), ErdosRenyi(p=0.09, mask_p=0.08)], ids=repr)
 def test_thin_masks_do_not_go_with_colluders(graph):
     """They choose who drops out, and cut a client off."""
     rule = Linear(slope=520, base=6)

@@ -29,9 +29,7 @@ demands = st.fixed_dictionaries(
 def keeps_its_word(made, reliability_bits):
     assert made.shortfalls == ()
     asked = reliability_bits or 20
-    assert made.reliability_bits == asked or any(
-        f"{asked} bits is out of reach" in note for note in made.notes
-    )
+    assert made.reliability_bits == asked or any(f"{asked} bits is out of reach" in note for note in made.notes)
     assert made.reliability_bits >= 1
     assert reliability_bits in (None, made.reliability_bits)  # only a default gives way
 
@@ -95,9 +93,7 @@ def test_advice_to_small_federations_works_as_it_is_printed(demands):
     said = [str(error)] if made is None else made.notes
     for change in (change for text in said for change in printed(text)):
         # A note says what would reach the bits that have given way, an error what gives a plan at all.
-        whole = (
-            {"reliability_bits": 20} if made is not None and demands.get("reliability_bits") is None else {}
-        )
+        whole = {"reliability_bits": 20} if made is not None and demands.get("reliability_bits") is None else {}
         tried, refused = attempt({**demands, **whole, **change})
         assert refused is None
         assert tried.shortfalls == ()
@@ -145,10 +141,5 @@ def test_options_travel_with_the_error():
     assert (
         again.options
         == caught.value.options
-        == (
-            {"reliability_bits": 18},
-            {"dropout": 0.092},
-            {"collusion": 0.033},
-            {"clients": 35},
-        )
+        == ({"reliability_bits": 18}, {"dropout": 0.092}, {"collusion": 0.033}, {"clients": 35})
     )

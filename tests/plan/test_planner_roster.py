@@ -13,15 +13,7 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.errors import TooFewClients
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
-from ccesa.graphs.assumptions import (
-    Assumptions,
-    Roster,
-    either,
-    exposed,
-    fewer_honest,
-    more_colluders,
-    unmaskable,
-)
+from ccesa.graphs.assumptions import Assumptions, Roster, either, exposed, fewer_honest, more_colluders, unmaskable
 from ccesa.graphs.harary_risks import CircleMasks, EqualDegrees
 from ccesa.graphs.tails import Binomial, Hypergeometric, log_at_least
 from ccesa.graphs.thresholds import Fixed, Linear, Majority
@@ -33,9 +25,7 @@ GRAPHS = ["harary", "erdos-renyi", "complete"]
 
 
 def active(graph, collusion=0.05, clients=48):
-    return plan(
-        clients, 0.1, collusion, "active", length=4, privacy_bits=20, reliability_bits=10, graph=graph
-    )
+    return plan(clients, 0.1, collusion, "active", length=4, privacy_bits=20, reliability_bits=10, graph=graph)
 
 
 def played(made, gone):
@@ -306,9 +296,7 @@ def test_nothing_is_shown_for_colluders_anywhere_where_degrees_are_random():
 def test_the_bound_over_all_rosters_is_hardly_above_the_worst_of_them():
     found = Roster.expected(Assumptions(clients=1000, dropout=0.1, collusion=0.1), 20, chosen=True)
     p, rule = 120 / 999, Linear(slope=672, base=5)
-    worst = max(
-        union_over_edges(p, rule, size, found.of(size), unmaskable) for size in range(found.least, 1001)
-    )
+    worst = max(union_over_edges(p, rule, size, found.of(size), unmaskable) for size in range(found.least, 1001))
     assert 1 <= math.exp(around(p, rule, found, unmaskable)) / worst < 2
 
 
@@ -331,11 +319,7 @@ def test_masks_on_a_circle_are_certified_for_every_roster(case, half):
 
 @pytest.mark.parametrize(
     ("graph", "threshold"),
-    [
-        (Harary(degree=20), Fixed(t=15)),
-        (ErdosRenyi(p=0.4), Linear(slope=600, base=6)),
-        (Complete(), Fixed(t=36)),
-    ],
+    [(Harary(degree=20), Fixed(t=15)), (ErdosRenyi(p=0.4), Linear(slope=600, base=6)), (Complete(), Fixed(t=36))],
     ids=str,
 )
 def test_a_server_that_keeps_every_colluder_stays_below_the_certificate(graph, threshold):

@@ -18,9 +18,7 @@ fractions = st.floats(0, 0.3)
 #: Erdős-Rényi plans of many clients take a second each.
 sizes = st.one_of(
     st.fixed_dictionaries({"graph": st.just("erdos-renyi"), "clients": st.integers(3, 300)}),
-    st.fixed_dictionaries(
-        {"graph": st.sampled_from(["best", "harary", "complete"]), "clients": st.integers(3, 5000)}
-    ),
+    st.fixed_dictionaries({"graph": st.sampled_from(["best", "harary", "complete"]), "clients": st.integers(3, 5000)}),
 )
 others = st.fixed_dictionaries(
     {
@@ -145,9 +143,7 @@ def test_no_circle_with_fewer_neighbours_would_do(demands):
 
 
 @settings(deadline=None, max_examples=examples(10, 25))
-@given(
-    few, st.sampled_from([0.0, 0.003, 0.01, 0.026, 0.05, {"advertise": 0.2}, {"mask": 0.1, "unmask": 0.01}])
-)
+@given(few, st.sampled_from([0.0, 0.003, 0.01, 0.026, 0.05, {"advertise": 0.2}, {"mask": 0.1, "unmask": 0.01}]))
 def test_no_circle_with_fewer_neighbours_would_do_for_dropouts_per_step(demands, said):
     kept = {name: value for name, value in demands.items() if name not in ("dropout", "exact_dropout")}
     look_below(kept | {"dropout_per_step": said})

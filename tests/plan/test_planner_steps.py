@@ -47,13 +47,7 @@ def bound(graph, threshold, assumptions):
 # Against the truth
 
 #: Graphs that can be enumerated, and for how many clients.
-SMALL = [
-    (ErdosRenyi(p=0.7), 4),
-    (Harary(degree=2), 6),
-    (Harary(degree=4), 6),
-    (Complete(), 5),
-    (Complete(), 6),
-]
+SMALL = [(ErdosRenyi(p=0.7), 4), (Harary(degree=2), 6), (Harary(degree=4), 6), (Complete(), 5), (Complete(), 6)]
 SPLITS = [
     0.0,
     0.05,
@@ -65,9 +59,7 @@ SPLITS = [
 
 
 @pytest.mark.parametrize("guard", ["curious", "active"])
-@pytest.mark.parametrize(
-    "threshold", [Majority(), Fixed(t=3), Fixed(t=4), Linear(slope=512, base=2)], ids=repr
-)
+@pytest.mark.parametrize("threshold", [Majority(), Fixed(t=3), Fixed(t=4), Linear(slope=512, base=2)], ids=repr)
 @pytest.mark.parametrize(("graph", "n"), SMALL, ids=repr)
 def test_every_case_of_a_few_clients(graph, n, threshold, guard):
     """The union over the clients is exact, and whatever loses a round is in it.
@@ -132,9 +124,7 @@ def test_a_group_of_rosters_counts_as_its_worst(monkeypatch):
     """Fewer groups are never below one for each size."""
     from ccesa.graphs import reliability
 
-    cases = itertools.product(
-        [Complete(), Harary(degree=30)], [Majority(), Fixed(t=20)], ["curious", "active"]
-    )
+    cases = itertools.product([Complete(), Harary(degree=30)], [Majority(), Fixed(t=20)], ["curious", "active"])
     for graph, threshold, guard in cases:
         assumptions = people(40, 0.06, guard)
         fine = bound(graph, threshold, assumptions)
@@ -194,9 +184,7 @@ def test_privacy_rests_on_the_total_alone(guard, graph, collusion, said):
     kind = Harary(degree=40) if graph == "harary" else ErdosRenyi(p=0.2)
     finer = certify(kind, Linear(slope=600, base=2), assumptions)
     simple = certify(
-        kind,
-        Linear(slope=600, base=2),
-        Assumptions(clients=200, dropout=assumptions.dropout, collusion=collusion),
+        kind, Linear(slope=600, base=2), Assumptions(clients=200, dropout=assumptions.dropout, collusion=collusion)
     )
     for name in ("disconnected", "exposed", "unmaskable"):
         assert getattr(finer, name) == getattr(simple, name)
@@ -216,9 +204,7 @@ def test_who_leaves_earlier_costs_no_more(name, q):
 
 def test_the_least_roster_follows_who_advertises():
     everyone = plan(1000, dropout_per_step={"mask": 0.1}, guard="active")
-    assert everyone.notes == (
-        "no dropout is given for advertise, so a round needs all 1,000 clients to start",
-    )
+    assert everyone.notes == ("no dropout is given for advertise, so a round needs all 1,000 clients to start",)
     assert plan(1000, dropout_per_step=0.026, guard="active").notes == ()
     assert plan(1000, dropout_per_step={"mask": 0.1}).least_roster == 1000
     assert plan(1000, dropout_per_step={"advertise": 0.1}).least_roster == plan(1000, 0.1).least_roster
@@ -230,9 +216,7 @@ def test_with_colluders_the_least_roster_counts_the_vectors_that_come():
     assert made.least_roster == made.config().min_survivors == 839
     assert binom.cdf(838, 1000, 0.9) <= 2.0**-30 <= binom.cdf(839, 1000, 0.9)
     everyone = plan(1000, dropout_per_step={"unmask": 0.1}, collusion=0.1)
-    assert everyone.notes == (
-        "no dropout is given before unmask, so a round needs the vectors of all 1,000 clients",
-    )
+    assert everyone.notes == ("no dropout is given before unmask, so a round needs the vectors of all 1,000 clients",)
 
 
 demands = st.fixed_dictionaries(
@@ -360,14 +344,9 @@ def test_a_charter_states_the_steps_and_is_computed_from_them():
     assert Charter.parse(str(agreed)) == agreed
     assert charters.shortfalls(agreed) == ()
     total = msgspec.structs.replace(agreed.certificate, dropout_per_step=msgspec.UNSET)
-    assert any(
-        "unreliable" in line
-        for line in charters.shortfalls(msgspec.structs.replace(agreed, certificate=total))
-    )
+    assert any("unreliable" in line for line in charters.shortfalls(msgspec.structs.replace(agreed, certificate=total)))
     less = msgspec.structs.replace(agreed.certificate, dropout=0.01)
-    assert any(
-        "dropout" in line for line in charters.shortfalls(msgspec.structs.replace(agreed, certificate=less))
-    )
+    assert any("dropout" in line for line in charters.shortfalls(msgspec.structs.replace(agreed, certificate=less)))
     simple = charter(plan(60, 0.1, guard="active"), members(60), expires=2**40)
     assert b"dropout_per_step" not in simple.encode()
     assert b"dropout_per_step" in agreed.encode()

@@ -239,11 +239,7 @@ def test_time_is_the_sum_of_the_work():
 
 def test_time_is_linear_in_the_rates():
     def doubled(rate):
-        return (
-            rate._replace(seconds=tuple(2 * s for s in rate.seconds))
-            if isinstance(rate, Timing)
-            else 2 * rate
-        )
+        return rate._replace(seconds=tuple(2 * s for s in rate.seconds)) if isinstance(rate, Timing) else 2 * rate
 
     slow = Rates(**{known.name: doubled(getattr(RATES, known.name)) for known in fields(Rates)})
     assert price(SHAPE, slow).client_seconds == pytest.approx(2 * price(SHAPE, RATES).client_seconds)

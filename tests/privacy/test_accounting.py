@@ -50,9 +50,7 @@ def log_error(s):
 @cache
 def tau(honest, s):
     """Tau of so many draws, term by term."""
-    return honest * log_error(s) + mp.fsum(
-        log_error(s * mp.sqrt(mp.mpf(k) / (k + 1))) for k in range(1, honest)
-    )
+    return honest * log_error(s) + mp.fsum(log_error(s * mp.sqrt(mp.mpf(k) / (k + 1))) for k in range(1, honest))
 
 
 class Distribution:
@@ -79,9 +77,7 @@ class Distribution:
         count = len(self.masses) + len(other.masses) - 1
         product = (packed[0] * packed[1]).to_bytes(width * (count + 1), "little")
         parts = [product[place * width : (place + 1) * width] for place in range(count)]
-        return Distribution(
-            self.first + other.first, [int.from_bytes(one, "little") >> BITS for one in parts]
-        )
+        return Distribution(self.first + other.first, [int.from_bytes(one, "little") >> BITS for one in parts])
 
     def at(self, y):
         place = y - self.first
@@ -100,9 +96,7 @@ def hockey_stick(one, other, epsilon):
     """Delta at epsilon, rounded down by less than 2 CUT: what is likelier than e^epsilon times elsewhere."""
     times = int(mp.ceil(mp.ldexp(mp.exp(epsilon), BITS)))
     theirs = dict(zip(other.support(), other.masses, strict=True))
-    over = (
-        (own << BITS) - times * theirs.get(y, 0) for y, own in zip(one.support(), one.masses, strict=True)
-    )
+    over = ((own << BITS) - times * theirs.get(y, 0) for y, own in zip(one.support(), one.masses, strict=True))
     return max(mp.mpf(0), mp.ldexp(sum(found for found in over if found > 0), -2 * BITS) - CUT)
 
 
@@ -213,9 +207,7 @@ def test_a_factor_costs_twice_its_logarithm_in_epsilon_and_itself_in_delta(q, ot
     factors = st.lists(st.floats(0.5, 2), min_size=5, max_size=5)
     (p, one), (other_p, another) = bent(q, data.draw(factors)), bent(other_q, data.draw(factors))
     within = max(one, another)
-    assert (
-        delta_of(p, other_p, epsilon + 2 * within) <= math.exp(within) * delta_of(q, other_q, epsilon) + 1e-12
-    )
+    assert delta_of(p, other_p, epsilon + 2 * within) <= math.exp(within) * delta_of(q, other_q, epsilon) + 1e-12
 
 
 @given(distributions(5), distributions(5), st.data())
@@ -282,9 +274,7 @@ def test_exact_privacy_loss_is_below_the_claim(honest, s, shift):
             assert hockey_stick(other, one, epsilon) <= most
 
 
-@pytest.mark.parametrize(
-    ("honest", "s", "shift"), [(1, 2.2, 2.5), (1, 2.9, 5.0), (2, 2.2, 5.0), (5, 2.2, 9.75)]
-)
+@pytest.mark.parametrize(("honest", "s", "shift"), [(1, 2.2, 2.5), (1, 2.9, 5.0), (2, 2.2, 5.0), (5, 2.2, 9.75)])
 def test_without_what_is_given_away_the_claim_would_be_wrong(honest, s, shift):
     """The Gaussian of variance H s^2 itself promises more than the integers keep."""
     naive = shift / (mp.sqrt(honest) * s)
@@ -366,9 +356,7 @@ def test_rounds_compose_as_in_dp_accounting(noise, rounds, delta):
 def test_different_rounds_compose_as_in_dp_accounting():
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     noises = (3.0, 7.0, 20.0)
-    one, *others = (
-        pld.from_gaussian_mechanism(noise, value_discretization_interval=1e-4) for noise in noises
-    )
+    one, *others = (pld.from_gaussian_mechanism(noise, value_discretization_interval=1e-4) for noise in noises)
     for other in others:
         one = one.compose(other)
     mu = math.sqrt(math.fsum(1 / noise**2 for noise in noises))

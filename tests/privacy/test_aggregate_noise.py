@@ -14,15 +14,7 @@ from ccesa.graphs import Complete
 from ccesa.graphs.thresholds import Majority
 from ccesa.plan import charters, plan
 from ccesa.privacy import DifferentialPrivacy
-from ccesa.simulate import (
-    Exactly,
-    NoisyVectors,
-    chartered,
-    enrol,
-    federate,
-    simulate,
-    usual_plan,
-)
+from ccesa.simulate import Exactly, NoisyVectors, chartered, enrol, federate, simulate, usual_plan
 from ccesa.simulate.enrolment import Enrolment, fresh_account
 from strategies import seeds
 
@@ -105,9 +97,7 @@ def test_long_models_are_clipped_to_the_norm():
     ids=lambda other: next(iter(other)),
 )
 def test_what_does_not_go_with_noise_is_refused(other):
-    with pytest.raises(
-        ConfigError, match=f"^{next(iter(other))} does not go with privacy: every client counts"
-    ):
+    with pytest.raises(ConfigError, match=f"^{next(iter(other))} does not go with privacy: every client counts"):
         ccesa.aggregate(models(), privacy=ASKED, **other)
 
 

@@ -92,9 +92,7 @@ def test_show_says_whether_a_charter_fits(path, tmp_path):
         assert f"room for {room} more vector(s) under this charter, which is made for 5" in " ".join(
             done.stdout.split()
         )
-        assert (
-            json.loads(run("show", ledger, "--charter", tmp_path / "noisy", "--json").stdout)["room"] == room
-        )
+        assert json.loads(run("show", ledger, "--charter", tmp_path / "noisy", "--json").stdout)["room"] == room
     fails(run("show", path, "--charter", tmp_path / "plain"), "is a charter without noise")
 
 
@@ -119,10 +117,7 @@ def test_a_damaged_ledger_is_said_to_be(path):
 
 @pytest.mark.parametrize("command", ["show", "check"])
 def test_a_ledger_that_is_not_there(command, tmp_path):
-    fails(
-        run(command, tmp_path / "ledger"),
-        "No such file or directory; if there never was one: ccesa ledger new",
-    )
+    fails(run(command, tmp_path / "ledger"), "No such file or directory; if there never was one: ccesa ledger new")
 
 
 @pytest.mark.parametrize("arguments", [[], ["new"], ["show"], ["check"]])

@@ -169,9 +169,7 @@ def test_d3_a_vector_that_is_ready_is_refused_before_a_key_exists():
 
 
 #: Noise of so many numbers that no vector comes twice by chance.
-WIDE = chosen(
-    DifferentialPrivacy(epsilon=3.0, delta=1e-6, rounds=3, norm=1.0), clients=CLIENTS, honest=2, dimension=64
-)
+WIDE = chosen(DifferentialPrivacy(epsilon=3.0, delta=1e-6, rounds=3, norm=1.0), clients=CLIENTS, honest=2, dimension=64)
 
 
 def sent(ledger: Ledger, function) -> tuple[np.ndarray, VectorError | None]:

@@ -70,8 +70,7 @@ def delta_spent(budget: float, mechanisms: list[Mechanism]) -> float:
     """The plain recomputation, at the epsilon of the budget, with exact sums."""
     spent = [one.released(one.honest, budget) for one in mechanisms]
     mu2, outright, slack = (
-        float(sum((Fraction(getattr(each, name)) for each in spent), Fraction()))
-        for name in ("mu2", "delta", "slack")
+        float(sum((Fraction(getattr(each, name)) for each in spent), Fraction())) for name in ("mu2", "delta", "slack")
     )
     return math.exp(slack) * gaussian_delta(budget - 2 * slack, math.sqrt(mu2)) + outright
 
@@ -142,9 +141,7 @@ def test_what_is_left_is_what_can_be_charged():
     for _ in range(left):
         charge(ledger)
     assert ledger.left() == 0
-    with pytest.raises(
-        BudgetSpent, match=rf"{left + 2} vector\(s\) have spent epsilon = 1\.\d+ of this site's 1.5"
-    ):
+    with pytest.raises(BudgetSpent, match=rf"{left + 2} vector\(s\) have spent epsilon = 1\.\d+ of this site's 1.5"):
         charge(ledger)
     assert len(ledger.entries()) == left + 2
 
@@ -426,9 +423,7 @@ def test_an_older_copy_of_the_file_is_found_or_completed(tmp_path):
         charge(ledger)
     for copy in copies[:-1]:
         (tmp_path / "ledger").write_bytes(copy)
-        with pytest.raises(
-            DamagedLedger, match="of different states; one is damaged, or an older copy put back"
-        ):
+        with pytest.raises(DamagedLedger, match="of different states; one is damaged, or an older copy put back"):
             charge(ledger)
         with pytest.raises(DamagedLedger):
             ledger.spent()

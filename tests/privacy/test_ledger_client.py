@@ -6,15 +6,7 @@ from os import urandom
 import numpy as np
 import pytest
 
-from ccesa.errors import (
-    BudgetSpent,
-    ConfigError,
-    DamagedLedger,
-    FaultyServer,
-    OrderError,
-    RoundFailed,
-    TaskSpent,
-)
+from ccesa.errors import BudgetSpent, ConfigError, DamagedLedger, FaultyServer, OrderError, RoundFailed, TaskSpent
 from ccesa.memory import VECTOR, ProcessMemory
 from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, chosen
 from ccesa.privacy.ledger import Account, Ledger
@@ -298,9 +290,7 @@ def test_a_refusal_in_between_costs_an_attempt_and_never_the_other_way_round():
 
 def test_under_a_charter_with_noise_a_client_needs_its_account():
     config = noisy_charter().config(length=NOISE.length)
-    with pytest.raises(
-        ConfigError, match=r"charter has noise, and this client no ledger: give it an account"
-    ):
+    with pytest.raises(ConfigError, match=r"charter has noise, and this client no ledger: give it an account"):
         Site("active").client(config, account=None)
 
 
@@ -330,10 +320,7 @@ def test_an_account_is_for_the_noise_of_the_charter_and_for_this_charter():
     ("proposed", "match"),
     [
         ({"min_survivors": NOISE.honest}, r"counts on 3 honest clients in every sum, .* opens sums of 2"),
-        (
-            {"length": NOISE.length + 1},
-            r"a round of \d+ words of 64 bits, and the noise .* made for \d+ of 64",
-        ),
+        ({"length": NOISE.length + 1}, r"a round of \d+ words of 64 bits, and the noise .* made for \d+ of 64"),
         ({"bits": 32}, r"words of 32 bits, and the noise .* of 64"),
     ],
 )

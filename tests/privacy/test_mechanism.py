@@ -328,9 +328,7 @@ def test_whole_numbers_and_numpys_floats_are_the_same_numbers():
     third = DifferentialPrivacy(epsilon=np.float32(8.1), delta=Fraction(1, 3), rounds=3, norm=1)
     assert all(type(getattr(third, name)) is float for name in ("epsilon", "delta", "norm"))
     with pytest.raises(ConfigError, match="delta must be at least 1e-12 and below 1"):
-        DifferentialPrivacy(
-            epsilon=1.0, delta=1 - Fraction(1, 10**30), rounds=3, norm=1
-        )  # as a float it is 1
+        DifferentialPrivacy(epsilon=1.0, delta=1 - Fraction(1, 10**30), rounds=3, norm=1)  # as a float it is 1
 
 
 def test_decoding_checks_as_making_does():

@@ -23,9 +23,7 @@ grids = st.integers(0, 4)
 keys = st.binary(min_size=16, max_size=16)
 #: The bound itself, and what is next to it.
 EXTREMES = [-(2**62), -(2**62) + 1, -1, 0, 1, 2**62 - 1, 2**62]
-centres = st.lists(
-    st.sampled_from(EXTREMES) | st.integers(-(2**62), 2**62) | st.integers(-50, 50), max_size=40
-)
+centres = st.lists(st.sampled_from(EXTREMES) | st.integers(-(2**62), 2**62) | st.integers(-50, 50), max_size=40)
 
 
 def one_by_one(variance: int, grid_bits: int, fine: list[int], key: bytes) -> list[int]:
@@ -89,9 +87,7 @@ def test_u_next_to_a_threshold_falls_on_its_side_with_whole_words():
     for phase in range(4):
         first, row = stored(made, phase)
         numbers = [one + step for one in row for step in (-1, 0, 1) if one + step < 2**128]
-        high, low = (
-            np.array(part, np.uint64) for part in zip(*(divmod(u, 2**64) for u in numbers), strict=True)
-        )
+        high, low = (np.array(part, np.uint64) for part in zip(*(divmod(u, 2**64) for u in numbers), strict=True))
         drawn = draws(Inversion(made), np.full(high.size, phase), high, low)
         assert drawn.tolist() == [first + bisect_right(row, u) for u in numbers]
 
@@ -105,9 +101,7 @@ def test_the_last_u_draws_the_number_after_the_row():
         assert draws(Inversion(made), np.array([phase]), full * 0, full * 0).tolist() == [first]
 
 
-@given(
-    variances, grids, st.lists(st.integers(-(2**40), 2**40), max_size=30), st.integers(-(2**20), 2**20), keys
-)
+@given(variances, grids, st.lists(st.integers(-(2**40), 2**40), max_size=30), st.integers(-(2**20), 2**20), keys)
 def test_centres_that_move_by_whole_steps_move_draws_as_much(variance, grid_bits, fine, steps, key):
     made, centre = Noise(variance, grid_bits), np.array(fine, np.int64)
     moved = made.sample(centre + steps * 2**grid_bits, lambda _: key)

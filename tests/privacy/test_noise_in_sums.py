@@ -109,9 +109,7 @@ class Setting:
         """Of the planner's choice; it is sure of H, not only very likely so."""
         made = plan(clients, 0.1, collusion, length=DIMENSION, privacy=DEMAND, reliability_bits=7.0)
         assert made.accept == (collusion > 0)
-        found = cls(
-            clients, made.graph, frozenset(range(made.colluders)), made.least_survivors, made.threshold
-        )
+        found = cls(clients, made.graph, frozenset(range(made.colluders)), made.least_survivors, made.threshold)
         assert found.mechanism.honest == made.mechanism.honest
         return found
 
@@ -182,9 +180,7 @@ def behaviours(draw) -> tuple[Setting, dict, dict, dict]:
     accused = {i: draw(some) for i in setting.colluders}
     names = [step.name for step in steps_of(setting.config(accept=True))]
     gone = {name: set() for name in names}
-    honest = draw(
-        st.frozensets(st.sampled_from(setting.honest), max_size=setting.clients - setting.survivors)
-    )
+    honest = draw(st.frozensets(st.sampled_from(setting.honest), max_size=setting.clients - setting.survivors))
     for i in sorted(honest | draw(st.frozensets(st.sampled_from([*setting.colluders, 0])))):
         gone[draw(st.sampled_from(names))].add(i)
     return setting, garbled, accused, gone
@@ -212,17 +208,13 @@ def test_colluders_cannot_take_noise_out_of_a_sum(behaviour, seed):
 def test_without_a_lie_a_sum_has_the_noise_of_all_survivors(setting, data):
     """Honest rounds: what is measured is what the mechanism says of so many, not only of H."""
     stage, noise = curious_stage(setting, True, data.draw(seeds))
-    gone = data.draw(
-        st.frozensets(st.sampled_from(setting.honest), max_size=setting.clients - setting.survivors)
-    )
+    gone = data.draw(st.frozensets(st.sampled_from(setting.honest), max_size=setting.clients - setting.survivors))
     stage.to_the_end({"mask": gone})
     ((size, _),) = counted(stage, setting.mechanism, noise, setting.colluders)
     assert size == len(setting.honest) - len(gone)
     survivors = stage.server.result().survivors
     measured = np.sqrt(np.mean(sum(noise[i] for i in survivors) ** 2)) * setting.mechanism.step
-    assert measured == pytest.approx(
-        setting.mechanism.noise(len(survivors)), rel=5 / math.sqrt(2 * DIMENSION)
-    )
+    assert measured == pytest.approx(setting.mechanism.noise(len(survivors)), rel=5 / math.sqrt(2 * DIMENSION))
 
 
 @settings(max_examples=20)
@@ -323,13 +315,7 @@ def noisy_stage(
 
 
 def lying_stage(
-    clients: int,
-    graph: Graph,
-    t: int,
-    colluders: Collection[int],
-    honest: int,
-    seed: int,
-    stated: int | None = None,
+    clients: int, graph: Graph, t: int, colluders: Collection[int], honest: int, seed: int, stated: int | None = None
 ) -> tuple[Stage, Mechanism, dict[int, np.ndarray]]:
     """A round of a charter whose noise is made for ``honest`` clients in every sum, which it states."""
     mechanism = chosen(LIES, clients=clients, honest=honest, dimension=DIMENSION)
@@ -443,9 +429,7 @@ def test_two_sums_that_differ_by_one_client_have_the_noise_of_both():
 
 def test_noise_for_more_honest_clients_than_the_certificate_has_is_no_charter():
     lying_stage(11, Complete(), 8, {10}, 7, 0)
-    with pytest.raises(
-        ConfigError, match=r"counts on 7 honest clients in every sum, .* certificate promises 6"
-    ):
+    with pytest.raises(ConfigError, match=r"counts on 7 honest clients in every sum, .* certificate promises 6"):
         lying_stage(11, Complete(), 8, {10}, 7, 0, stated=6)
 
 

@@ -75,9 +75,7 @@ def test_no_vector_whatsoever_is_longer_than_the_bound(data, dimension, context,
     assert sum(one * one for one in fine.tolist()) <= made.mechanism.bound**2
 
 
-@given(
-    st.integers(0, 300), st.floats(-1e-6, 1e-6), st.sampled_from([16, 64, 100, 1024]), contexts, st.booleans()
-)
+@given(st.integers(0, 300), st.floats(-1e-6, 1e-6), st.sampled_from([16, 64, 100, 1024]), contexts, st.booleans())
 def test_nor_one_that_is_rounded_up_wherever_that_can_be(whole, off, dimension, context, together):
     """Chosen so that the rotation puts almost all coordinates beside a half step, and the rest into one."""
     made = quantizer(dimension)
@@ -156,9 +154,7 @@ def test_a_longer_one_points_the_same_way_and_says_so(times, seed):
     values *= made.mechanism.norm / np.linalg.norm(values)
     fine, clipped = on_grid(made, values * times)
     assert clipped
-    assert (
-        np.abs(unrotate(fine * (made.mechanism.norm / made.mechanism.bound), CONTEXT) - values).max() < 0.05
-    )
+    assert np.abs(unrotate(fine * (made.mechanism.norm / made.mechanism.bound), CONTEXT) - values).max() < 0.05
     assert made.encode([values * times], CONTEXT).clipped == 1
     assert made.encode([values / 2], CONTEXT).clipped == 0
 
@@ -201,9 +197,7 @@ def test_sums_decode_to_the_mean(seed, survivors, dimension, context):
     made, rng = quantizer(dimension), np.random.default_rng(seed)
     models = rng.normal(size=(survivors, dimension))
     models *= 0.9 * made.mechanism.norm / np.linalg.norm(models, axis=1, keepdims=True)
-    total = sum(
-        made.encode([one], context, randomness(seed + place)).vector for place, one in enumerate(models)
-    )
+    total = sum(made.encode([one], context, randomness(seed + place)).vector for place, one in enumerate(models))
     mean = made.decode(total, survivors, context)
     deviation = made.mechanism.noise(survivors) / survivors
     assert mean.weight == survivors
@@ -300,9 +294,7 @@ def test_a_sum_of_nobody_has_no_mean(survivors):
         made.decode(np.zeros(made.length, np.uint64), survivors, CONTEXT)
 
 
-@pytest.mark.parametrize(
-    "change", [lambda v: v[:-1], lambda v: np.append(v, v[:1]), lambda v: v.astype("u4")]
-)
+@pytest.mark.parametrize("change", [lambda v: v[:-1], lambda v: np.append(v, v[:1]), lambda v: v.astype("u4")])
 def test_other_sums_are_refused(change):
     made = quantizer()
     with pytest.raises(VectorError):
@@ -320,9 +312,7 @@ def test_a_model_stays_as_it_was():
 
 
 def test_dicts_and_types_come_back():
-    made = NoisyQuantizer.for_model(
-        {"w": np.zeros((8, 4), np.float32), "b": np.zeros(32, np.float16)}, mechanism(64)
-    )
+    made = NoisyQuantizer.for_model({"w": np.zeros((8, 4), np.float32), "b": np.zeros(32, np.float16)}, mechanism(64))
     given = {"b": np.full(32, 0.1, np.float16), "w": np.full((8, 4), 0.1, np.float32)}
     total = sum(made.encode(given, CONTEXT, randomness(k)).vector for k in range(CLIENTS))
     mean = made.decode(total, CLIENTS, CONTEXT).arrays

@@ -76,9 +76,7 @@ def test_a_small_vector_pinned():
 
 @given(vectors, contexts)
 def test_the_norm_stays(values, context):
-    assert np.linalg.norm(rotate(values, context)) == pytest.approx(
-        np.linalg.norm(values), rel=1e-12, abs=1e-12
-    )
+    assert np.linalg.norm(rotate(values, context)) == pytest.approx(np.linalg.norm(values), rel=1e-12, abs=1e-12)
 
 
 @given(vectors, contexts)

@@ -44,9 +44,7 @@ def garbled(reply: bytes) -> bytes:
     return changed(reply, sealed=bytes(len(read(reply).sealed)))
 
 
-def lied(
-    play: Play, garblers: set[int], accused: Mapping[int, set[int]], gone: Mapping[str, set[int]] = {}
-) -> Play:
+def lied(play: Play, garblers: set[int], accused: Mapping[int, set[int]], gone: Mapping[str, set[int]] = {}) -> Play:
     """Play until the masks: some seal garbage for everyone, some accuse others besides whom they should."""
     play.until("share", gone)
     play.step(gone.get("share", ()), to_server=lambda i, reply: garbled(reply) if i in garblers else reply)
@@ -80,8 +78,7 @@ def with_enough_left(play: Play, alive: set[int], cut: set[frozenset[int]], spar
     while True:
         left = {i: {j for j in of[i] & alive if frozenset((i, j)) not in cut} for i in alive}
         need = {
-            i: config.threshold.of(len(of[i])) + (math.ceil(DROPOUT * len(of[i])) if i in spare else 0)
-            for i in alive
+            i: config.threshold.of(len(of[i])) + (math.ceil(DROPOUT * len(of[i])) if i in spare else 0) for i in alive
         }
         if config.guard == "curious":
             kept = {i for i in alive if len(left[i]) + 1 >= need[i]}
@@ -179,9 +176,7 @@ def test_v2_is_as_the_rules_say_and_the_sum_is_exact_over_whoever_is_left(story)
             if play.config.guard == "curious":
                 kept = play.server.graph
                 cut = {frozenset(one) for one in said(play)}
-                assert not any(
-                    frozenset((i, j)) in cut for i in v2 for j in kept.ids[kept.neighbours(kept.nodes[i])]
-                )
+                assert not any(frozenset((i, j)) in cut for i in v2 for j in kept.ids[kept.neighbours(kept.nodes[i])])
         play.to_the_end(gone)
     except RoundFailed as failure:
         event(type(failure).__name__)
@@ -432,9 +427,7 @@ def test_too_few_have_shared(guard):
 def test_sizes_of_what_is_to_be_accepted(guard, name, more):
     play = fresh(guard).until("accept")
     data = getattr(read(play.requests[0]), name)
-    aborts(
-        play, 0, changed(play.requests[0], **{name: (data + b"x")[: len(data) + more]}), f"{name}: expected"
-    )
+    aborts(play, 0, changed(play.requests[0], **{name: (data + b"x")[: len(data) + more]}), f"{name}: expected")
 
 
 @guards
@@ -499,7 +492,5 @@ def test_who_loses_all_its_masks_is_leave_out():
 def test_what_the_server_expects_to_drop_out_decides_who_is_leave_out():
     """An accusation costs both a holder; with one more than t they stay only if nobody is to leave."""
     for dropout, left in ((0.0, range(20)), (0.1, range(2, 20))):
-        play = Play(
-            configure(20, threshold=Fixed(t=18), accept=True), server=partial(Server, dropout=dropout)
-        )
+        play = Play(configure(20, threshold=Fixed(t=18), accept=True), server=partial(Server, dropout=dropout))
         assert set(lied(play, set(), {0: {1}}).requests) == set(left)

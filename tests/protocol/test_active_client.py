@@ -5,36 +5,15 @@ import traceback
 import numpy as np
 import pytest
 
-from active_rounds import (
-    EVERYONE,
-    STEP_NAMES,
-    bundles_of,
-    flipped,
-    introduction,
-    packed,
-    played,
-    secrets_of,
-    tree_of,
-)
+from active_rounds import EVERYONE, STEP_NAMES, bundles_of, flipped, introduction, packed, played, secrets_of, tree_of
 from ccesa.crypto import merkle
-from ccesa.errors import (
-    FaultyNeighbour,
-    FaultyServer,
-    OrderError,
-)
+from ccesa.errors import FaultyNeighbour, FaultyServer, OrderError
 from ccesa.graphs import Complete, ErdosRenyi
 from ccesa.graphs.thresholds import Fixed
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import ActiveClient
-from rounds import (
-    Play,
-    accused_in,
-    changed,
-    configure_active,
-    identity,
-    read,
-)
+from rounds import Play, accused_in, changed, configure_active, identity, read
 
 
 def aborts(client: ActiveClient, request: bytes, match: str) -> None:
@@ -67,14 +46,8 @@ ROSTERS = {
     "root changed": (lambda r: {"root": flipped(r.root)}, "did not sign|other keys or members"),
     "keys short": (lambda r: {"keys": r.keys[:-1]}, "keys: expected 384 bytes, got 383"),
     "keys of five": (lambda r: {"keys": r.keys[64:]}, "keys: expected 384 bytes, got 320"),
-    "signatures short": (
-        lambda r: {"signatures": r.signatures[64:]},
-        "signatures: expected 384 bytes, got 320",
-    ),
-    "signature changed": (
-        lambda r: {"signatures": flipped(r.signatures)},
-        r"client \d+ did not sign its keys",
-    ),
+    "signatures short": (lambda r: {"signatures": r.signatures[64:]}, "signatures: expected 384 bytes, got 320"),
+    "signature changed": (lambda r: {"signatures": flipped(r.signatures)}, r"client \d+ did not sign its keys"),
     "key changed": (lambda r: {"keys": flipped(r.keys, 70)}, r"client \d+ did not sign its keys"),
     "member left out": (lambda r: {"v1": packed(EVERYONE - {11})}, "did not sign|proof|other keys"),
     "proof changed": (lambda r: {"proof": flipped(r.proof)}, "other keys or members"),
@@ -298,11 +271,7 @@ def test_s2_a_second_v3_is_never_signed():
     client, request = play.clients[0], play.requests[0]
     first = client.receive(request)
     assert client.receive(request) == first
-    aborts(
-        client,
-        changed(request, v3=packed(EVERYONE - {11})),
-        "expected signed-unmask-request, got confirm-request",
-    )
+    aborts(client, changed(request, v3=packed(EVERYONE - {11})), "expected signed-unmask-request, got confirm-request")
 
 
 def shown_to(play: Play, text: bytes, flag: int, client: int = 0) -> bytes:
@@ -324,9 +293,7 @@ def test_what_these_tests_sign_is_what_clients_sign():
     play = played("unmask")
     root, v2, v3 = texts_of(play)
     context = play.config.context
-    assert (
-        shown_to(play, signed_texts.confirmed_text(context, root, v2, m.NO_TASK, v3), 1) == play.requests[0]
-    )
+    assert shown_to(play, signed_texts.confirmed_text(context, root, v2, m.NO_TASK, v3), 1) == play.requests[0]
 
 
 @pytest.mark.parametrize("which", ["root", "v2", "task", "v3", "context"])
@@ -375,9 +342,7 @@ def test_too_few_confirmations():
     root, v2, _ = texts_of(play)
     masked = read(shown_to(play, signed_texts.masking_text(play.config.context, root, v2, m.NO_TASK), 0))
     request = changed(
-        play.requests[0],
-        confirmed=b"\1\1\1\0\0\0",
-        signatures=good.signatures[: 3 * 64] + masked.signatures[3 * 64 :],
+        play.requests[0], confirmed=b"\1\1\1\0\0\0", signatures=good.signatures[: 3 * 64] + masked.signatures[3 * 64 :]
     )
     aborts(play.clients[0], request, "expected 4 neighbours to confirm .* got 3")
 
@@ -388,24 +353,16 @@ def test_enough_confirmations_and_no_more():
     root, v2, _ = texts_of(play)
     masked = read(shown_to(play, signed_texts.masking_text(play.config.context, root, v2, m.NO_TASK), 0))
     request = changed(
-        play.requests[0],
-        confirmed=b"\1\1\1\1\0\0",
-        signatures=good.signatures[: 4 * 64] + masked.signatures[4 * 64 :],
+        play.requests[0], confirmed=b"\1\1\1\1\0\0", signatures=good.signatures[: 4 * 64] + masked.signatures[4 * 64 :]
     )
     assert len(read(play.clients[0].receive(request)).shares) == 7 * 32
 
 
 UNMASKS = {
     "flags short": (lambda r: {"confirmed": r.confirmed[:-1]}, "confirmed: expected 6 bytes, got 5"),
-    "signatures short": (
-        lambda r: {"signatures": r.signatures[:-64]},
-        "signatures: expected 384 bytes, got 320",
-    ),
+    "signatures short": (lambda r: {"signatures": r.signatures[:-64]}, "signatures: expected 384 bytes, got 320"),
     "flag of 2": (lambda r: {"confirmed": b"\2" + r.confirmed[1:]}, "neither 0 nor 1"),
-    "signature changed": (
-        lambda r: {"signatures": flipped(r.signatures, -1 % 384)},
-        r"client \d+ did not sign",
-    ),
+    "signature changed": (lambda r: {"signatures": flipped(r.signatures, -1 % 384)}, r"client \d+ did not sign"),
     "signatures swapped": (
         lambda r: {"signatures": r.signatures[64:128] + r.signatures[:64] + r.signatures[128:]},
         r"client \d+ did not sign",

@@ -6,31 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from active_rounds import STEP_NAMES, bundles_of, introduction
-from ccesa.errors import (
-    FaultyServer,
-    RoundFailed,
-    TooFewClients,
-    Unreliable,
-)
+from ccesa.errors import FaultyServer, RoundFailed, TooFewClients, Unreliable
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw, neighbourhood
 from ccesa.graphs.thresholds import Fixed, Linear, Majority
 from ccesa.protocol import signed_texts
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import Server
-from rounds import (
-    Play,
-    charter_of,
-    checked_outcome,
-    configure_active,
-)
+from rounds import Play, charter_of, checked_outcome, configure_active
 from strategies import active_graphs, graphs, thresholds
 
-THREE_GRAPHS = {
-    "erdos-renyi": ErdosRenyi(p=0.97),
-    "harary": Harary(degree=12),
-    "complete": Complete(),
-}
+THREE_GRAPHS = {"erdos-renyi": ErdosRenyi(p=0.97), "harary": Harary(degree=12), "complete": Complete()}
 
 
 # Whole rounds

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 from active_rounds import flipped, played
-from ccesa.errors import (
-    ConflictingMessage,
-    LateMessage,
-    TooFewClients,
-)
+from ccesa.errors import ConflictingMessage, LateMessage, TooFewClients
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.round import in_memory, run_round

@@ -86,9 +86,7 @@ def test_a_configuration_that_differs_from_the_charter_is_refused_before_a_key_i
         name, f"differs from the charter in {name}"
     )
     with pytest.raises(ConfigError, match=match):
-        ActiveClient(
-            config, identity(0), agreed, vector(), random=asked.append, used_rounds=Untouched(), tasks=None
-        )
+        ActiveClient(config, identity(0), agreed, vector(), random=asked.append, used_rounds=Untouched(), tasks=None)
     with pytest.raises(ConfigError, match=match):
         Server(config, agreed)
     assert not asked

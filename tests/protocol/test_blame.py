@@ -125,9 +125,7 @@ def played(clients: int, graph: Graph, liars: set[int], dealing: float, sending:
         play.clients[liar] = lying_dealer(dealt)(play.config, liar, play.vectors[liar])
     try:
         play.until("unmask", {"mask": set(rng.choice(clients, 2, replace=False).tolist()) - liars})
-        play.step(
-            to_server=lambda i, reply: spoilt(reply, rng.random(clients) < sending) if i in liars else reply
-        )
+        play.step(to_server=lambda i, reply: spoilt(reply, rng.random(clients) < sending) if i in liars else reply)
     except RoundFailed:
         assert play.server.aggregate is None
     return play

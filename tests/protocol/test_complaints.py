@@ -17,15 +17,7 @@ from ccesa.protocol import dealing
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Aggregate
-from rounds import (
-    CONFIGURE,
-    Play,
-    accused_in,
-    changed,
-    configure,
-    read,
-    refuses,
-)
+from rounds import CONFIGURE, Play, accused_in, changed, configure, read, refuses
 from strategies import randomness
 
 N, GARBLER = 9, 4

@@ -109,9 +109,7 @@ def test_what_is_no_byte_string_is_no_vector(kind, vector):
 @settings(max_examples=200)
 def test_every_byte_before_the_vector_counts(kind, data):
     """Whatever is read from changed bytes, it is what was sent, in its only form."""
-    encoded = bytearray(
-        message(kind, bytes(300), client=data.draw(st.sampled_from([7, 300, 2**20]))).encode()
-    )
+    encoded = bytearray(message(kind, bytes(300), client=data.draw(st.sampled_from([7, 300, 2**20]))).encode())
     encoded[data.draw(st.integers(0, len(encoded) - 1))] = data.draw(st.integers(0, 255))
     try:
         found = m.decode(memoryview(encoded), 10**6)
@@ -207,15 +205,9 @@ def test_who_keeps_a_fault_keeps_no_envelope(guard):
     config = CONFIGURE[guard](6, accept=True)
     series = Series(config, server=lambda config: new_server(config, federation_of(config)), rounds=2)
     request = series.open()[0]
-    reply = new_client(config, 0, inputs(config)[0], federation_of(config)).receive(
-        bytes(envelope.unpack(request)[0])
-    )
+    reply = new_client(config, 0, inputs(config)[0], federation_of(config)).receive(bytes(envelope.unpack(request)[0]))
     kept = []
-    for wrong in (
-        envelope.pack([reply[:-1]]),
-        envelope.pack([reply])[:-1],
-        envelope.pack([reply, reply[:-1]]),
-    ):
+    for wrong in (envelope.pack([reply[:-1]]), envelope.pack([reply])[:-1], envelope.pack([reply, reply[:-1]])):
         data = bytearray(wrong)
         with pytest.raises(FaultyClient) as error:
             series.receive(0, data)
@@ -239,10 +231,7 @@ def test_taking_in_a_vector_needs_no_room_for_another(given_as):
 
 
 @each_kind
-@given(
-    vector=st.binary(min_size=1, max_size=300),
-    client=st.sampled_from([0, 127, 128, 255, 256, 65536, 2**32 - 2]),
-)
+@given(vector=st.binary(min_size=1, max_size=300), client=st.sampled_from([0, 127, 128, 255, 256, 65536, 2**32 - 2]))
 def test_a_message_made_in_place_is_the_one_that_encoding_gives(kind, vector, client):
     config = CONFIGURE["curious"](8, length=len(vector), bits=8)
     draft = m.draft(kind, config, {"context": bytes(32), "client": client})

@@ -86,9 +86,7 @@ def counted(config, early, dropout, graphs, rng):
     ],
     ids=repr,
 )
-def test_masks_fall_apart_no_oftener_than_certified_though_clients_are_left_out(
-    graph, clients, dropout, early
-):
+def test_masks_fall_apart_no_oftener_than_certified_though_clients_are_left_out(graph, clients, dropout, early):
     """On a circle, without the largest part, up to fifty times as often as dropouts alone explain."""
     config = RoundConfig(clients=clients, length=1, graph=graph)
     fell, left_out = counted(config, early, dropout, 150, np.random.default_rng(1))
@@ -117,9 +115,7 @@ def exactly(n, degree, mask_degree, t, early, dropout):
     def pruned(alive):
         while True:
             live = sum(
-                np.roll(alive, step, axis=1).astype(int)
-                for step in range(-degree // 2, degree // 2 + 1)
-                if step
+                np.roll(alive, step, axis=1).astype(int) for step in range(-degree // 2, degree // 2 + 1) if step
             )
             kept = alive & (live + 1 >= t)
             if (kept == alive).all():
@@ -157,8 +153,7 @@ def largest(alive, reach, pruned):
 
 
 @pytest.mark.parametrize(
-    ("n", "degree", "mask_degree", "t"),
-    [(9, 4, 4, 3), (9, 4, 2, 3), (10, 6, 4, 4), (10, 6, 6, 5), (11, 4, 4, 4)],
+    ("n", "degree", "mask_degree", "t"), [(9, 4, 4, 3), (9, 4, 2, 3), (10, 6, 4, 4), (10, 6, 6, 5), (11, 4, 4, 4)]
 )
 @pytest.mark.parametrize("dropout", [0.01, 0.1, 0.3])
 def test_every_fate_of_small_circles_is_within_the_certificate(n, degree, mask_degree, t, dropout):
@@ -185,9 +180,7 @@ def test_thinned_masks_keep_the_budget_with_those_left_out():
 def two_parts(config):
     """Play *advertise*; say who has to be missing so that masks over next neighbours fall into two parts."""
     vectors = inputs(config)
-    stage = Stage(
-        Server(config), {i: Client(config, i, vectors[i]) for i in range(config.clients)}, vectors, len
-    )
+    stage = Stage(Server(config), {i: Client(config, i, vectors[i]) for i in range(config.clients)}, vectors, len)
     stage.step()
     graph, around = stage.server.graph, [0]
     while len(around) < config.clients:
@@ -233,9 +226,7 @@ def test_a_largest_part_that_is_too_small_is_refused_before_anyone_masks():
     st.integers(1, 4),
     st.integers(0, 1000),
 )
-def test_s42_whoever_withholds_what_opens_has_the_honest_members_that_are_promised(
-    kind, rule, colluders, seed
-):
+def test_s42_whoever_withholds_what_opens_has_the_honest_members_that_are_promised(kind, rule, colluders, seed):
     """Colluders keep what they were dealt, also those that are left out themselves."""
     clients, rng = 12 + colluders, np.random.default_rng(seed)
     graph, colludes = draw(kind, rng.bytes(32), np.arange(clients)), np.arange(clients) < colluders

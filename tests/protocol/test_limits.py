@@ -14,12 +14,7 @@ from rounds import CONFIGURE, Play, read, refuses, steps_under
 guards = pytest.mark.parametrize("guard", CONFIGURE)
 steps = pytest.mark.parametrize(
     ("guard", "accept", "step"),
-    [
-        (guard, accept, step.name)
-        for guard in GUARDS
-        for accept in (False, True)
-        for step in steps_under(guard, accept)
-    ],
+    [(guard, accept, step.name) for guard in GUARDS for accept in (False, True) for step in steps_under(guard, accept)],
 )
 kinds = pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 HUGE = 1 << 25

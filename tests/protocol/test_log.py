@@ -287,9 +287,7 @@ class Process:
 
     def __init__(self, config, folder):
         command = [sys.executable, "-c", SERVER, config.encode().hex()]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder
-        )
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder)
         self.said = json.loads(self._process.stdout.readline())
 
     def tell(self, line, killed=False):
@@ -718,15 +716,9 @@ def test_of_another_round_and_of_a_series():
 
 
 def test_one_process_has_a_log_and_a_counter(tmp_path):
-    with (
-        LoggedPlay(configure(5)) as play,
-        pytest.raises(ConfigError, match=r"another process has .*log"),
-    ):
+    with LoggedPlay(configure(5)) as play, pytest.raises(ConfigError, match=r"another process has .*log"):
         play.open_log()
-    with (
-        LoggedPlay(configure(5)) as play,
-        pytest.raises(ConfigError, match=r"another process has .*counter"),
-    ):
+    with LoggedPlay(configure(5)) as play, pytest.raises(ConfigError, match=r"another process has .*counter"):
         RoundLog(tmp_path / "log", counter=play.folder / "counter")
 
 

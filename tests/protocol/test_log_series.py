@@ -68,9 +68,7 @@ def test_a_series_that_is_replayed_after_every_call_is_the_same_series(guard, da
         while not play.series.finished:
             missing = data.draw(st.sets(st.integers(0, 5), max_size=1))
             if data.draw(st.integers(0, 4)) == 0:
-                play.series.members = other.series.members = set(
-                    data.draw(st.sets(st.integers(0, 5), min_size=4))
-                )
+                play.series.members = other.series.members = set(data.draw(st.sets(st.integers(0, 5), min_size=4)))
             play.open()
             assert dict(other.open()) == dict(play.requests)
             assert dict(play.renew()) == dict(other.requests)
@@ -188,9 +186,7 @@ def test_what_another_series_took_is_replayed():
             replies = {client: play.reply(client, request) for client, request in requests.items()}
             for client, reply in replies.items():
                 (other if client % 2 else play.series).receive(client, reply)
-            own, theirs = (
-                {i: one.recall(i) for i in replies if one.recall(i)} for one in (play.series, other)
-            )
+            own, theirs = ({i: one.recall(i) for i in replies if one.recall(i)} for one in (play.series, other))
             totals = [b"" if one.total is None else one.total.tobytes() for one in (play.series, other)]
             if play.series._summing is None:
                 totals = [b"", b""]

@@ -44,11 +44,7 @@ def largest(kind: type[m.Message], config: RoundConfig) -> m.Message:
         m.AdvertiseReply: {"keys": agreement.bundle_bytes},
         m.ShareRequest: {"neighbours": 4 * degree, "keys": agreement.bundle_bytes * degree, "masked": degree},
         m.ShareReply: {"commitment": 32, "sealed": agreement.text_bytes * degree},
-        m.AcceptRequest: {
-            "dropped": 4 * degree,
-            "commitments": 32 * degree,
-            "sealed": agreement.text_bytes * degree,
-        },
+        m.AcceptRequest: {"dropped": 4 * degree, "commitments": 32 * degree, "sealed": agreement.text_bytes * degree},
         m.AcceptReply: {"accused": 4 * degree, "deposits": agreement.deposit_bytes * degree},
         m.MaskRequest: {"dropped": 4 * degree, "task": 32},
         m.MaskAtOnceRequest: {

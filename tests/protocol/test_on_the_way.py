@@ -93,9 +93,7 @@ def test_a_public_key_changed_on_its_way_to_one_neighbour(recipient, place, bit,
     place %= len(near)
 
     def tamper(i, request):
-        return (
-            changed(request, keys=flip(read(request).keys, 512 * place + bit)) if i == recipient else request
-        )
+        return changed(request, keys=flip(read(request).keys, 512 * place + bit)) if i == recipient else request
 
     play.run("share", to_client=tamper)
     if recipient in play.refused:  # the changed key is of low order, or not in reduced form

@@ -16,22 +16,12 @@ from rounds import LOOSE, Play, checked_outcome, configure, steps_under
 from strategies import thresholds
 
 STEP_NAMES = [step.name for step in steps_under("curious")]
-THREE_GRAPHS = {
-    "erdos-renyi": ErdosRenyi(p=0.8),
-    "harary": Harary(degree=16),
-    "complete": Complete(),
-}
-SMALL_GRAPHS = {
-    "erdos-renyi": ErdosRenyi(p=0.9),
-    "harary": Harary(degree=8),
-    "complete": Complete(),
-}
+THREE_GRAPHS = {"erdos-renyi": ErdosRenyi(p=0.8), "harary": Harary(degree=16), "complete": Complete()}
+SMALL_GRAPHS = {"erdos-renyi": ErdosRenyi(p=0.9), "harary": Harary(degree=8), "complete": Complete()}
 NESTED = [ErdosRenyi(p=0.8, mask_p=0.5), Harary(degree=16, mask_degree=6), Complete(mask_degree=6)]
 
 graphs = st.one_of(
-    st.floats(0.2, 1).flatmap(
-        lambda p: st.builds(ErdosRenyi, p=st.just(p), mask_p=st.none() | st.floats(0.1, p))
-    ),
+    st.floats(0.2, 1).flatmap(lambda p: st.builds(ErdosRenyi, p=st.just(p), mask_p=st.none() | st.floats(0.1, p))),
     st.integers(1, 5).flatmap(
         lambda k: st.builds(
             Harary, degree=st.just(2 * k), mask_degree=st.none() | st.integers(1, k).map(lambda j: 2 * j)
@@ -134,9 +124,7 @@ def test_v2_is_pruned_until_everyone_has_enough_live_neighbours():
 
 def test_vector_is_made_only_in_the_mask_step():
     config, made = configure(4), []
-    clients = {
-        i: Client(config, i, lambda i=i: (made.append(i), np.full(5, i, np.uint16))[1]) for i in range(4)
-    }
+    clients = {i: Client(config, i, lambda i=i: (made.append(i), np.full(5, i, np.uint16))[1]) for i in range(4)}
     server = Server(config)
 
     def carry(step, requests):

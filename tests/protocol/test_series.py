@@ -9,15 +9,7 @@ import numpy as np
 import pytest
 
 from ccesa.agreement.config import MAX_NUMBER
-from ccesa.errors import (
-    ConfigError,
-    FaultyClient,
-    LateMessage,
-    MalformedMessage,
-    OrderError,
-    TooFewClients,
-    UsageError,
-)
+from ccesa.errors import ConfigError, FaultyClient, LateMessage, MalformedMessage, OrderError, TooFewClients, UsageError
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.round import run_series
@@ -26,26 +18,14 @@ from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Drawn
 from rounds import read
-from series_rounds import (
-    GUARDS,
-    SeriesPlay,
-    configure_series,
-    kinds,
-    opened,
-    series_in_memory,
-    survivors,
-    task_of,
-)
+from series_rounds import GUARDS, SeriesPlay, configure_series, kinds, opened, series_in_memory, survivors, task_of
 
 guards = pytest.mark.parametrize("guard", GUARDS)
 STEPS = {"curious": 5, "active": 6}
 STRIDE = {"curious": 2, "active": 3}
 #: docs/protocol.md, design: what each exchange of a long series carries, by guard.
 CARRIED = {
-    "curious": {
-        0: ["UnmaskRequest", "AcceptRequest", "AdvertiseRequest"],
-        1: ["MaskRequest", "ShareRequest"],
-    },
+    "curious": {0: ["UnmaskRequest", "AcceptRequest", "AdvertiseRequest"], 1: ["MaskRequest", "ShareRequest"]},
     "active": {
         0: ["MaskAmongRequest", "AdvertiseRequest"],
         1: ["ConfirmRequest", "RosterRequest"],

@@ -15,15 +15,7 @@ from hypothesis import strategies as st
 
 from ccesa.agreement.config import MAX_NUMBER
 from ccesa.crypto import primitives
-from ccesa.errors import (
-    ConfigError,
-    FaultyServer,
-    OrderError,
-    TaskSpent,
-    TooFewClients,
-    UsageError,
-    VectorError,
-)
+from ccesa.errors import ConfigError, FaultyServer, OrderError, TaskSpent, TooFewClients, UsageError, VectorError
 from ccesa.memory import RELEASE, VECTOR, Entry, ProcessMemory
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
@@ -97,9 +89,7 @@ def test_a_fault_that_is_kept_keeps_no_state():
     before = len(secret_states())
     play = SeriesPlay(rounds=1)
     wrong = np.zeros(1, np.uint16)
-    play.clients[0] = SeriesClient(
-        play.config, lambda config: Client(config, 0, lambda: wrong, task=task_of(0))
-    )
+    play.clients[0] = SeriesClient(play.config, lambda config: Client(config, 0, lambda: wrong, task=task_of(0)))
     play.exchanges(4)
     fault = play.clients[0].faults[0]
     assert isinstance(fault, VectorError)
@@ -437,10 +427,7 @@ def test_a_client_of_another_round_is_the_callers_mistake():
     fixed = Client(numbered(config, 7), 0, np.zeros(5, np.uint16))
     play = SeriesPlay()
     play.config = config
-    for make, text in (
-        (lambda _: fixed, "made from another configuration"),
-        (lambda _: None, "expected Client"),
-    ):
+    for make, text in ((lambda _: fixed, "made from another configuration"), (lambda _: None, "expected Client")):
         client = SeriesClient(config, make)
         assert client.receive(advertise(play, 0)) == b""
         assert re.search(text, str(client.faults[0]))
@@ -630,20 +617,13 @@ def test_s36_who_has_spent_its_vector_refuses_and_the_others_go_on(guard):
 
 @guards
 @settings(max_examples=15)
-@given(
-    st.integers(0, 2**16),
-    st.sets(st.integers(1, 7), max_size=2),
-    st.booleans(),
-    st.sampled_from([8, 16, 32, 64]),
-)
+@given(st.integers(0, 2**16), st.sets(st.integers(1, 7), max_size=2), st.booleans(), st.sampled_from([8, 16, 32, 64]))
 def test_masks_ahead_change_no_byte_also_when_neighbours_leave(guard, seed, gone, accuses, bits):
     """Between accept and mask some leave, and one was accused."""
 
     def played(ahead):
         play = SeriesPlay(guard, clients=12, rounds=1, bits=bits)
-        play.config = play.series.config = msgspec.structs.replace(
-            play.config, series_id=seed.to_bytes(32, "big")
-        )
+        play.config = play.series.config = msgspec.structs.replace(play.config, series_id=seed.to_bytes(32, "big"))
         fine = play.party
         play.party = lambda i, config: fine(i, config, random=randomness(seed + i))
         play.clients = {i: play.client(i) for i in range(12)}

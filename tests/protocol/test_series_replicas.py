@@ -36,9 +36,7 @@ class Replicas:
         owner = {client: self.every[reached[client % len(reached)]] for client in replies}
         for client, reply in replies.items():
             owner[client].receive(client, reply)
-        saved = [
-            {client: one.recall(client) for client in replies if owner[client] is one} for one in self.every
-        ]
+        saved = [{client: one.recall(client) for client in replies if owner[client] is one} for one in self.every]
         totals = [None if one.total is None else one.total.copy() for one in self.every]
         for place, one in enumerate(self.every):
             others = dict(ChainMap(*saved[:place], *saved[place + 1 :]))
@@ -71,9 +69,7 @@ def shown(ended) -> list:
 
 @pytest.mark.parametrize("guard", GUARDS)
 @given(
-    reached=st.lists(
-        st.lists(st.sampled_from([0, 0, 1, 1, 2, None]), min_size=6, max_size=6), min_size=1, max_size=12
-    )
+    reached=st.lists(st.lists(st.sampled_from([0, 0, 1, 1, 2, None]), min_size=6, max_size=6), min_size=1, max_size=12)
 )
 def test_servers_that_follow_one_log_stay_one_server(guard, reached):
     play = SeriesPlay(guard, clients=6, rounds=2)

@@ -16,16 +16,7 @@ from ccesa.memory import TASK as OLD
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.server import Aggregate
-from rounds import (
-    Play,
-    accused_in,
-    changed,
-    charter_of,
-    configure,
-    configure_active,
-    identity,
-    read,
-)
+from rounds import Play, accused_in, changed, charter_of, configure, configure_active, identity, read
 
 TASK, OTHER = (hashlib.sha256(what).digest() for what in (b"the first model", b"the second model"))
 guards = pytest.mark.parametrize("guard", ["curious", "active"])
@@ -377,9 +368,7 @@ def test_attempts_and_releases_are_counted_from_one(name, count):
 
 
 def test_a_dict_is_no_memory_of_tasks():
-    with pytest.raises(
-        ConfigError, match="tasks: expected a FolderMemory, a ProcessMemory or None, got dict"
-    ):
+    with pytest.raises(ConfigError, match="tasks: expected a FolderMemory, a ProcessMemory or None, got dict"):
         Client(configure(5), 0, np.ones(5, np.uint16), task=TASK, tasks={})
 
 
@@ -460,9 +449,7 @@ def test_a_fork_of_a_client_answers_nothing_and_drops_its_keys(guard):
     site = Site(guard)
     play = site.round(tasks=None).until("mask")
     client = play.clients[0]
-    said = in_a_fork(
-        lambda: (refusal(client.suspend), refusal(client.receive, play.requests[0]), client.done)
-    )
+    said = in_a_fork(lambda: (refusal(client.suspend), refusal(client.receive, play.requests[0]), client.done))
     assert said == repr(("OrderError", "OrderError", True))
     play.finish()
 

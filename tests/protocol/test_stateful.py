@@ -181,10 +181,7 @@ class LosesOne(Server):
     _receive = relaxed(Server._receive, checked_vector=vector_of_any_but_one)
 
 
-SEND_AGAIN = [("everyone", 0, 0, 0, 0), ("close", 0, 0, 0, 0)] * 2 + [
-    ("everyone", 0, 0, 0, 0),
-    ("send", 1, 0, 0, 0),
-]
+SEND_AGAIN = [("everyone", 0, 0, 0, 0), ("close", 0, 0, 0, 0)] * 2 + [("everyone", 0, 0, 0, 0), ("send", 1, 0, 0, 0)]
 
 
 @pytest.mark.parametrize(
@@ -232,10 +229,7 @@ DROP_ONE = next(place for place, how in enumerate(TAMPERINGS) if how.__name__ ==
 @pytest.mark.parametrize(
     ("client", "actions"),
     [
-        (
-            SpeaksAfterAbort,
-            [DELIVER, ("replay_to_client", 0, 0, 0, 0), DELIVER],
-        ),
+        (SpeaksAfterAbort, [DELIVER, ("replay_to_client", 0, 0, 0, 0), DELIVER]),
         (ReleasesTwice, [*TO_UNMASK, DELIVER, ("tamper_request", 0, DROP_ONE, 3, 0)]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -48,9 +48,7 @@ STATES = [(way, state) for way in WAYS for state in NAMES[way]]
 PAIRS = [(way, state, other) for way, state in STATES for other in NAMES[way]]
 WRONG = [(way, state, other) for way, state, other in PAIRS if state != other]
 #: A message of the other guard, or with another word on *accept*, where that is another message.
-FOREIGN = [
-    (way, state, other) for way, state in STATES for other in WAYS if other != way and state in NAMES[other]
-]
+FOREIGN = [(way, state, other) for way, state in STATES for other in WAYS if other != way and state in NAMES[other]]
 
 
 def test_the_table_has_a_message_type_for_each_step():
@@ -112,9 +110,7 @@ def test_nobody_takes_a_message_of_another_guard(way, state, other):
         (REQUESTS[other][state], play.clients[0].receive, FaultyServer),
         (REPLIES[other][state], lambda data: play.server.receive(0, data), FaultyClient),
     ):
-        if read(foreign).__class__ in {
-            kind for step in TABLES[way] for kind in (step.request, *step.replies)
-        }:
+        if read(foreign).__class__ in {kind for step in TABLES[way] for kind in (step.request, *step.replies)}:
             continue  # both guards have it
         with pytest.raises(refusal):
             receive(changed(foreign, context=context))

@@ -29,9 +29,7 @@ def parties(guard, graph, accept=False):
         return Server(config), lambda i: Client(config, i, VECTORS[i])
     charter = chartered(IDENTITIES, graph=graph, min_survivors=2)
     config = charter.config(length=3, accept=accept)
-    return Server(config, charter), lambda i: ActiveClient(
-        config, IDENTITIES[i], charter, VECTORS[i], tasks=None
-    )
+    return Server(config, charter), lambda i: ActiveClient(config, IDENTITIES[i], charter, VECTORS[i], tasks=None)
 
 
 ways = pytest.mark.parametrize(

@@ -111,9 +111,7 @@ def test_v2_as_a_client_knows_it_is_bound_to_the_client_and_the_round(guard, acc
     play = asked(guard, accept)
     said = {i: read(reply).among for i, reply in play.replies().items()}
     assert len(set(said.values())) == 8
-    known = (
-        m.pack_members(range(8), 8) if guard == "active" else b"".join(bytes([i, 0, 0, 0]) for i in range(8))
-    )
+    known = m.pack_members(range(8), 8) if guard == "active" else b"".join(bytes([i, 0, 0, 0]) for i in range(8))
     assert said == {i: signed_texts.among(play.config.context, i, known) for i in range(8)}
 
 
@@ -157,9 +155,7 @@ def test_s26_neighbours_of_one_with_another_task_release_nothing(accept):
         if i != 3:
             play.server.receive(i, reply)
     everyone = m.pack_members(range(8), 8)
-    confirm = {
-        i: m.ConfirmRequest(context=play.config.context, client=i, v3=everyone).encode() for i in range(8)
-    }
+    confirm = {i: m.ConfirmRequest(context=play.config.context, client=i, v3=everyone).encode() for i in range(8)}
     confirmed = {i: read(play.clients[i].receive(request)).signature for i, request in confirm.items()}
     for i in range(8):
         near = [j for j in range(8) if j != i]

@@ -526,9 +526,7 @@ class Reference:
         return [
             i
             for i, near in self.near.items()
-            if self.mask_near[i]
-            and self.needed[i] <= self.most(len(near))
-            and len(near) + 1 < 2 * self.needed[i]
+            if self.mask_near[i] and self.needed[i] <= self.most(len(near)) and len(near) + 1 < 2 * self.needed[i]
         ]
 
     def most(self, degree):

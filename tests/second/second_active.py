@@ -28,11 +28,7 @@ def admitted_keys(text):
 
 # Charters
 
-GRAPHS = {
-    "erdos-renyi": ("p", "mask_p"),
-    "harary": ("degree", "mask_degree"),
-    "complete": ("mask_p", "mask_degree"),
-}
+GRAPHS = {"erdos-renyi": ("p", "mask_p"), "harary": ("degree", "mask_degree"), "complete": ("mask_p", "mask_degree")}
 THRESHOLDS = {"majority": (), "linear": ("slope", "base"), "fixed": ("t",)}
 CERTIFICATE = (
     *("dropout", "exact_dropout", "collusion", "colluders", "around", "least_honest", "privacy_bits"),
@@ -150,9 +146,7 @@ def certificate_of(given):
 
 def learning_of(given):
     found = {**LEARNING, **given}
-    return {
-        name: float(value) if isinstance(LEARNING[name], float) else value for name, value in found.items()
-    }
+    return {name: float(value) if isinstance(LEARNING[name], float) else value for name, value in found.items()}
 
 
 def seconds_of(moment):
@@ -166,8 +160,7 @@ def seconds_of(moment):
 def tagged(kinds, given, fractions=()):
     values = {name: given.get(name) for name in kinds[given["type"]]}
     return {"type": given["type"]} | {
-        name: float(value) if name in fractions and value is not None else value
-        for name, value in values.items()
+        name: float(value) if name in fractions and value is not None else value for name, value in values.items()
     }
 
 

@@ -101,16 +101,12 @@ KINDS = {
     "ids": lambda one: parts.ids_of(raw(one["data"]), one["clients"]),
     "set": lambda one: parts.set_of(raw(one["data"]), one["clients"]),
     "configuration": configuration,
-    "chartered configuration": lambda one: lists.chartered_configuration(
-        raw(one["encoding"]), one["charter"]
-    ),
+    "chartered configuration": lambda one: lists.chartered_configuration(raw(one["encoding"]), one["charter"]),
     "charter": lambda one: lists.charter(one["text"]),
     "list": lambda one: lists.admitted(one["text"]),
     "identity file": lambda one: lists.identity_file(one["file"] if "file" in one else one["text"]),
     "identity key": lambda one: lists.check_identity_key(raw(one["public"])),
-    "signature": lambda one: lists.check_signature(
-        *(raw(one[name]) for name in ("public", "signature", "text"))
-    ),
+    "signature": lambda one: lists.check_signature(*(raw(one[name]) for name in ("public", "signature", "text"))),
     "elements": lambda one: parts.elements(raw(one["data"])),
     "split": lambda one: parts.check_split(one["threshold"], one["holders"]),
     "public key": lambda one: parts.check_public_key(raw(one["public"])),

@@ -103,10 +103,7 @@ class Client:
                 raise
             raise Refused("FaultyServer", refusal.check) from None
         self.place += 1
-        self.last = (
-            data,
-            None if reply[0] in ("mask-reply", "signed-mask-reply") else packed_reply(self, reply),
-        )
+        self.last = (data, None if reply[0] in ("mask-reply", "signed-mask-reply") else packed_reply(self, reply))
         self.complained = reply[0] == "complaint"
         return packed_reply(self, reply)
 

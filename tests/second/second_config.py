@@ -174,12 +174,7 @@ def decoded(data, most, checks):
         value = msgspec.msgpack.decode(data)
         if packed(value) != data:
             refuse(checks[1], "MalformedMessage")
-    except (
-        msgspec.DecodeError,
-        ValueError,
-        OverflowError,
-        TypeError,
-    ):  # not msgpack, or what only longer forms have
+    except (msgspec.DecodeError, ValueError, OverflowError, TypeError):  # not msgpack, or what only longer forms have
         refuse(checks[1], "MalformedMessage")
     return value
 

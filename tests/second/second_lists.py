@@ -19,9 +19,7 @@ from second_refusals import named, refuse
 # Keys and signatures
 
 P = 2**255 - 19
-Y8 = int.from_bytes(
-    bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
-)
+Y8 = int.from_bytes(bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little")
 SMALL = (0, 1, P - 1, Y8, P - Y8)
 
 
@@ -195,9 +193,7 @@ def check_plain(text, given):
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             refuse("H1.2", "ConfigError")
     # Of a charter only expires is a time, and it stands alone in its line.
-    if any(
-        re.match(r"""['" ]*expires\b.*?:\d\d\.\d{10}""", line.partition("#")[0]) for line in text.splitlines()
-    ):
+    if any(re.match(r"""['" ]*expires\b.*?:\d\d\.\d{10}""", line.partition("#")[0]) for line in text.splitlines()):
         refuse("H1.4", "ConfigError")
 
 
@@ -230,9 +226,7 @@ def check_tables(given):
     learning = given.get("learning", {})
     check_keys(learning, set(), LEARNING, "H4.1")
     for name, value in learning.items():
-        if type(value) is not type(LEARNING[name]) and not (
-            type(value) is int and type(LEARNING[name]) is float
-        ):
+        if type(value) is not type(LEARNING[name]) and not (type(value) is int and type(LEARNING[name]) is float):
             refuse("H4.2", "ConfigError")
 
 

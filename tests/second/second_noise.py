@@ -144,9 +144,7 @@ class Mechanism:
 
     def __init__(self, fields):
         self.fields = {name: number(value) for name, value in fields.items()}
-        self.check_demand(
-            **{name: self.fields[name] for name in ("epsilon", "delta", "rounds", "norm", "against")}
-        )
+        self.check_demand(**{name: self.fields[name] for name in ("epsilon", "delta", "rounds", "norm", "against")})
         self.check_numbers()
         self.s = math.sqrt(self.fields["variance"] / UNITS)
         if not 2.2 <= self.s <= 32:
@@ -180,11 +178,7 @@ class Mechanism:
         honest = self.fields["honest"]
         sums = [log_error(self.s * math.sqrt(k / (k + 1))) for k in range(1, min(honest, 40))]
         each = sum(sums) + max(honest - 1 - len(sums), 0) * (sums[-1] if sums else 0.0)
-        return (
-            self.fields["rounds"]
-            * self.fields["dimension"]
-            * (each + honest * log_error(self.s) + log_error(R))
-        )
+        return self.fields["rounds"] * self.fields["dimension"] * (each + honest * log_error(self.s) + log_error(R))
 
     def epsilon(self):
         """By halving; the Gaussian mechanism of variance H s^2 - R^2. With fails above 0 there is none."""

@@ -51,9 +51,7 @@ def width_of(clients, field_bits, bits, precision, clip, steps):
 class Quantizer:
     """What is agreed, from an entry of the file."""
 
-    def __init__(
-        self, *, shapes, clients, clip, rounding, field_bits=None, bits=None, precision=None, max_weight=1.0
-    ):
+    def __init__(self, *, shapes, clients, clip, rounding, field_bits=None, bits=None, precision=None, max_weight=1.0):
         if whole(clients, "Q1.1") < 1:
             refuse("Q1.1", "ConfigError")
         if rounding not in ("nearest", "stochastic"):
@@ -148,8 +146,7 @@ class Quantizer:
         sizes = map(math.prod, self.shapes)
         bounds = [bound for bound, size in zip(self.bounds, sizes, strict=True) for _ in range(size)]
         means = [
-            step * Fraction(bound) / self.levels * UNITS / units
-            for step, bound in zip(steps, bounds, strict=True)
+            step * Fraction(bound) / self.levels * UNITS / units for step, bound in zip(steps, bounds, strict=True)
         ]
         if any(abs(mean) > LARGEST for mean in means):
             refuse("Q3.8", "VectorError")

@@ -72,9 +72,7 @@ def configurations():
         if "fields" in case:
             fields = {name: raw(v) if name in BYTES else v for name, v in case["fields"].items()}
             wanted = "ConfigError" if "error" in case else None
-            yield from compared(
-                f"fields of {case}"[:200], outcome(config.check_configuration, fields), wanted
-            )
+            yield from compared(f"fields of {case}"[:200], outcome(config.check_configuration, fields), wanted)
     plain = loaded("charters")["charters"][0]["text"]
     for case in loaded("charters")["bad_configurations"]:
         found = lists_of.chartered_configuration, raw(case["encoding"]), plain
@@ -87,9 +85,7 @@ BYTES = {"series_id", "charter"}
 def lists():
     for case in loaded("identities")["admission_lists"] + loaded("lists")["admission_lists"]:
         members = [(one["name"], raw(one["public"]), one["comment"]) for one in case.get("members", ())]
-        yield from compared(
-            case["name"], outcome(lists_of.admitted, case["text"]), case.get("error", members)
-        )
+        yield from compared(case["name"], outcome(lists_of.admitted, case["text"]), case.get("error", members))
     for case in loaded("identities")["bad_admission_lists"]:
         yield from refused("list", case, lists_of.admitted, case["text"])
     for case in loaded("identities")["identities"] + loaded("identities")["bad_identity_files"]:
@@ -102,10 +98,7 @@ def lists():
 def signatures():
     for case in loaded("signatures")["keys"]:
         yield from refused("key", case, lists_of.check_identity_key, raw(case["public"]))
-    for file, key in (
-        *(("signatures", "signatures"), ("identities", "signatures")),
-        ("identities", "bad_signatures"),
-    ):
+    for file, key in (*(("signatures", "signatures"), ("identities", "signatures")), ("identities", "bad_signatures")):
         for case in loaded(file)[key]:
             given = (raw(case[name]) for name in ("public", "signature", "text"))
             yield from refused("signature", case, lists_of.check_signature, *given)
@@ -189,9 +182,7 @@ def exchanges_in(told):
         party = parties[case["party"]]
         found = client.joined(party)
         for each in party["exchanges"][: case["after"]]:
-            yield from compared(
-                case["reason"], outcome(found.receive, raw(each["request"])), raw(each["reply"])
-            )
+            yield from compared(case["reason"], outcome(found.receive, raw(each["request"])), raw(each["reply"]))
         for step in case["steps"]:
             if "memory" in step:
                 found.memory = client.remembered(step["memory"])
@@ -355,9 +346,7 @@ def quantizers():
             continue
         means, weight = found
         told_means = [value for array in case["mean"] for value in quantizer.leaves(array)]
-        close = [
-            math.isclose(one, other, rel_tol=1e-12) for one, other in zip(means, told_means, strict=True)
-        ]
+        close = [math.isclose(one, other, rel_tol=1e-12) for one, other in zip(means, told_means, strict=True)]
         yield from compared(case["name"], (all(close), weight), (True, case["weight"]))
 
 
@@ -382,10 +371,7 @@ def _noise_table(made, case):
     given = case["variance"], case["grid_bits"]
     if "error" in case:
         return outcome(noise.check_table, *given), None
-    rows = [
-        [one.to_bytes(16, "little").hex() for one in noise.row_of(*given, row["phase"])[1]]
-        for row in case["rows"]
-    ]
+    rows = [[one.to_bytes(16, "little").hex() for one in noise.row_of(*given, row["phase"])[1]] for row in case["rows"]]
     return rows, [row["thresholds"] for row in case["rows"]]
 
 
@@ -409,12 +395,7 @@ def _noise_decoded(made, case):
     return all(math.isclose(one, other, rel_tol=1e-8, abs_tol=1e-8) for one, other in due), True
 
 
-_NOISE = {
-    "tables": _noise_table,
-    "draws": _noise_draws,
-    "encoded": _noise_encoded,
-    "decoded": _noise_decoded,
-}
+_NOISE = {"tables": _noise_table, "draws": _noise_draws, "encoded": _noise_encoded, "decoded": _noise_decoded}
 
 
 SECTIONS = {

@@ -32,9 +32,7 @@ def numbers_of(given, records):
         refuse("G2.1", "VectorError")
     groups = list(itertools.product(*(labels_of(schema, name) for name in schema["group_by"])))
     found = {labels: counted(schema, rows_of(schema, labels, records)) for labels in groups}
-    return [
-        number for place in range(len(quantities(schema))) for one in groups for number in found[one][place]
-    ]
+    return [number for place in range(len(quantities(schema))) for one in groups for number in found[one][place]]
 
 
 def words_of_table(given, records):

@@ -195,11 +195,7 @@ class Served:
         self.meters = Meters()
         self.app = app(self.desk, self.federation, self.limits, self.meters)
         self.front = Front(
-            self.app,
-            self.federation.hub.listen,
-            tls=self.federation.tls,
-            limits=self.limits,
-            meters=self.meters,
+            self.app, self.federation.hub.listen, tls=self.federation.tls, limits=self.limits, meters=self.meters
         )
         running = asyncio.ensure_future(self.front.run_until_stopped())
         while not self.front.started and not running.done():

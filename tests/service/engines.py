@@ -50,9 +50,7 @@ def federation(guard: str = "curious", rounds: int = 2, **policy: float) -> Fede
         else {"config": configure(CLIENTS, bits=32, min_survivors=3)}
     )
     waits = {"after": 3, "deadline": 6, "vector_after": 3, "vector_deadline": 6, "gather": 3, "absent": 60}
-    return Federation(
-        name="a test", rounds=rounds, form=Words(words=WORDS), policy=Policy(**waits | policy), **agreed
-    )
+    return Federation(name="a test", rounds=rounds, form=Words(words=WORDS), policy=Policy(**waits | policy), **agreed)
 
 
 def vector(client: int, task: bytes) -> np.ndarray:
@@ -137,9 +135,7 @@ class Hub:
 class World:
     """Hubs on one database, and clients that ask and answer any of them; ``counters`` is a folder."""
 
-    def __init__(
-        self, url: str, made: Federation, seed: int, hubs: int = 2, counters: Path | None = None
-    ) -> None:
+    def __init__(self, url: str, made: Federation, seed: int, hubs: int = 2, counters: Path | None = None) -> None:
         self.counters, self._counting = counters, dict[int, OpeningCounter]()
         self.url, self.federation, self.random, self.now = url, made, random.Random(seed), 1000.0
         self.lives = Counter()
@@ -315,9 +311,7 @@ def check(world: World) -> list[Any]:
     entries = list(store.audit_rows())
     audit.verify(entries)
     told = [msgspec.json.decode(entry.body) for entry in entries if entry.kind == "round"]
-    assert sorted((one["series"], one["number"]) for one in told) == [
-        (row.series, row.number) for row in rows
-    ]
+    assert sorted((one["series"], one["number"]) for one in told) == [(row.series, row.number) for row in rows]
     for hub in world.hubs:
         assert len(set(hub.coordinator.told)) == len(hub.coordinator.told)
     store.close()

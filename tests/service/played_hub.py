@@ -46,9 +46,7 @@ def problem(status: int, name: str, **members) -> HubAnswer:
 class PlayedHub:
     """Answers calls. Where nothing is there to be fetched yet, it answers None, and is asked again."""
 
-    def __init__(
-        self, guard: str = "curious", clients: int = 6, rounds: int = 3, series: int = 1, **options
-    ) -> None:
+    def __init__(self, guard: str = "curious", clients: int = 6, rounds: int = 3, series: int = 1, **options) -> None:
         self.config = configure_series(guard, clients, **options)
         self._begin, self._last = lambda: configure_series(guard, clients, **options), series
         self.charter = charter_of(self.config) if guard_named(guard).chartered else None
@@ -136,9 +134,7 @@ class PlayedHub:
         return _json(200, told)
 
     def new_session(self, said: dict) -> HubAnswer:
-        key, challenge, signature = (
-            base64.b64decode(said[name]) for name in ("key", "challenge", "signature")
-        )
+        key, challenge, signature = (base64.b64decode(said[name]) for name in ("key", "challenge", "signature"))
         text = labels.frame(labels.SESSION, self.charter.digest, said["origin"].encode(), challenge)
         primitives.verify(key, signature, text)
         assert said["origin"] == ORIGIN
@@ -292,9 +288,7 @@ class Played:
         return True
 
 
-def play(
-    hub: PlayedHub, players: list[Played], before: Callable[[Played], None] = lambda player: None
-) -> None:
+def play(hub: PlayedHub, players: list[Played], before: Callable[[Played], None] = lambda player: None) -> None:
     """Run everyone until all is over: an exchange closes when all have answered, or nobody says more."""
     hub.open()
     while not all(player.done for player in players) and hub.exchange < 200:

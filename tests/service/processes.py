@@ -280,9 +280,7 @@ def _sites(folder: str, guard: str, clients: list[int], of: int, urls: list[str]
     _child()
     driver._SILENCE = 2.0
     agreed = charter(of, bits=32, min_survivors=of // 2) if guard == "active" else None
-    threads = [
-        threading.Thread(target=_site, args=(Path(folder), client, agreed, urls)) for client in clients
-    ]
+    threads = [threading.Thread(target=_site, args=(Path(folder), client, agreed, urls)) for client in clients]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -298,9 +296,7 @@ def _site(folder: Path, client: int, agreed: Charter | None, urls: list[str]) ->
         identity=identity(client) if agreed else None,
         token=None if agreed else f"token-{client}",
     )
-    site = Site(
-        standing=standing, contribute=lambda task, number: vector(client, task), memory=memory, wait=5
-    )
+    site = Site(standing=standing, contribute=lambda task, number: vector(client, task), memory=memory, wait=5)
     lines = [httpx.Client(base_url=url) for url in urls]
 
     def call(what: Call) -> HubAnswer:

@@ -21,18 +21,7 @@ from ccesa.service.operator import app
 TOKEN = "the operator's token, 32 bytes or so"  # noqa: S105
 #: What a round does in three exchanges; the set-up of the next rides along.
 EXCHANGES = (("share", "unmask"), ("accept", "mask"), ("advertise", "confirm"))
-CITIES = (
-    "Aachen",
-    "Bern",
-    "Coimbra",
-    "Delft",
-    "Espoo",
-    "Freiburg",
-    "Gdansk",
-    "Heidelberg",
-    "Innsbruck",
-    "Jena",
-)
+CITIES = ("Aachen", "Bern", "Coimbra", "Delft", "Espoo", "Freiburg", "Gdansk", "Heidelberg", "Innsbruck", "Jena")
 REASONS = {
     "TooFewClients": "step mask: {few} of {all} clients answered, at least {least} are needed",
     "Disconnected": "the masks of clients 1 and 3 are cut off from everyone else's",
@@ -89,8 +78,7 @@ class ShownDesk:
         chosen = set(clients)
         self.put(
             members=[
-                msgspec.structs.replace(one, **fields) if one.client in chosen else one
-                for one in self.now.members
+                msgspec.structs.replace(one, **fields) if one.client in chosen else one for one in self.now.members
             ]
         )
 
@@ -107,12 +95,7 @@ class ShownDesk:
         self.put_members(range(len(self.now.members)), answered=False, asked=False)
         self.put_members([one.client for one in self.now.members if one.state == "present"], asked=True)
         self.put(
-            state="running",
-            series=1,
-            exchange=self.now.exchange + 1,
-            steps=steps,
-            opened=now,
-            closes=now + seconds,
+            state="running", series=1, exchange=self.now.exchange + 1, steps=steps, opened=now, closes=now + seconds
         )
 
     def answer(self, clients) -> None:

@@ -64,9 +64,7 @@ class Hub:
 def check(store: Store, place: tuple[int, int]) -> dict[int, bytes]:
     """Each hub's sum is that of the answers it saved, so no client is in two; return all answers."""
     with store._database.reading() as run:
-        rows = run(
-            "SELECT hub, body FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL", *place
-        )
+        rows = run("SELECT hub, body FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL", *place)
         sums = dict(run("SELECT hub, total FROM sums WHERE series = ? AND exchange = ?", *place))
     by_hub: dict[str, int] = {}
     for hub, body in rows:

@@ -129,16 +129,11 @@ def test_an_entry_has_a_time(now):
 def test_the_store_appends_to_its_chain(database_url):
     store = open_store(database_url)
     assert store.head() is None
-    added = [
-        store.audit("round", {"text": "\0 “x” \x1b[2J", "number": place}, 1e9 + place / 7)
-        for place in range(5)
-    ]
+    added = [store.audit("round", {"text": "\0 “x” \x1b[2J", "number": place}, 1e9 + place / 7) for place in range(5)]
     assert store.head() == added[-1]
     assert verify(store.audit_rows()) == added
     assert list(store.audit_rows(since=3)) == added[3:]
-    assert (
-        store.audit("round", {"number": 4, "text": "\0 “x” \x1b[2J"}, 1e9 + 4 / 7) == added[-1]
-    )  # said again
+    assert store.audit("round", {"number": 4, "text": "\0 “x” \x1b[2J"}, 1e9 + 4 / 7) == added[-1]  # said again
     assert list(store.audit_rows()) == added
     store.close()
 

@@ -39,9 +39,7 @@ class Written(Questions):
 
 
 def tool(name: str) -> str:
-    return shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") or pytest.skip(
-        f"there is no {name} here"
-    )
+    return shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") or pytest.skip(f"there is no {name} here")
 
 
 class Place:
@@ -75,19 +73,9 @@ class Place:
         text = text.replace("listen 443", f"listen 127.0.0.1:{self.port}").replace(
             "server_name hub.example", "server_name localhost"
         )
-        text = text.replace("/etc/nginx/tls", str(self.folder)).replace(
-            "/run/nginx.pid", str(self.folder / "pid")
-        )
+        text = text.replace("/etc/nginx/tls", str(self.folder)).replace("/run/nginx.pid", str(self.folder / "pid"))
         (self.folder / "nginx.conf").write_text(text, encoding="utf-8")
-        return [
-            tool("nginx"),
-            "-p",
-            str(self.folder),
-            "-c",
-            str(self.folder / "nginx.conf"),
-            "-g",
-            "daemon off;",
-        ]
+        return [tool("nginx"), "-p", str(self.folder), "-c", str(self.folder / "nginx.conf"), "-g", "daemon off;"]
 
     def hub(self, number: int) -> str:
         """Write the file of a hub; places are all that differs."""
@@ -112,16 +100,12 @@ class Place:
 
     def connected(self) -> ssl.SSLSocket:
         context = ssl.create_default_context(cafile=self.certificate)
-        return context.wrap_socket(
-            socket.create_connection(("127.0.0.1", self.port), 10), server_hostname="localhost"
-        )
+        return context.wrap_socket(socket.create_connection(("127.0.0.1", self.port), 10), server_hostname="localhost")
 
     def ask(self, text: str) -> str:
         """Send a request, without the body that it announces, and return what comes."""
         with self.connected() as line:
-            line.sendall(
-                text.replace("\n", "\r\n").encode() + b"Host: localhost\r\nConnection: close\r\n\r\n"
-            )
+            line.sendall(text.replace("\n", "\r\n").encode() + b"Host: localhost\r\nConnection: close\r\n\r\n")
             return b"".join(iter(lambda: line.recv(65536), b"")).decode("utf-8", "replace")
 
 
@@ -176,14 +160,7 @@ def test_what_the_proxy_lets_through(place):
 def test_sums_are_exact_though_the_hub_that_leads_is_killed(place):
     place, processes = place
     for one in range(SITES):
-        agreed = (
-            "--charter",
-            "charter.toml",
-            "--identity",
-            f"site-{one}.key",
-            "--ca",
-            str(place.certificate),
-        )
+        agreed = ("--charter", "charter.toml", "--identity", f"site-{one}.key", "--ca", str(place.certificate))
         processes.start(f"site-{one}", "join", place.url, *agreed, "--run", "work:contribute", SITE=str(one))
     wait_for(lambda: (place.folder / "0.json").exists())
     first = 1 if leads(place.ports[1]) else 2

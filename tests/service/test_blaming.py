@@ -12,9 +12,7 @@ CLIENTS = 12
 def lies(draw):
     """Liars, and pairs that each have one in them."""
     liars = draw(st.sets(st.integers(0, CLIENTS - 1), max_size=4))
-    pairs = draw(
-        st.lists(st.tuples(st.sampled_from(sorted(liars) or [0]), st.integers(0, CLIENTS - 1)), max_size=30)
-    )
+    pairs = draw(st.lists(st.tuples(st.sampled_from(sorted(liars) or [0]), st.integers(0, CLIENTS - 1)), max_size=30))
     return liars, [(one, other) for one, other in pairs if liars and one != other]
 
 

@@ -120,9 +120,7 @@ def test_tokens_are_looked_up_together(tmp_path):
             return await read(look)
 
         board._read = counted
-        found = await asyncio.gather(
-            *(board.member_of(f"token {n}") for n in range(50)), board.member_of("mine")
-        )
+        found = await asyncio.gather(*(board.member_of(f"token {n}") for n in range(50)), board.member_of("mine"))
         return found, len(turns)
 
     found, turns = on_board(tmp_path, many)

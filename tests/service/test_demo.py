@@ -20,9 +20,7 @@ import service_demo  # noqa: E402
 def start(folder: Path, *options: str) -> subprocess.Popen:
     command = [sys.executable, str(EXAMPLES / "service_demo.py"), *options]
     environment = os.environ | {"TMPDIR": str(folder)}
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def processes_in(folder: Path) -> list[str]:

@@ -57,14 +57,10 @@ def commands() -> list[list[str]]:
     """Every call of ccesa, as words, without the word ccesa."""
     found = [line for page in PAGES for line in console(TEXTS[page.name])]
     found += [line for text in TEXTS.values() for line in re.findall(r"`(ccesa [^`]+)`", text)]
-    found += [
-        line for unit in UNITS for line in re.findall(r"^ExecStart=(.*)$", TEXTS[unit.name], re.MULTILINE)
-    ]
+    found += [line for unit in UNITS for line in re.findall(r"^ExecStart=(.*)$", TEXTS[unit.name], re.MULTILINE)]
     words = [shlex.split(line, comments=True) for line in found]
     words += [container_words("ENTRYPOINT") + container_words("CMD")]
-    words += [
-        ["ccesa", *service["command"]] for service in COMPOSE["services"].values() if "command" in service
-    ]
+    words += [["ccesa", *service["command"]] for service in COMPOSE["services"].values() if "command" in service]
     return [
         line[place + 1 :]
         for line in words
@@ -140,9 +136,7 @@ def test_compose_opens_the_proxy_and_nothing_else_to_the_outside():
             "{}:/etc/ccesa/{}:ro".format(f"./{file}", file) in hub["volumes"]
             for file in ("federation.toml", "charter.toml")
         )
-    assert {name for name, service in services.items() if "inside" in service["networks"]} == hubs | {
-        "database"
-    }
+    assert {name for name, service in services.items() if "inside" in service["networks"]} == hubs | {"database"}
     assert services["database"]["networks"] == ["inside"]
     assert COMPOSE["networks"]["inside"]["internal"]
     database = services["database"]["environment"]
@@ -232,9 +226,7 @@ def test_a_site_reads_its_key_where_only_it_can():
 
 
 def tool(name: str) -> str:
-    return shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") or pytest.skip(
-        f"there is no {name} here"
-    )
+    return shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") or pytest.skip(f"there is no {name} here")
 
 
 def passes(*command: object) -> None:
@@ -254,18 +246,14 @@ def test_nginx_reads_its_file(tmp_path):
     key = [tmp_path / "privkey.pem", "-out", tmp_path / "fullchain.pem", "-subj", "/CN=hub.example"]
     passes(openssl, "req", "-x509", "-newkey", "ed25519", "-nodes", "-keyout", *key)
     text = re.sub(r"hub-\d:", "127.0.0.1:", TEXTS["nginx.conf"]).replace("/etc/nginx/tls", str(tmp_path))
-    (tmp_path / "nginx.conf").write_text(
-        text.replace("/run/nginx.pid", str(tmp_path / "pid")), encoding="utf-8"
-    )
+    (tmp_path / "nginx.conf").write_text(text.replace("/run/nginx.pid", str(tmp_path / "pid")), encoding="utf-8")
     passes(nginx, "-t", "-q", "-p", tmp_path, "-c", tmp_path / "nginx.conf")
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_systemd_reads_its_files(unit, tmp_path):
     analyze = tool("systemd-analyze")
-    (tmp_path / unit.name).write_text(
-        TEXTS[unit.name].replace("/opt/ccesa/bin/ccesa", "/bin/true"), encoding="utf-8"
-    )
+    (tmp_path / unit.name).write_text(TEXTS[unit.name].replace("/opt/ccesa/bin/ccesa", "/bin/true"), encoding="utf-8")
     passes(analyze, "verify", "--man=no", tmp_path / unit.name)
 
 
@@ -283,9 +271,7 @@ def run_ccesa(line: str, folder: Path) -> str:
 def hospitals(tmp_path_factory):
     """The commands of the page, up to the sites' own, run in a folder; what each printed."""
     folder = tmp_path_factory.mktemp("hospitals")
-    others = [
-        ccesa.Member(f"hospital-{one:02}", ccesa.Identity.new().public) for one in range(1, 31) if one != 7
-    ]
+    others = [ccesa.Member(f"hospital-{one:02}", ccesa.Identity.new().public) for one in range(1, 31) if one != 7]
     here = TEXTS["federation.toml"].replace(FEDERATION["hub"]["store"], "sqlite:///federation.db")
     (folder / "federation.toml").write_text(here, encoding="utf-8")
     said = {}
@@ -294,9 +280,7 @@ def hospitals(tmp_path_factory):
             continue
         said[line] = run_ccesa(line, folder)
         if line.startswith("ccesa identity new"):
-            (folder / "members.txt").write_text(
-                said[line] + "".join(f"{one}\n" for one in others), encoding="utf-8"
-            )
+            (folder / "members.txt").write_text(said[line] + "".join(f"{one}\n" for one in others), encoding="utf-8")
     return folder, said
 
 
@@ -310,9 +294,7 @@ def test_the_commands_of_the_page_run_as_they_stand(hospitals):
     assert first.serial == 2
     assert second.serial == 2, "a site's own copy is the newest that it has accepted"
     planned = next(
-        printed
-        for line, printed in said.items()
-        if "--replaces" not in line and line.startswith("ccesa plan")
+        printed for line, printed in said.items() if "--replaces" not in line and line.startswith("ccesa plan")
     )
     assert "at least 14 honest" in " ".join(planned.split())
     assert "at least 14 honest sites" in TEXTS["deploy.md"]
@@ -342,11 +324,7 @@ def test_the_file_for_one_machine_is_run_as_its_unit_runs_it(hospitals, tmp_path
     assert one["hub"]["operate"].endswith(OPERATE)
     folder, _ = hospitals
     shutil.copy(folder / "charter-2.toml", tmp_path / "charter.toml")
-    here = (
-        text.replace(f"/var/lib/{state}", str(tmp_path))
-        .replace(f":{LISTEN}", ":0")
-        .replace(f":{OPERATE}", ":0")
-    )
+    here = text.replace(f"/var/lib/{state}", str(tmp_path)).replace(f":{LISTEN}", ":0").replace(f":{OPERATE}", ":0")
     (tmp_path / "federation.toml").write_text(here, encoding="utf-8")
     command = [sys.executable, "-u", "-m", "ccesa", "serve", str(tmp_path / "federation.toml")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as hub:

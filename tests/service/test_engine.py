@@ -427,9 +427,7 @@ def test_who_is_here_and_never_answers_is_not_waited_for_in_every_round(tmp_path
 
     class Mute(Crowd):
         def reply(self, i, view):
-            return (
-                None if i == 5 and len(store.rounds()) < (12 if least == 3 else 4) else super().reply(i, view)
-            )
+            return None if i == 5 and len(store.rounds()) < (12 if least == 3 else 4) else super().reply(i, view)
 
     drive(lambda: hub, Mute(made, vector), until=60)
     hub.stop()

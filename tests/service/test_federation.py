@@ -48,12 +48,7 @@ def written(folder, text: str) -> Federation:
 def test_a_file_without_a_charter(tmp_path):
     found = written(tmp_path, CURIOUS)
     config = found.config(100)
-    assert (found.guard, found.clients, found.agreement.needed, found.agreement.attempts) == (
-        "curious",
-        8,
-        3,
-        2,
-    )
+    assert (found.guard, found.clients, found.agreement.needed, found.agreement.attempts) == ("curious", 8, 3, 2)
     assert (config.clients, config.length, config.bits, config.accept) == (8, 100, 16, True)
     assert config.graph == Harary(degree=6)
     assert config.series_id != found.config(100).series_id

@@ -200,11 +200,7 @@ def test_a_task_is_fetched_whole_in_ranges_and_once(standing):
     with standing.client() as http:
         path = f"/v1/tasks/{task_of(0).hex()}"
         whole = http.get(path)
-        assert (whole.status_code, whole.content, whole.headers["ETag"]) == (
-            200,
-            TASK,
-            f'"{task_of(0).hex()}"',
-        )
+        assert (whole.status_code, whole.content, whole.headers["ETag"]) == (200, TASK, f'"{task_of(0).hex()}"')
         assert "Content-Encoding" not in whole.headers
         part = http.get(path, headers={"Range": "bytes=100-199"})
         assert (part.status_code, part.content) == (206, TASK[100:200])
@@ -330,12 +326,7 @@ def test_a_faulty_reply_is_told_why_in_printable_words(standing):
 
 @pytest.mark.parametrize(
     ("taken", "name"),
-    [
-        (Taken.CONFLICT, "conflict"),
-        (Taken.LATE, "late"),
-        (Taken.AGAIN, "unavailable"),
-        (Taken.FAULTY, "faulty"),
-    ],
+    [(Taken.CONFLICT, "conflict"), (Taken.LATE, "late"), (Taken.AGAIN, "unavailable"), (Taken.FAULTY, "faulty")],
 )
 def test_what_became_of_a_reply_is_told_and_nothing_in_it_can_break_out(hub, taken, name):
     async def taking(client, reply):
@@ -388,11 +379,7 @@ def test_a_mistake_of_the_hub_is_told_without_details(hub, caplog):
 
 def test_no_answer_says_what_serves_it(standing):
     with standing.client() as http:
-        for answer in (
-            http.get("/v1/federation"),
-            http.get("/nowhere"),
-            http.put(standing.path(), content=b"?"),
-        ):
+        for answer in (http.get("/v1/federation"), http.get("/nowhere"), http.put(standing.path(), content=b"?")):
             assert "Server" not in answer.headers
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
 

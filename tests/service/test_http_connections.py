@@ -276,9 +276,7 @@ def test_p2_a_body_that_breaks_off_is_not_taken(hub, ending, length):
         assert answer.status_code == 204
 
 
-@pytest.mark.parametrize(
-    "body", [b"5\r\nhello\r\n0\r\n\r\n", b"zz\r\n", b"5\r\nhel", b"0\r\n\r\n", b"-1\r\n\r\n"]
-)
+@pytest.mark.parametrize("body", [b"5\r\nhello\r\n0\r\n\r\n", b"zz\r\n", b"5\r\nhel", b"0\r\n\r\n", b"-1\r\n\r\n"])
 def test_p2_a_body_of_unknown_length_is_refused_unread(hub, body):
     head = put(hub, 0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     with connect(hub) as plain:
@@ -520,9 +518,7 @@ def waiting(hub, count, path="/v1/series/1/exchanges?after=0"):
     return found
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/series/1/exchanges?after=0", "/v1/federation?after=9", "/v1/results/0"]
-)
+@pytest.mark.parametrize("path", ["/v1/series/1/exchanges?after=0", "/v1/federation?after=9", "/v1/results/0"])
 def test_p2_a_poll_that_was_left_costs_nothing(hub, path):
     for one in waiting(hub, 10, path):
         one.close()
@@ -605,9 +601,7 @@ def certify(folder: Path) -> tuple[Path, Path]:
     certificate, private = folder / "certificate.pem", folder / "key.pem"
     certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     private.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     return certificate, private
 

@@ -37,20 +37,7 @@ METHODS = [
 ]
 ODD_METHODS = [b"get", b"", b"G\0T", b"\xff\xfe", b"A" * 3000, b"GET GET", b"\r\n", b"M-SEARCH", b"PRI"]
 VERSIONS = [b"HTTP/1.1"] * 90 + [b"HTTP/1.0", b"HTTP/0.9", b"HTTP/2.0", b"HTTP/1.", b"HTCPCP/1.0", b"", b"\0"]
-NUMBERS = [
-    b"0",
-    b"1",
-    b"2",
-    b"-1",
-    b"00",
-    b"999999999",
-    b"9" * 30,
-    b"9" * 5000,
-    b"0x1",
-    b"1e3",
-    b"%31",
-    b"\xd9\xa1",
-]
+NUMBERS = [b"0", b"1", b"2", b"-1", b"00", b"999999999", b"9" * 30, b"9" * 5000, b"0x1", b"1e3", b"%31", b"\xd9\xa1"]
 ODD_PATHS = [
     b"/",
     b"*",
@@ -76,33 +63,8 @@ ODD_PATHS = [
     b"evil.example:443",
     b"\\v1\\federation",
 ]
-SIZES = [
-    b"0",
-    b"1",
-    b"10",
-    b"4001",
-    b"-1",
-    b"9" * 30,
-    b"",
-    b"0x10",
-    b"1, 1",
-    b"+1",
-    b" 1 ",
-    b"1e3",
-    b"\0",
-    b"4194305",
-]
-VALUES = [
-    b"",
-    b"\xff",
-    b"a" * 9000,
-    b"*",
-    b"wait=0",
-    b"wait=1",
-    b"wait=" + b"9" * 400,
-    b"bytes=0-1",
-    b"bytes=-",
-]
+SIZES = [b"0", b"1", b"10", b"4001", b"-1", b"9" * 30, b"", b"0x10", b"1, 1", b"+1", b" 1 ", b"1e3", b"\0", b"4194305"]
+VALUES = [b"", b"\xff", b"a" * 9000, b"*", b"wait=0", b"wait=1", b"wait=" + b"9" * 400, b"bytes=0-1", b"bytes=-"]
 NAMES = [
     b"Range",
     b"If-Range",
@@ -124,14 +86,7 @@ NAMES = [
     b"",
     b"a" * 3000,
 ]
-CHUNKS = [
-    b"0\r\n\r\n",
-    b"5\r\nhello\r\n0\r\n\r\n",
-    b"zz\r\nhello",
-    b"-5\r\nhello\r\n",
-    b"ffffffffffffffffff\r\n",
-    b"5",
-]
+CHUNKS = [b"0\r\n\r\n", b"5\r\nhello\r\n0\r\n\r\n", b"zz\r\nhello", b"-5\r\nhello\r\n", b"ffffffffffffffffff\r\n", b"5"]
 
 
 class Sender:
@@ -150,13 +105,7 @@ class Sender:
         method = draw.choice(METHODS if draw.random() < 0.95 else ODD_METHODS)
         path = self.path()
         if draw.random() < 0.6:  # one that goes with the path
-            method = (
-                b"POST"
-                if b"sessions" in path
-                else draw.choice([b"PUT", b"PATCH"])
-                if b"reply" in path
-                else b"GET"
-            )
+            method = b"POST" if b"sessions" in path else draw.choice([b"PUT", b"PATCH"]) if b"reply" in path else b"GET"
         line = b" ".join([method, path, draw.choice(VERSIONS)])
         data = b"\r\n".join([line, *self.headers(body), b"", b""]) + body
         return self.changed(data) if draw.random() < 0.1 else data
@@ -197,10 +146,7 @@ class Sender:
         if kind > 0.95:
             found.append(b"Transfer-Encoding: " + draw.choice([b"chunked", b"gzip, chunked", b"xchunked"]))
         if draw.random() < 0.4:
-            found += [
-                b"Upload-%b: %b" % (name, draw.choice(SIZES[:4] * 3 + SIZES))
-                for name in (b"Offset", b"Length")
-            ]
+            found += [b"Upload-%b: %b" % (name, draw.choice(SIZES[:4] * 3 + SIZES)) for name in (b"Offset", b"Length")]
         while draw.random() < 0.4:
             name = draw.choice(NAMES if draw.random() < 0.2 else NAMES[:9])
             found.append(name + b": " + draw.choice(VALUES[2:]))
@@ -218,9 +164,7 @@ class Sender:
             return self.changed(self.session) if draw.random() < 0.7 else self.session
         if kind < 0.9:
             return draw.choice(CHUNKS)
-        return draw.choice(
-            [draw.randbytes(draw.randrange(5000)), b"[" * 2000, b"\xff" * 100, b'{"key":' * 300]
-        )
+        return draw.choice([draw.randbytes(draw.randrange(5000)), b"[" * 2000, b"\xff" * 100, b'{"key":' * 300])
 
     def changed(self, data: bytes) -> bytes:
         """A copy with a few bytes flipped, cut, doubled or put in."""
@@ -233,9 +177,7 @@ class Sender:
             elif kind == 1:
                 del changed[place : place + draw.randrange(20)]
             elif kind == 2:
-                changed[place:place] = draw.choice(
-                    [b"\0", b"\r\n", b"\n", b"\xff" * 9, b"%", b":", b" ", b"\r"]
-                )
+                changed[place:place] = draw.choice([b"\0", b"\r\n", b"\n", b"\xff" * 9, b"%", b":", b" ", b"\r"])
             elif kind == 3:
                 changed += changed[:place]
             else:
@@ -334,9 +276,7 @@ HEADERS = st.lists(st.tuples(st.sampled_from(NAMES) | TOKENS, TOKENS | st.sample
 
 
 @settings(max_examples=300)
-@given(
-    st.sampled_from(METHODS) | TOKENS, TOKENS | st.sampled_from(ODD_PATHS), HEADERS, st.binary(max_size=300)
-)
+@given(st.sampled_from(METHODS) | TOKENS, TOKENS | st.sampled_from(ODD_PATHS), HEADERS, st.binary(max_size=300))
 def test_p2_any_request_breaks_nothing(hub, method, path, headers, body):
     lines = [method + b" /v1/" + path + b" HTTP/1.1", *(name + b": " + value for name, value in headers)]
     data = b"\r\n".join([*lines, b"Content-Length: %d" % len(body), b"", body])
@@ -344,12 +284,7 @@ def test_p2_any_request_breaks_nothing(hub, method, path, headers, body):
 
 
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text()
-    | st.binary(max_size=80).map(in_base64),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(max_size=80).map(in_base64),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=10,
 )

@@ -214,9 +214,7 @@ def test_strangers_that_guess_do_not_make_members_wait(hub):
         assert member.get("/v1/series/1/exchanges").status_code == 200
         for number in range(hub.limits.lookups + 1):
             guesses.append(socket.create_connection(hub.address, timeout=10))
-            guesses[-1].sendall(
-                b"GET /v1/results/0 HTTP/1.1\r\nAuthorization: Bearer guess-%d\r\n\r\n" % number
-            )
+            guesses[-1].sendall(b"GET /v1/results/0 HTTP/1.1\r\nAuthorization: Bearer guess-%d\r\n\r\n" % number)
         assert guesses[-1].recv(4096).startswith(b"HTTP/1.1 503 ")
         assert member.get("/v1/series/1/exchanges").status_code == 200
         hub.do(slow.set)

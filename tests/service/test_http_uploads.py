@@ -131,9 +131,7 @@ def test_a_part_says_where_it_belongs(hub):
 def test_an_upload_is_no_larger_than_a_reply_can_be(hub):
     with hub.client() as http:
         most = hub.desk.view.most_bytes
-        answer = http.patch(
-            hub.path(), content=b"a", headers={"Upload-Offset": "0", "Upload-Length": str(most + 1)}
-        )
+        answer = http.patch(hub.path(), content=b"a", headers={"Upload-Offset": "0", "Upload-Length": str(most + 1)})
         assert problem(answer) == "too-large"
         assert files(hub) == []
 
@@ -169,9 +167,7 @@ def test_one_body_per_client_at_a_time(hub):
     hub.desk.taking = taking
     with hub.client(0) as http, hub.client(1) as other:
         statuses = []
-        first = threading.Thread(
-            target=lambda: statuses.append(http.put(hub.path(), content=bytes(2000)).status_code)
-        )
+        first = threading.Thread(target=lambda: statuses.append(http.put(hub.path(), content=bytes(2000)).status_code))
         first.start()
         assert entered.wait(5)
         with hub.client(0) as again:

@@ -100,9 +100,7 @@ def test_three_hubs_that_are_killed_are_one(tmp_path, postgres_url):
 
 @pytest.mark.service
 @pytest.mark.parametrize("guard", GUARDS)
-def test_a_leader_that_stands_still_is_replaced_and_does_no_harm_when_it_goes_on(
-    tmp_path, postgres_url, guard
-):
+def test_a_leader_that_stands_still_is_replaced_and_does_no_harm_when_it_goes_on(tmp_path, postgres_url, guard):
     """It is stopped for longer than its lease and its claims live; what it does then comes too late."""
     with Place(folder=tmp_path, store=postgres_url, guard=guard, hubs=3) as place:
         start(place)
@@ -140,9 +138,7 @@ def test_all_hubs_ask_the_same_down_to_the_byte(tmp_path, postgres_url):
             client = chance.randrange(place.clients)
             for line in lines:
                 with suppress(httpx.HTTPError):
-                    answer = line.get(
-                        "/v1/series/1/exchanges", headers={"authorization": f"Bearer token-{client}"}
-                    )
+                    answer = line.get("/v1/series/1/exchanges", headers={"authorization": f"Bearer token-{client}"})
                     if answer.status_code == 200:
                         key = (client, answer.headers["ccesa-exchange"])
                         again += key in seen

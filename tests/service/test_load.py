@@ -39,9 +39,7 @@ def test_a_sum_that_is_not_the_plain_one_is_found(tmp_path):
 
 def test_vectors_differ_by_client_and_question():
     case = Case("curious", 8, 4)
-    assert (
-        len({case.vector(client, question).tobytes() for client in range(8) for question in range(3)}) == 24
-    )
+    assert len({case.vector(client, question).tobytes() for client in range(8) for question in range(3)}) == 24
     assert (plain_sum(case, [1, 2], 0) == case.vector(1, 0) + case.vector(2, 0)).all()
 
 

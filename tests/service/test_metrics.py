@@ -23,11 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "service.md"
 def figures(meters: Meters) -> dict[tuple, float]:
     """All samples by name and values of their labels, which come in alphabetical order."""
     text = meters.exposed("")[0].decode()
-    return {
-        (sample.name, *sample.labels.values()): sample.value
-        for family in read(text)
-        for sample in family.samples
-    }
+    return {(sample.name, *sample.labels.values()): sample.value for family in read(text) for sample in family.samples}
 
 
 @pytest.fixture
@@ -117,9 +113,7 @@ def test_every_step_and_every_failure_has_a_label():
         def __init__(self, guard, accept):
             self.guard, self.accept = guard, accept
 
-    named = {
-        step.name for guard in GUARDS for accept in (False, True) for step in steps_of(Round(guard, accept))
-    }
+    named = {step.name for guard in GUARDS for accept in (False, True) for step in steps_of(Round(guard, accept))}
     assert named <= set(STEPS)
     failures = {
         kind.__name__

@@ -69,16 +69,12 @@ def test_the_page_runs_its_own_script_and_nothing_else(side):
 def test_the_page_is_one_file_without_other_sources():
     text = page()[0].decode()
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", text)
-    assert not re.findall(
-        r"@import|url\(|import\(|localStorage|sessionStorage|innerHTML|document\.cookie", text
-    )
+    assert not re.findall(r"@import|url\(|import\(|localStorage|sessionStorage|innerHTML|document\.cookie", text)
     assert not re.findall(r"""\s(?:on[a-z]+|style)=["']""", text)
     assert set(re.findall(r"https?://[^\"' )]+", text)) == {"http://www.w3.org/2000/svg"}
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/status", "/events", "/metrics", "/readyz", "/actions/pause", "/nothing"]
-)
+@pytest.mark.parametrize("path", ["/", "/status", "/events", "/metrics", "/readyz", "/actions/pause", "/nothing"])
 def test_other_names_of_this_machine_are_refused(side, path):
     """A page of somebody else's could give its own name this address, and read along."""
     method = "POST" if "actions" in path else "GET"
@@ -192,9 +188,7 @@ def test_a_store_that_is_away_is_said(side):
     assert b"ccesa_store_unavailable_total 1.0" in side.meters.exposed("")[0]
 
 
-@pytest.mark.parametrize(
-    ("method", "path"), [("GET", "/actions/pause"), ("POST", "/status"), ("DELETE", "/")]
-)
+@pytest.mark.parametrize(("method", "path"), [("GET", "/actions/pause"), ("POST", "/status"), ("DELETE", "/")])
 def test_other_methods_are_refused(side, method, path):
     assert is_problem(side.ask(method, path), 405, "method-not-allowed")
     assert is_problem(side.ask("GET", "/favicon.ico"), 404, "not-found")
@@ -399,8 +393,7 @@ def test_a_member_of_many_digits_is_nobody(side, digits):
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 @pytest.mark.parametrize(
-    ("method", "path"),
-    [("GET", "/events"), ("GET", "/status"), ("POST", "/actions/pause"), ("GET", "/metrics")],
+    ("method", "path"), [("GET", "/events"), ("GET", "/status"), ("POST", "/actions/pause"), ("GET", "/metrics")]
 )
 def test_pages_of_others_ask_in_vain(side, site, method, path):
     """A browser says who asks. The page itself, a link to it, and whatever is no browser are answered."""
@@ -421,12 +414,7 @@ def test_a_link_from_elsewhere_leads_to_the_page(side):
 def test_whoever_guesses_the_token_does_not_fill_the_log(side, caplog):
     asked = []
     side.desk.is_operator, known = lambda token: asked.append(token) or known(token), side.desk.is_operator
-    for guess in (
-        {},
-        {"Authorization": "Bearer"},
-        {"Authorization": "Basic x"},
-        {"Authorization": "Bearer x"},
-    ) * 5:
+    for guess in ({}, {"Authorization": "Bearer"}, {"Authorization": "Basic x"}, {"Authorization": "Bearer x"}) * 5:
         assert is_problem(side.ask("POST", "/actions/pause", headers=guess), 401, "unauthorized")
     assert len([one for one in caplog.records if one.getMessage() == "operator-refused"]) <= 3
     assert asked == ["x"] * 5

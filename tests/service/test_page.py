@@ -55,10 +55,7 @@ def test_what_is_promised_spent_and_accused_is_said_in_words(browser, desk):
         assert shown.text("#epsilon") == "ε 6.93 of 8 spent"
         assert "With δ = 1e-6. 9 of 12 planned rounds spent." in shown.text("#delta")
         assert "at least 10 honest members" in shown.text("#certificate")
-        assert (
-            shown.text("#faults")
-            == "Bern hospital (#1) and Espoo hospital (#4): one of the two lied, in round 1.5."
-        )
+        assert shown.text("#faults") == "Bern hospital (#1) and Espoo hospital (#4): one of the two lied, in round 1.5."
         assert shown.text("#head") == "9f2c" * 16
         assert shown.text("#hubs") == "hub-1:4711 leads\nhub-2:4712"
         desk.put(privacy=msgspec.structs.replace(desk.now.privacy, epsilon=8.0), hubs=["hub-2:4712"])
@@ -146,17 +143,13 @@ def test_what_the_hub_refuses_is_said(browser, desk):
         desk.away = True
         shown.page.get_by_role("button", name="Pause").click()
         shown.page.get_by_role("dialog").get_by_role("button", name="Pause").click()
-        shown.wait(
-            "#dialog-error", "Nothing has changed. Temporarily unavailable: the store cannot be reached."
-        )
+        shown.wait("#dialog-error", "Nothing has changed. Temporarily unavailable: the store cannot be reached.")
 
 
 def test_the_token_is_kept_in_memory_only(browser, desk):
     with served(desk) as serving, opened(browser, serving.url) as shown:
         shown.use_token(TOKEN)
-        kept = shown.page.evaluate(
-            "[localStorage.length, sessionStorage.length, document.cookie, $('token').value]"
-        )
+        kept = shown.page.evaluate("[localStorage.length, sessionStorage.length, document.cookie, $('token').value]")
         assert kept == [0, 0, "", ""]
         assert TOKEN not in shown.page.content()
         shown.page.reload()
@@ -184,14 +177,9 @@ def test_hostile_names_are_text(browser):
         desk.put_members([1], state="set aside", reason=text)
         desk.put(name=text, reason=text, hubs=[text], head=text, certificate=[text], guard=text)
         desk.put(steps=[StepStatus(round=1, step=text, asked=5, answered=1)])
-    with (
-        served(desk) as serving,
-        opened(browser, serving.url, viewport={"width": 360, "height": 800}) as shown,
-    ):
+    with served(desk) as serving, opened(browser, serving.url, viewport={"width": 360, "height": 800}) as shown:
         for text in HOSTILE:
-            desk.put(
-                state=text, name=text, reason=text, hubs=[text], head=text, certificate=[text], guard=text
-            )
+            desk.put(state=text, name=text, reason=text, hubs=[text], head=text, certificate=[text], guard=text)
             desk.put(steps=[StepStatus(round=1, step=text, asked=5, answered=1)])
             desk.put_members([1], state="set aside" if text else "present", reason=text)
             shown.page.wait_for_timeout(350)
@@ -209,11 +197,7 @@ def test_hostile_names_are_text(browser):
 def test_markup_from_text_is_an_error_in_this_page(browser, desk):
     """The policy asks for trusted types and allows none: a slip in the script would not run either."""
     with served(desk) as serving, opened(browser, serving.url) as shown:
-        for slip in (
-            "document.body.innerHTML = '<b>x</b>'",
-            "document.write('x')",
-            "setTimeout('window.hit = 1', 0)",
-        ):
+        for slip in ("document.body.innerHTML = '<b>x</b>'", "document.write('x')", "setTimeout('window.hit = 1', 0)"):
             refused = shown.page.evaluate(
                 f"(() => {{ try {{ {slip}; return false }} catch (error) {{ return error.name }} }})()"
             )
@@ -229,10 +213,7 @@ def test_markup_from_text_is_an_error_in_this_page(browser, desk):
 def test_five_thousand_members_stay_fluid(browser):
     desk = ShownDesk(5000)
     desk.play()
-    with (
-        served(desk) as serving,
-        opened(browser, serving.url, viewport={"width": 1280, "height": 800}) as shown,
-    ):
+    with served(desk) as serving, opened(browser, serving.url, viewport={"width": 1280, "height": 800}) as shown:
         assert shown.page.locator("#cells").is_visible()
         assert shown.page.locator("#show").input_value() == "attention"
         slowest = shown.page.evaluate(
@@ -273,16 +254,14 @@ def test_whoever_has_the_focus_keeps_it_through_updates(browser, desk):
         desk.put_members([9], blames=2)
         shown.wait("#member-rows tr:nth-child(4)", "Jena hospital")
         assert (
-            shown.page.evaluate("document.activeElement.getAttribute('aria-label')")
-            == "Set aside Jena hospital (#9)"
+            shown.page.evaluate("document.activeElement.getAttribute('aria-label')") == "Set aside Jena hospital (#9)"
         )
 
 
 def test_many_changes_are_few_announcements(browser, desk):
     with served(desk) as serving, opened(browser, serving.url) as shown:
         shown.page.evaluate(
-            "() => { window.count = 0;"
-            " new MutationObserver(() => count += 1).observe($('said'), {childList: true}); }"
+            "() => { window.count = 0; new MutationObserver(() => count += 1).observe($('said'), {childList: true}); }"
         )
         for _ in range(20):
             desk.end_round()

@@ -40,9 +40,7 @@ def test_nothing_is_wider_than_the_screen(browser, serving, width):
 def test_every_text_has_enough_contrast(browser, serving, scheme, width):
     with opened(browser, serving.url, color_scheme=scheme, viewport={"width": width, "height": 800}) as shown:
         shown.use_token(TOKEN)
-        shown.page.evaluate(
-            "toast('Paused.'); $('banner').hidden = false; put($('banner'), 'The connection is lost.')"
-        )
+        shown.page.evaluate("toast('Paused.'); $('banner').hidden = false; put($('banner'), 'The connection is lost.')")
         seen, low = shown.page.evaluate(LOW_CONTRAST)
         assert seen > 100
         assert low == []
@@ -161,19 +159,13 @@ def test_nothing_is_told_by_colour_alone(browser, serving):
 
 
 def test_nothing_moves_where_that_is_not_wanted(browser, serving):
-    moving = (
-        "getComputedStyle(document.querySelector('progress'), '::-webkit-progress-value').transitionDuration"
-    )
+    moving = "getComputedStyle(document.querySelector('progress'), '::-webkit-progress-value').transitionDuration"
     found = []
     for motion in ("no-preference", "reduce"):
         with opened(browser, serving.url, reduced_motion=motion) as shown:
-            found.append(
-                shown.page.evaluate(f"matchMedia('(prefers-reduced-motion: reduce)').matches || {moving}")
-            )
+            found.append(shown.page.evaluate(f"matchMedia('(prefers-reduced-motion: reduce)').matches || {moving}"))
     assert found[1] is True
-    rules = re.sub(
-        r"@media \(prefers-reduced-motion: no-preference\) \{.*?\}\s*\}", "", HTML, flags=re.DOTALL
-    )
+    rules = re.sub(r"@media \(prefers-reduced-motion: no-preference\) \{.*?\}\s*\}", "", HTML, flags=re.DOTALL)
     assert not re.search(r"\b(transition|animation)\b", rules[: rules.index("<body>")])
 
 

@@ -170,10 +170,7 @@ def test_a_task_with_another_digest_than_the_hub_names_gets_no_vector(guard):
     honest = hub.task
 
     def task(digest, ranged):
-        hub.payload, kept = (
-            b"something else" if digest == task_digest(hub.payload) else hub.payload,
-            hub.payload,
-        )
+        hub.payload, kept = (b"something else" if digest == task_digest(hub.payload) else hub.payload, hub.payload)
         answer = honest(task_digest(hub.payload), ranged)
         hub.payload = kept
         return answer
@@ -206,10 +203,7 @@ def test_tasks_come_in_parts_and_replies_go_in_parts():
 
 
 @settings(max_examples=20)
-@given(
-    losses=st.dictionaries(st.integers(1, 200), st.floats(0, 1), max_size=12),
-    part_bytes=st.integers(20, 400),
-)
+@given(losses=st.dictionaries(st.integers(1, 200), st.floats(0, 1), max_size=12), part_bytes=st.integers(20, 400))
 def test_what_is_lost_on_the_way_changes_nothing(losses, part_bytes):
     """Half a part, or an answer. Calls are made again with the same bytes, and go on where they broke off."""
     hub, players = federation("active", rounds=2)

@@ -48,24 +48,13 @@ def arrays_hub(guard: str = "active") -> PlayedHub:
     if guard == "curious":
         agreed.pop("privacy")
     hub = PlayedHub(guard, rounds=1, length=form.length(payload), **agreed)
-    hub.form, hub.payload_of = (
-        msgspec.to_builtins(form) if guard == "curious" else form,
-        lambda number: payload,
-    )
+    hub.form, hub.payload_of = (msgspec.to_builtins(form) if guard == "curious" else form, lambda number: payload)
     return hub
 
 
 def statistics_hub() -> PlayedHub:
     made = noise(SCHEMA.dimension, SCHEMA.norm, unit="record")
-    hub = PlayedHub(
-        "active",
-        rounds=1,
-        length=SCHEMA.length,
-        bits=64,
-        min_survivors=5,
-        privacy=made,
-        statistics=SCHEMA,
-    )
+    hub = PlayedHub("active", rounds=1, length=SCHEMA.length, bits=64, min_survivors=5, privacy=made, statistics=SCHEMA)
     hub.form, hub.payload_of = form_of(hub.charter, None), lambda number: b"beds"
     return hub
 
@@ -125,9 +114,7 @@ TABLES = {
 
 def outside(hub: PlayedHub) -> list[list]:
     """All that a hub sees of each client: which calls in which order, and how long every answer is."""
-    return [
-        [(exchange, len(reply)) for client, exchange, reply in hub.sent if client == one] for one in EVERYONE
-    ]
+    return [[(exchange, len(reply)) for client, exchange, reply in hub.sent if client == one] for one in EVERYONE]
 
 
 def played(hub: PlayedHub, failing: Callable, honest: object, **options) -> list[Played]:

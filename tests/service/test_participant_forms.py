@@ -126,8 +126,7 @@ def test_every_vector_is_charged_and_none_leaves_beyond_the_budget():
     ledgers = [Ledger.in_memory(epsilon=8.0, delta=1e-6) for _ in EVERYONE]
     ledgers[2] = Ledger.in_memory(epsilon=0.1, delta=1e-6)
     players = [
-        Played(hub, client, contribute=lambda task, number: MODEL, ledger=ledgers[client])
-        for client in EVERYONE
+        Played(hub, client, contribute=lambda task, number: MODEL, ledger=ledgers[client]) for client in EVERYONE
     ]
     play(hub, players)
     assert survivors(hub) == [(0, 1, 3, 4, 5)] * 2

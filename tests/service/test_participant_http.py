@@ -433,9 +433,7 @@ def test_one_process_at_a_time_has_a_memory(tmp_path):
 
 def refused_memory(url, folder, identity_file, memory) -> str:
     """Why a site does not begin; it says nothing to anybody."""
-    site = Participant(
-        url, charter=charter(CLIENTS, bits=32), identity=identity_file, memory=memory, patience=0
-    )
+    site = Participant(url, charter=charter(CLIENTS, bits=32), identity=identity_file, memory=memory, patience=0)
     with pytest.raises(ConfigError) as refused:
         site.run(lambda task, number: None)
     return str(refused.value)
@@ -582,10 +580,7 @@ def test_a_token_that_others_can_read_is_refused(tmp_path):
     url = f"http://127.0.0.1:{free_ports(1)[0]}"
     done = commands.run("join", url, "--run", "mine:contribute", "--token", "@token", cwd=tmp_path)
     assert done.returncode == 2
-    assert (
-        done.stderr
-        == "ccesa: token is secret, and others can use it; if it is yours alone: chmod 600 token\n"
-    )
+    assert done.stderr == "ccesa: token is secret, and others can use it; if it is yours alone: chmod 600 token\n"
 
 
 def test_what_could_not_be_done_in_the_end_is_said_before(tmp_path):

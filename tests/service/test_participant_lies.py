@@ -24,9 +24,7 @@ from played_hub import Played, PlayedHub, check_sums, play, problem
 from rounds import charter
 from series_rounds import GUARDS, configure_series
 
-SCHEMA = Schema(
-    name="beds", least_group=1, numbers=(), categories=(Category(name="ward", values=("a", "b")),)
-)
+SCHEMA = Schema(name="beds", least_group=1, numbers=(), categories=(Category(name="ward", values=("a", "b")),))
 OTHER = {"active": "curious", "curious": "active"}
 
 
@@ -254,9 +252,7 @@ def twice(body: bytes) -> bytes:
 def of_another_client(body: bytes) -> bytes:
     """The same messages, as another client would get them."""
     messages = [m.decode(one, len(one)) for one in envelope.unpack(body)]
-    return envelope.pack(
-        msgspec.structs.replace(one, client=(one.client + 1) % 6).encode() for one in messages
-    )
+    return envelope.pack(msgspec.structs.replace(one, client=(one.client + 1) % 6).encode() for one in messages)
 
 
 DAMAGE = [cut, flipped, twice, of_another_client, lambda body: b"\0" * 9, lambda body: body[4:]]
@@ -347,9 +343,7 @@ PARTS = {
         "did not send the bytes",
     ),
     "more than there is": (
-        lambda answer: with_header(
-            answer, content_range=f"bytes 0-{len(answer.body) - 1}/{len(answer.body) - 1}"
-        ),
+        lambda answer: with_header(answer, content_range=f"bytes 0-{len(answer.body) - 1}/{len(answer.body) - 1}"),
         "bytes in parts, got more",
     ),
     "more than fits": (
@@ -437,9 +431,7 @@ JSONS = st.recursive(
 BODIES = st.binary(max_size=60) | JSONS.map(lambda value: json.dumps(value).encode())
 ANSWERS = st.builds(
     HubAnswer,
-    status=st.sampled_from(
-        [0, 200, 201, 204, 206, 301, 304, 400, 401, 404, 409, 410, 413, 416, 422, 500, 503]
-    ),
+    status=st.sampled_from([0, 200, 201, 204, 206, 301, 304, 400, 401, 404, 409, 410, 413, 416, 422, 500, 503]),
     headers=st.dictionaries(
         st.sampled_from(NAMES),
         st.integers(-2, 10).map(str) | st.text(max_size=8) | st.just("00" * 32) | st.just("bytes 0-9/10"),

@@ -76,9 +76,7 @@ def test_no_round_is_set_up_for_which_there_is_no_question(store):
     made = federation(rounds=1)
     run(made, store, Crowd(made, vector))
     assert [row.number for row in store.rounds()] == [0]
-    assert [one.exchange for one in store.exchanges(1) if one.members and one.exchange % 2 == 0] == [0, 2, 4][
-        :1
-    ]
+    assert [one.exchange for one in store.exchanges(1) if one.members and one.exchange % 2 == 0] == [0, 2, 4][:1]
 
 
 def test_a_hub_that_is_made_anew_knows_which_numbers_went_unused(store):
@@ -129,10 +127,7 @@ def test_a_new_question_can_be_asked_when_all_others_are_lost(store):
     more = federation(rounds=2)
     crowd = Crowd(more, vector)
     run(more, store, crowd)
-    assert [(row.series, row.question, row.outcome) for row in store.rounds()] == [
-        (1, 0, "TaskLost"),
-        (2, 1, "sum"),
-    ]
+    assert [(row.series, row.question, row.outcome) for row in store.rounds()] == [(1, 0, "TaskLost"), (2, 1, "sum")]
 
 
 def test_a_question_of_a_series_that_has_ended_is_not_asked_in_another(store):

@@ -98,11 +98,7 @@ def traces(secret: bytes):
     words = np.frombuffer(secret, dtype=np.uint64)
     encoded = [secret.hex(), base64.b64encode(secret).decode(), base64.urlsafe_b64encode(secret).decode()]
     found = [text[start : start + 16] for text in encoded for start in range(len(text) - 16)]
-    return (
-        found
-        + [str(word) for word in words.tolist()]
-        + [repr(secret)[2:20], str(int.from_bytes(secret))[:18]]
-    )
+    return found + [str(word) for word in words.tolist()] + [repr(secret)[2:20], str(int.from_bytes(secret))[:18]]
 
 
 def test_secrets_that_are_fed_in_do_not_come_out(written):
@@ -162,9 +158,7 @@ def test_names_from_others_are_one_printable_line_and_short(name, long):
         assert len(shown) < 250
 
 
-@given(
-    st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(), st.lists)
-)
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(), st.lists))
 def test_whatever_is_logged_is_json(value):
     assert len(json.dumps(plain(value))) < 10_000_000
     json.loads(json.dumps(plain(value)))

@@ -42,10 +42,7 @@ def fields(struct: type[msgspec.Struct]) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("title", "real"),
     [
-        (
-            "key",
-            {name: value for name, value in fields(_File).items() if name not in ("form", "policy", "hub")},
-        ),
+        ("key", {name: value for name, value in fields(_File).items() if name not in ("form", "policy", "hub")}),
         ("key of `[form]`", {"type": msgspec.NODEFAULT} | fields(Words) | fields(Arrays)),
         ("key of `[policy]`", fields(Policy)),
         ("key of `[hub]`", fields(HubTable)),
@@ -68,9 +65,7 @@ def test_every_key_is_told_with_its_default(title, real):
 
 def test_every_problem_is_told_with_its_status():
     rows = re.findall(r"^\| `([\w-]+)` \| (\d{3}) \|", PAGE, re.MULTILINE)
-    assert {name: int(status) for name, status in rows} == {
-        name: status for name, (status, _) in KINDS.items()
-    }
+    assert {name: int(status) for name, status in rows} == {name: status for name, (status, _) in KINDS.items()}
 
 
 @pytest.fixture
@@ -124,7 +119,5 @@ def test_the_coordinator_shown_is_one():
     names = {"np": __import__("numpy")}
     exec(COORDINATOR, names)  # noqa: S102 - our own words
     made = names["Training"]()
-    mean = ccesa.values.quantize.Mean(
-        arrays={name: value + 1 for name, value in made.task(0).items()}, weight=5.0
-    )
+    mean = ccesa.values.quantize.Mean(arrays={name: value + 1 for name, value in made.task(0).items()}, weight=5.0)
     assert made.result(ccesa.service.Result(question=0, value=mean, survivors=(0, 1))) == {"norm": 640**0.5}

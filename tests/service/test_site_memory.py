@@ -114,14 +114,7 @@ def test_a_thousand_results(asking, tmp_path):
     value = {"words": in_base64(bytes(MIB)), "bits": 32}
 
     async def result(question: int) -> dict:
-        said = {
-            "outcome": "sum",
-            "series": 1,
-            "number": question,
-            "survivors": [0],
-            "metrics": {},
-            "head": "",
-        }
+        said = {"outcome": "sum", "series": 1, "number": question, "survivors": [0], "metrics": {}, "head": ""}
         return {"question": question, "value": value, **said}
 
     with asking(b"what") as hub:

@@ -369,11 +369,7 @@ def test_what_a_question_works_on_is_decided_once(store):
 
 
 def test_rounds_are_kept_as_they_were(store):
-    rows = [
-        a_round(0, outcome="Unreliable", reason='"x" – y', total=b""),
-        a_round(1),
-        a_round(2, question=None),
-    ]
+    rows = [a_round(0, outcome="Unreliable", reason='"x" – y', total=b""), a_round(1), a_round(2, question=None)]
     for row in [*rows, replace(rows[1], reason="again", total=b"other")]:
         store.put_round(row)
     assert store.rounds(totals=True) == rows
@@ -459,12 +455,7 @@ def test_a_token_speaks_for_one(store):
     store.add_token(b"hash 3", 0, "site 0")
     assert (store.member_of(b"hash 1"), store.member_of(b"hash 3")) == (3, 0)
     assert store.member_of(b"hash 2") is store.member_of(b"hash") is None
-    assert [store.is_operator(one) for one in (b"hash 1", b"hash 2", b"hash 3", b"")] == [
-        False,
-        True,
-        False,
-        False,
-    ]
+    assert [store.is_operator(one) for one in (b"hash 1", b"hash 2", b"hash 3", b"")] == [False, True, False, False]
     assert store.tokens() == [
         TokenRow(client=None, label="operator"),
         TokenRow(client=0, label="site 0"),
@@ -659,9 +650,7 @@ def test_a_file_that_has_gone_is_not_made_anew(path):
 def test_all_settings_that_keep_what_was_saved_are_on(path):
     store = open_store(f"sqlite:///{path}")
     with store._database.reading() as run:
-        found = {
-            name: run(f"PRAGMA {name}")[0][0] for name in ("journal_mode", "synchronous", "secure_delete")
-        }
+        found = {name: run(f"PRAGMA {name}")[0][0] for name in ("journal_mode", "synchronous", "secure_delete")}
     assert found == {"journal_mode": "wal", "synchronous": 2, "secure_delete": 1}
     store.close()
 

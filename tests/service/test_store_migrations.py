@@ -66,9 +66,7 @@ def test_a_database_of_an_earlier_version_is_taken_over(old_url):
     assert version(store.store) == schema.VERSION
     after = audit.verify(store.audit_rows(), noted)
     assert after[: len(entries)] == entries
-    assert [(row.kind, msgspec.json.decode(row.body)) for row in after[len(entries) :]] == [
-        ("tables", {"version": 2})
-    ]
+    assert [(row.kind, msgspec.json.decode(row.body)) for row in after[len(entries) :]] == [("tables", {"version": 2})]
     assert store.rounds(totals=True) == rounds
     assert store.members()[5].set_aside == "its disk is broken"
     assert store.member_of(bytes(range(32))) == 2

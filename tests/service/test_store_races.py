@@ -85,9 +85,7 @@ class Model:
         self.store.drop_claims(5.0)
         saved = check(self.store, self.place)
         alive = {other.name for other in self.hubs if other is not hub}
-        self.owners = {
-            client: owner for client, owner in self.owners.items() if owner[0] in alive or client in saved
-        }
+        self.owners = {client: owner for client, owner in self.owners.items() if owner[0] in alive or client in saved}
 
     def close(self, *_):
         self.store.close_exchange(*self.place, 1.0)

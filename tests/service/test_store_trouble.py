@@ -112,9 +112,7 @@ def test_a_server_that_stops_is_away_until_it_is_back(postgres_server, postgres_
 
 def test_a_connection_that_the_server_ends_is_made_anew(postgres_server, postgres_url):
     store = begun(postgres_url)
-    postgres_server.psql(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ccesa'"
-    )
+    postgres_server.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ccesa'")
     with pytest.raises(Unavailable):
         store.save(1, 0, "one", {3: SHARE}, None)
     assert store.save(1, 0, "one", {3: SHARE}, None)
@@ -177,9 +175,7 @@ def test_closing_waits_for_a_save_and_nothing_changes_after(postgres_url, monkey
     """Also for one that is said again, and has no claim left that closing would have to wait for."""
     store, closer = begun(postgres_url), open_store(postgres_url)
     assert store.save(1, 0, "one", {3: b"a"}, b"sum")
-    slowly = (
-        "UPDATE sums SET total = slow.total FROM (SELECT ?, ?, ?, ?::bytea AS total, pg_sleep(0.5)) AS slow"
-    )
+    slowly = "UPDATE sums SET total = slow.total FROM (SELECT ?, ?, ?, ?::bytea AS total, pg_sleep(0.5)) AS slow"
     monkeypatch.setattr(replies, "_TOTAL", slowly)
     saving = threading.Thread(target=store.save, args=(1, 0, "one", {3: b"a"}, b"the sum again"))
     saving.start()

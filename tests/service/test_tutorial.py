@@ -59,6 +59,4 @@ def test_a_federation_of_the_tutorial_ends_as_it_says(name, tmp_path, monkeypatc
 def started(call: str, site: int) -> subprocess.Popen:
     command = [commands.FRESH[0], *shlex.split(call)[1:]]
     environment = os.environ | {"SITE": str(site)}
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -11,8 +11,7 @@ def test_the_installed_release_fits():
 
 
 @pytest.mark.parametrize(
-    ("owner", "method"),
-    [(owner, name) for owner, (methods, _) in serving._USED.items() for name in methods.split()],
+    ("owner", "method"), [(owner, name) for owner, (methods, _) in serving._USED.items() for name in methods.split()]
 )
 def test_a_release_without_a_method_is_refused_at_start(monkeypatch, owner, method):
     for base in owner.__mro__[:-1]:

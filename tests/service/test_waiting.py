@@ -29,9 +29,7 @@ def planned(**policy) -> Federation:
         certificate=charters.state(made),
     )
     waits = {"after": 3, "deadline": 6, "vector_after": 3, "vector_deadline": 6, "gather": 3, "absent": 60}
-    return Federation(
-        name="a test", rounds=2, form=Words(words=WORDS), policy=Policy(**waits | policy), charter=agreed
-    )
+    return Federation(name="a test", rounds=2, form=Words(words=WORDS), policy=Policy(**waits | policy), charter=agreed)
 
 
 def tables(world) -> dict[str, int]:
@@ -103,9 +101,7 @@ def test_rounds_that_are_lost_in_their_set_up_come_ever_more_rarely(tmp_path):
     assert agenda.LONGEST_REST <= pauses[-1] < agenda.LONGEST_REST + 20
     assert len(rows) < 16
     status = world.hubs[0].status
-    assert status.reason.startswith(
-        f"the last {len(rows)} rounds were lost in the set-up; the next one begins"
-    )
+    assert status.reason.startswith(f"the last {len(rows)} rounds were lost in the set-up; the next one begins")
     assert status.reason.endswith(rows[-1].reason)
     assert "needs" in rows[-1].reason or "enough" in rows[-1].reason
     world.close()

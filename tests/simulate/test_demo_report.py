@@ -70,11 +70,7 @@ class Page(HTMLParser):
             texts.append(data)
 
     def all(self, name):
-        return [
-            (attributes, around, "".join(texts))
-            for tag, attributes, around, texts in self.elements
-            if tag == name
-        ]
+        return [(attributes, around, "".join(texts)) for tag, attributes, around, texts in self.elements if tag == name]
 
     def texts(self, name):
         return [text for _, _, text in self.all(name)]
@@ -131,13 +127,10 @@ def test_the_numbers_are_those_of_the_run(which, request):
     history, text = found.history, report.to_html(found)
     curves = history.plain, history.everyone, history.secure
     assert rows(text, "Accuracy")[1:] == [
-        [str(number), *(f"{curve[number - 1]:.1%}" for curve in curves)]
-        for number in range(1, len(history.secure) + 1)
+        [str(number), *(f"{curve[number - 1]:.1%}" for curve in curves)] for number in range(1, len(history.secure) + 1)
     ]
     assert rows(text, "Clients that left")[0] == ["round", *history.gone[0], "in the sum"]
-    for line, gone, one in zip(
-        rows(text, "Clients that left")[1:], history.gone, history.reports, strict=True
-    ):
+    for line, gone, one in zip(rows(text, "Clients that left")[1:], history.gone, history.reports, strict=True):
         assert line[1:-1] == [str(count) for count in gone.values()]
         assert line[-1] == (str(one.survivors) if one.outcome == "aggregate" else "lost")
         before_the_sum = sum(count for step, count in gone.items() if step != "unmask")
@@ -304,9 +297,7 @@ def test_inks_stand_out_from_their_paper(dark):
 
 
 def test_lines_differ_by_more_than_colour():
-    styles = [
-        re.search(rf"\.{name} \{{ stroke: [^;]*; (.*?) \}}", STYLE) for name in ("solid", "dash", "dot")
-    ]
+    styles = [re.search(rf"\.{name} \{{ stroke: [^;]*; (.*?) \}}", STYLE) for name in ("solid", "dash", "dot")]
     assert len({one[1] for one in styles}) == 3
 
 
@@ -337,8 +328,7 @@ def test_it_fits_phones_tablets_and_desks_by_day_and_by_night(troubled, tmp_path
             )
             assert outside == []
             smallest = page.evaluate(
-                "Math.min(...[...document.querySelectorAll('svg text')]"
-                ".map(one => one.getBoundingClientRect().height))"
+                "Math.min(...[...document.querySelectorAll('svg text')].map(one => one.getBoundingClientRect().height))"
             )
             assert smallest > 10
     assert len(papers) == 2

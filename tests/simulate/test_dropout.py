@@ -145,9 +145,7 @@ def test_what_is_no_fraction_is_refused(value):
 @given(st.text(max_size=12).filter(lambda name: name not in NAMES))
 def test_unknown_steps_are_refused_with_the_known_ones(name):
     for model in (StepProbabilities({name: 0.5}), Exactly({name: [0]}), Burst(name, 0.5)):
-        with pytest.raises(
-            ConfigError, match=f"unknown step .*; the steps of this round are {', '.join(NAMES)}"
-        ):
+        with pytest.raises(ConfigError, match=f"unknown step .*; the steps of this round are {', '.join(NAMES)}"):
             drawn(model, 5)
 
 

@@ -13,12 +13,7 @@ from rounds import configure, configure_active, federation_of
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(
     "dropout",
-    [
-        Independent(0.1),
-        StepProbabilities({"mask": 0.2}),
-        Exactly({"share": {3, 4}, "unmask": {5}}),
-        Burst("mask", 0.2),
-    ],
+    [Independent(0.1), StepProbabilities({"mask": 0.2}), Exactly({"share": {3, 4}, "unmask": {5}}), Burst("mask", 0.2)],
     ids=lambda model: type(model).__name__,
 )
 def test_every_dropout_model_gives_the_plain_sum(dropout, threads, monkeypatch):

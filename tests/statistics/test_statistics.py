@@ -56,9 +56,7 @@ def test_the_report_is_that_of_all_records_together(data):
 
 
 @settings(max_examples=30)
-@given(
-    st.integers(1, 2**32), st.integers(2, 2**40), st.integers(0, 3), st.sampled_from([1, 2, 1000, MOST_SITES])
-)
+@given(st.integers(1, 2**32), st.integers(2, 2**40), st.integers(0, 3), st.sampled_from([1, 2, 1000, MOST_SITES]))
 def test_nothing_overflows_with_all_records_at_the_bound(records, upper, places, sites):
     measures = ("variance", "histogram")
     column = Number(name="n", lower=0, upper=upper, places=places, measures=measures, edges=(upper // 2,))
@@ -111,9 +109,7 @@ def test_a_sum_that_so_many_sites_cannot_have_is_refused():
 
 @pytest.mark.parametrize("place", range(8))
 def test_sums_that_no_records_have_are_refused(place):
-    schema = Schema(
-        name="x", least_group=1, numbers=(AGE,), categories=(Category(name="sex", values=("f", "m")),)
-    )
+    schema = Schema(name="x", least_group=1, numbers=(AGE,), categories=(Category(name="sex", values=("f", "m")),))
     total = schema.encode([{"age": 20, "sex": "f"}, {"age": 70, "sex": "m"}])
     assert schema.decode(total, 1).groups[0].records == 2
     total[place] += np.uint64({3: 100, 4: 10_000}.get(place, 3))
@@ -199,9 +195,7 @@ def test_what_one_site_left_out_is_nowhere_in_its_vector():
     """Neither a total nor a number of records left out goes with it: it would be the small group's."""
     schema = with_(least_group=3)
     some = [bed()] * 3
-    assert np.array_equal(
-        schema.encode([*some, bed(ward="medicine"), bed(ward="medicine")]), schema.encode(some)
-    )
+    assert np.array_equal(schema.encode([*some, bed(ward="medicine"), bed(ward="medicine")]), schema.encode(some))
 
 
 # Values
@@ -244,9 +238,7 @@ def test_missing_values_are_counted_apart(value):
     assert [one.key for one in found] == [{"ward": "missing"}]
 
 
-@pytest.mark.parametrize(
-    "value", ["x17", "1,5", "12 kg", "nan", "inf", "-Infinity", True, [1], b"1", 1j, object()]
-)
+@pytest.mark.parametrize("value", ["x17", "1,5", "12 kg", "nan", "inf", "-Infinity", True, [1], b"1", 1j, object()])
 def test_what_is_no_number_is_refused_without_being_told(value):
     with pytest.raises(VectorError, match=r"^record 2, column 'age': not a (finite )?number") as refused:
         SCHEMA.encode([bed(), bed(age=value)])
@@ -285,15 +277,10 @@ def test_two_values_that_differ_in_form_only_are_one_twice():
 
 
 def test_quantiles_are_interpolated_within_their_bin():
-    column = Number(
-        name="n", lower=0, upper=100, measures=("quantiles",), edges=(10, 20), quantiles=(0.1, 0.5)
-    )
+    column = Number(name="n", lower=0, upper=100, measures=("quantiles",), edges=(10, 20), quantiles=(0.1, 0.5))
     schema = Schema(name="x", least_group=1, numbers=(column,))
     low, middle = (
-        schema.decode(schema.encode({"n": n} for n in [1, 12, 14, 16, 18]), 1)
-        .groups[0]
-        .numbers["n"]
-        .quantiles
+        schema.decode(schema.encode({"n": n} for n in [1, 12, 14, 16, 18]), 1).groups[0].numbers["n"].quantiles
     )
     assert (low.value, low.lower, low.upper) == (5, 0, 10)
     assert (middle.value, middle.lower, middle.upper) == (Decimal("13.75"), 10, 20)  # the second of four

@@ -20,17 +20,10 @@ from ccesa.statistics.tally import Tally, tallied
 from ccesa.values.fields import Layout
 from tables import rows_of, schemas
 
-AGE = Number(
-    name="age", lower=0, upper=120, measures=("count", "sum", "mean", "variance", "histogram"), edges=(18, 65)
-)
+AGE = Number(name="age", lower=0, upper=120, measures=("count", "sum", "mean", "variance", "histogram"), edges=(18, 65))
 WARD = Category(name="ward", values=("surgery", "medicine"))
 SCHEMA = Schema(
-    name="beds",
-    least_group=1,
-    privacy_unit="record",
-    numbers=(AGE,),
-    categories=(WARD,),
-    group_by=("ward",),
+    name="beds", least_group=1, privacy_unit="record", numbers=(AGE,), categories=(WARD,), group_by=("ward",)
 )
 PLAIN = msgspec.structs.replace(SCHEMA, privacy_unit="none")
 
@@ -52,10 +45,7 @@ def seeded(name: str):
 
 def beds(many: int, seed: int = 0) -> list[dict]:
     rng = np.random.default_rng(seed)
-    return [
-        {"age": int(rng.integers(20, 90)), "ward": str(rng.choice(["surgery", "medicine"]))}
-        for _ in range(many)
-    ]
+    return [{"age": int(rng.integers(20, 90)), "ward": str(rng.choice(["surgery", "medicine"]))} for _ in range(many)]
 
 
 # What a record can do
@@ -162,9 +152,7 @@ def test_sums_of_sites_add_up_and_wrap():
     random = seeded("sites")
     vectors = [SCHEMA.encode(beds(1000, seed), NOISE, random) for seed in range(5)]
     found = SCHEMA.decode(np.sum(vectors, axis=0, dtype=np.uint64), 5, NOISE)
-    assert found.noise == pytest.approx(
-        math.sqrt(5) * Scale(SCHEMA, NOISE).noise(SCHEMA.quantities[0], 1), rel=1e-9
-    )
+    assert found.noise == pytest.approx(math.sqrt(5) * Scale(SCHEMA, NOISE).noise(SCHEMA.quantities[0], 1), rel=1e-9)
     total = sum(one.records for one in found.groups)
     assert total == pytest.approx(5000, abs=6 * math.sqrt(len(found.groups)) * found.noise)
     assert sum(int(one) >> 63 for one in vectors[0]) > 0  # negative ones
@@ -222,10 +210,7 @@ def test_sums_that_could_overflow_are_refused():
     large.check_noise(noise, fit)
     with pytest.raises(ConfigError, match=f"sums of {fit + 1} sites could overflow"):
         large.check_noise(noise, fit + 1)
-    at_most = {
-        one.key: [large.max_records * one.largest] * (one.width * len(large.cells))
-        for one in large.quantities
-    }
+    at_most = {one.key: [large.max_records * one.largest] * (one.width * len(large.cells)) for one in large.quantities}
     assert int(np.abs(centres(Tally(large, at_most, 0, 0), noise)).max()) <= 2**62
 
 

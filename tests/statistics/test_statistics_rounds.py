@@ -120,10 +120,7 @@ def test_the_digest_is_over_every_field_of_a_schema(kind, name):
     else:
         categories = (with_(SCHEMA.categories[0], **change), *SCHEMA.categories[1:])
         grouped = (categories[0].name,)
-        base, changed = (
-            with_(SCHEMA, group_by=("ward",)),
-            with_(SCHEMA, categories=categories, group_by=grouped),
-        )
+        base, changed = (with_(SCHEMA, group_by=("ward",)), with_(SCHEMA, categories=categories, group_by=grouped))
     before, after = charter(8, bits=64, statistics=base), charter(8, bits=64, statistics=changed, **noise)
     assert before.digest != after.digest
     assert Charter.parse(str(after)) == after
@@ -160,16 +157,12 @@ def test_noise_for_whole_clients_is_no_noise_for_records():
 
 
 def test_a_round_has_the_length_of_the_schema():
-    with pytest.raises(
-        ConfigError, match=rf"a round of 7 words, and the charter's statistics have {SCHEMA.length}"
-    ):
+    with pytest.raises(ConfigError, match=rf"a round of 7 words, and the charter's statistics have {SCHEMA.length}"):
         planned().config(length=7)
 
 
 def test_the_keys_of_a_schema_are_listed_in_order():
-    found = re.findall(
-        r"^\| `(\w+)` \|", PAGE.split("| key of `statistics` |")[1].split("\n\n")[0], re.MULTILINE
-    )
+    found = re.findall(r"^\| `(\w+)` \|", PAGE.split("| key of `statistics` |")[1].split("\n\n")[0], re.MULTILINE)
     assert found == list(Schema.__struct_fields__)
     cells = re.findall(r"^\| (`.*?) \|", PAGE.split("| key of `numbers` |")[1].split("\n\n")[0], re.MULTILINE)
     assert re.findall(r"`(\w+)`", " ".join(cells)) == list(Number.__struct_fields__)
@@ -184,8 +177,7 @@ def test_a_round_over_five_files_gives_the_plain_numbers():
     agreed = planned()
     config = agreed.config(length=SCHEMA.length)
     clients = {
-        i: ActiveClient(config, identity(i), agreed, lambda i=i: SCHEMA.encode(table(i)), tasks=None)
-        for i in range(5)
+        i: ActiveClient(config, identity(i), agreed, lambda i=i: SCHEMA.encode(table(i)), tasks=None) for i in range(5)
     }
     found = run_round(Server(config, agreed), in_memory(clients))
     report = SCHEMA.decode(found.vector, len(found.survivors))
@@ -262,16 +254,12 @@ def test_the_noise_on_the_page_is_that_of_the_example():
     for epsilon, *told in rows:
         mechanism = planned(asked(epsilon=float(epsilon))).mechanism
         count = Scale(NOISY, mechanism).noise(NOISY.quantities[0], 5)
-        age, days = (
-            count * math.hypot(most, most - 2 * mean) / 540 for most, mean in ((110, 58.5), (365, 5.6))
-        )
+        age, days = (count * math.hypot(most, most - 2 * mean) / 540 for most, mean in ((110, 58.5), (365, 5.6)))
         assert [float(one) for one in told] == pytest.approx([count, age, days], rel=0.06)
 
 
 def test_the_example_runs_and_says_what_the_page_says():
-    done = subprocess.run(
-        [sys.executable, str(HOSPITALS / "together.py")], capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, str(HOSPITALS / "together.py")], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     *report, last = done.stdout.splitlines()
     assert last == "as without masks: True"

@@ -8,12 +8,7 @@ from ccesa.graphs.assignment import neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import ActiveClient
-from rounds import (
-    Play,
-    configure_active,
-    read,
-    steps_under,
-)
+from rounds import Play, configure_active, read, steps_under
 
 STEP_NAMES = [step.name for step in steps_under("active")]
 GRAPH = Harary(degree=6)
@@ -58,9 +53,7 @@ def bundles_of(play: Play) -> dict[int, tuple[bytes, bytes]]:
 
 def tree_of(play: Play, bundles: dict[int, tuple[bytes, bytes]]) -> list[np.ndarray]:
     """The tree that a roster of these commits to."""
-    return merkle.levels(
-        [signed_texts.leaf(play.config.context, i, pair) for i, (pair, _) in sorted(bundles.items())]
-    )
+    return merkle.levels([signed_texts.leaf(play.config.context, i, pair) for i, (pair, _) in sorted(bundles.items())])
 
 
 def introduction(play: Play, bundles: dict[int, tuple[bytes, bytes]], client: int) -> bytes:

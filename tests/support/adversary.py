@@ -139,9 +139,7 @@ def foreign_messages(guard: str, clients: int, accept: bool) -> tuple[bytes, ...
 
 def player(config: RoundConfig, who: int, vector, source, used_rounds) -> Client:
     floor = {} if guard_named(config.guard).chartered else {"floor": FLOOR}
-    return new_client(
-        config, who, vector, federation_of(config), random=source, used_rounds=used_rounds, **floor
-    )
+    return new_client(config, who, vector, federation_of(config), random=source, used_rounds=used_rounds, **floor)
 
 
 @dataclass

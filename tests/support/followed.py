@@ -21,9 +21,7 @@ LOOP = re.compile(r"for i in \$\(seq -w 1 (\d+)\); do (.*); done")
 #: Bytes that are others whenever something is run: in hexadecimal, as a digest, as a key.
 RANDOM = re.compile(r"\b(?:[0-9a-f]{4}\s+){15}[0-9a-f]{4}\b|\b[0-9a-f]{8}\b|[\w+/]{43}=")
 #: Commands that are not run.
-NOT_RUN = re.compile(
-    r"(?:ccesa )?(?:\.|cd|demo|export|flwr|for|git|join|make|pip|python3|serve|audit|results) "
-)
+NOT_RUN = re.compile(r"(?:ccesa )?(?:\.|cd|demo|export|flwr|for|git|join|make|pip|python3|serve|audit|results) ")
 
 
 def follow(page: Path) -> None:
@@ -50,8 +48,7 @@ def output_of(call) -> str:
 def fits(printed: str, shown: str) -> bool:
     """Whether something was printed as it is shown, up to spaces at the ends of lines and random bytes."""
     printed, shown = (
-        RANDOM.sub("(random)", re.sub(r" +$", "", one.strip(), flags=re.MULTILINE))
-        for one in (printed, shown)
+        RANDOM.sub("(random)", re.sub(r" +$", "", one.strip(), flags=re.MULTILINE)) for one in (printed, shown)
     )
     return bool(re.fullmatch(re.escape(shown).replace("…", ".*"), printed, re.DOTALL))
 

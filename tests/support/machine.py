@@ -43,8 +43,7 @@ def find_postgres() -> str | None:
         return str(Path(initdb).resolve().parent)
     places = (Path(place).parent / "lib" / "postgresql" for place in os.get_exec_path())
     found = sorted(
-        (path.parent for place in places for path in place.glob("*/bin/initdb")),
-        key=lambda path: int(path.parts[-2]),
+        (path.parent for place in places for path in place.glob("*/bin/initdb")), key=lambda path: int(path.parts[-2])
     )
     return str(found[-1]) if found else None
 
@@ -104,17 +103,13 @@ def table(reasons: Iterable[str]) -> list[str]:
     rows = [(PARTS[key].name, str(count[key]), PARTS[key].command) for key in PARTS if count[key]]
     rows = [("missing part", "tests skipped", "to run them"), *rows] if rows else []
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def summary(reporter: Any) -> None:
     """Write the table at the end of a run; the reports of all workers are in."""
     skipped = reporter.stats.get("skipped", [])
-    if lines := table(
-        str(report.longrepr[-1]) for report in skipped if isinstance(report.longrepr, (tuple, list))
-    ):
+    if lines := table(str(report.longrepr[-1]) for report in skipped if isinstance(report.longrepr, (tuple, list))):
         reporter.section("parts of this machine that are missing")
         for line in lines:
             reporter.line(line)

@@ -47,11 +47,7 @@ def _weaker(source, number, node):
             yield node.lineno, ast.unparse(reason), _changed(source, number, _without(place, turned))
     if turned and isinstance(test, ast.Compare) and len(test.ops) > 1:
         for place in range(len(test.ops)):
-            yield (
-                node.lineno,
-                f"{ast.unparse(test)}, part {place}",
-                _changed(source, number, _unlinked(place)),
-            )
+            yield (node.lineno, f"{ast.unparse(test)}, part {place}", _changed(source, number, _unlinked(place)))
 
 
 def _without(place, turned):

@@ -36,9 +36,7 @@ def configure(clients: int = 8, **options) -> RoundConfig:
 
 def inputs(config: RoundConfig, seed: int = 0) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
-    return [
-        np.frombuffer(rng.bytes(config.vector_bytes), words.dtype(config.bits)) for _ in range(config.clients)
-    ]
+    return [np.frombuffer(rng.bytes(config.vector_bytes), words.dtype(config.bits)) for _ in range(config.clients)]
 
 
 @lru_cache
@@ -92,10 +90,7 @@ class Play(HostileRound):
     ) -> None:
         self.config, self.vectors, self.task = config, dict(enumerate(inputs(config, seed))), task
         clients = {i: self.make_client(i, **client_options) for i in range(config.clients)}
-        if server is None:
-            made = new_server(config, federation_of(config), task=task)
-        else:
-            made = server(config, task=task)
+        made = new_server(config, federation_of(config), task=task) if server is None else server(config, task=task)
         super().__init__(made, clients, self.vectors)
         #: What the server was sent, by step and client.
         self.said = defaultdict(dict)
@@ -119,9 +114,7 @@ class Play(HostileRound):
     def make_client(self, i: int, **options) -> Client:
         options = {"task": self.task, **options}
         federation = federation_of(self.config)
-        charged = "account" in options or (
-            federation is not None and federation.charter.mechanism is not None
-        )
+        charged = "account" in options or (federation is not None and federation.charter.mechanism is not None)
         vector = (lambda: self.vectors[i]) if charged else self.vectors[i]  # only a function can be charged
         return new_client(self.config, i, vector, federation, **options)
 

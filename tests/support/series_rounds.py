@@ -23,9 +23,7 @@ from rounds import configure, federation_of
 GUARDS = ("curious", "active")
 
 
-def configure_series(
-    guard: str, clients: int = 6, *, number: int = 0, length: int = 5, **agreed
-) -> RoundConfig:
+def configure_series(guard: str, clients: int = 6, *, number: int = 0, length: int = 5, **agreed) -> RoundConfig:
     if guard_named(guard).chartered:
         return rounds.charter(clients, **agreed).config(length=length, number=number, accept=True)
     return configure(clients, number=number, length=length, accept=True, **agreed)
@@ -91,9 +89,7 @@ class SeriesPlay:
     def exchanges(self, count: int) -> list[Ended]:
         return [ended for _ in range(count) for ended in self.exchange()]
 
-    def run(
-        self, misses: Callable[[int, int], bool] = lambda exchange, client: False, **options
-    ) -> list[Ended]:
+    def run(self, misses: Callable[[int, int], bool] = lambda exchange, client: False, **options) -> list[Ended]:
         """Play all of it, through ``run_series``."""
         carry = series_in_memory(self.clients, misses)
         ended = list(run_series(self.series, carry, task_of, **options))
@@ -118,8 +114,7 @@ def kinds(data: bytes) -> list[str]:
 
 
 def series_in_memory(
-    clients: Mapping[int, SeriesClient],
-    misses: Callable[[int, int], bool] = lambda exchange, client: False,
+    clients: Mapping[int, SeriesClient], misses: Callable[[int, int], bool] = lambda exchange, client: False
 ) -> SeriesTransport:
     """Return a transport without a network. ``misses`` says who misses which exchange, counted from 0."""
     exchanges = count()

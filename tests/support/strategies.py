@@ -57,8 +57,7 @@ def graphs(draw: st.DrawFn, clients: int) -> Graph:
     if kind is Harary:
         return Harary(degree=2 * half, mask_degree=draw(st.sampled_from([None, 2 * mask_half])))
     return draw(
-        st.sampled_from([Complete(), Complete(mask_degree=2 * mask_half)])
-        | st.builds(Complete, mask_p=probabilities)
+        st.sampled_from([Complete(), Complete(mask_degree=2 * mask_half)]) | st.builds(Complete, mask_p=probabilities)
     )
 
 

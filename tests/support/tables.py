@@ -123,9 +123,7 @@ def check_report(schema: Schema, report: Report, sites: list[list[dict]]) -> Non
 def check_column(column: Number, found: Measured, cells: list[object]) -> None:
     raw = [exact(value) for value in cells if not is_missing(value)]
     lower, upper = exact(column.lower), exact(column.upper)
-    values = [
-        Fraction(round(min(max(value, lower), upper) * 10**column.places), 10**column.places) for value in raw
-    ]
+    values = [Fraction(round(min(max(value, lower), upper) * 10**column.places), 10**column.places) for value in raw]
     assert (found.count, found.missing) == (len(values), len(cells) - len(values))
     assert found.clipped == sum(not lower <= value <= upper for value in raw)
     asked = column.measures

@@ -32,11 +32,7 @@ def scribble(tab: Tab) -> None:
 
 
 def main() -> None:
-    with (
-        demo("--pace", "6") as url,
-        chromium() as browser,
-        tabs(browser, url, PEOPLE, viewport=DESK) as people,
-    ):
+    with demo("--pace", "6") as url, chromium() as browser, tabs(browser, url, PEOPLE, viewport=DESK) as people:
         watching, phone, leaving = people[0], people[1], people[2]
         phone.page.set_viewport_size(PHONE)
         for tab in people:

@@ -95,10 +95,7 @@ def built(name: str) -> Path:
 
 
 class _Files(http.server.SimpleHTTPRequestHandler):
-    extensions_map: ClassVar = {
-        **http.server.SimpleHTTPRequestHandler.extensions_map,
-        ".js": "text/javascript",
-    }
+    extensions_map: ClassVar = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".js": "text/javascript"}
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
@@ -134,9 +131,7 @@ def in_chromium(thread: BrowserThread) -> Iterator[Runner]:
     def open_page(address: str) -> Any:
         page = thread.browser.new_page()
         page.goto(f"{address}/test/page.html")
-        page.evaluate(
-            "import('/build/test/runner.js').then(({ handle }) => void (globalThis.handle = handle))"
-        )
+        page.evaluate("import('/build/test/runner.js').then(({ handle }) => void (globalThis.handle = handle))")
         return page
 
     with served(PACKAGE) as address:

@@ -140,9 +140,7 @@ operate = "127.0.0.1:{operate}"
         rows = [row for row in store.rounds(totals=True) if row.outcome == "sum"]
         for row in rows:
             task = store.task_of(row.question)
-            expected = sum(
-                contribution(client, task, self.words).astype(np.uint64) for client in row.survivors
-            )
+            expected = sum(contribution(client, task, self.words).astype(np.uint64) for client in row.survivors)
             assert np.array_equal(np.frombuffer(row.total, np.uint32), expected.astype(np.uint32))
         store.close()
         return [row.survivors for row in rows]

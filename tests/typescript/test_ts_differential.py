@@ -53,9 +53,7 @@ def replayed(scene: Scene, client: int, requests: list[bytes]) -> list[str]:
     return outcomes
 
 
-def mutated(
-    scene: Scene, asked: dict[int, list[bytes]], log: list[bytes], random: Random
-) -> tuple[int, list]:
+def mutated(scene: Scene, asked: dict[int, list[bytes]], log: list[bytes], random: Random) -> tuple[int, list]:
     """Return requests to one client: right ones, one that was meddled with, and the right ones again."""
     client = random.choice([i for i, requests in asked.items() if requests])
     place = random.randrange(len(asked[client]))
@@ -78,10 +76,7 @@ def differences(number: int, runner: Runner) -> Counter[str]:
         answers = runner.call("replay", part=scene.part(client), requests=sent)
         theirs = [answer.get("error") or answer["reply"] for answer in answers]
         ours = replayed(scene, client, requests)
-        assert list(map(comparable, theirs)) == list(map(comparable, ours)), (
-            KINDS[number % len(KINDS)],
-            sent,
-        )
+        assert list(map(comparable, theirs)) == list(map(comparable, ours)), (KINDS[number % len(KINDS)], sent)
         counts.update(outcome if outcome.isalpha() else "reply" for outcome in ours)
     return counts
 

@@ -28,10 +28,7 @@ def test_sites_in_node_and_in_python_are_in_every_sum(guard, tmp_path):
         assert [one["question"] for one in site.events if one["event"] == "result"] == [0, 1]
         assert not [one for one in site.events if one["event"] == "fault"]
         sent = [one for one in site.events if one["event"] == "sent"]
-        assert [(one["round"], one["bytes"], len(one["beginning"])) for one in sent] == [
-            (0, 200, 128),
-            (1, 200, 128),
-        ]
+        assert [(one["round"], one["bytes"], len(one["beginning"])) for one in sent] == [(0, 200, 128), (1, 200, 128)]
         assert client in hub.survivors()[0]
 
 
@@ -112,8 +109,7 @@ def only_in_node(hub: Hub, **options) -> list[NodeSite]:
     """Run all sites in Node, with what each is told by its number."""
     with hub.running():
         made = [
-            NodeSite(hub, client, **{name: of(client) for name, of in options.items()})
-            for client in range(hub.clients)
+            NodeSite(hub, client, **{name: of(client) for name, of in options.items()}) for client in range(hub.clients)
         ]
         assert [site.ended() for site in made] == [OVER] * hub.clients, made[0].events[-5:]
     return made
@@ -132,9 +128,7 @@ def test_models_are_averaged_by_what_the_charter_says(tmp_path):
 
 
 @pytest.mark.typescript
-def test_models_with_noise_are_charged_and_one_leaves_where_a_function_fails_and_none_beyond_the_budget(
-    tmp_path,
-):
+def test_models_with_noise_are_charged_and_one_leaves_where_a_function_fails_and_none_beyond_the_budget(tmp_path):
     demand = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=2, norm=1.0)
     noise = chosen(demand, clients=6, honest=5, dimension=16)
     agreed = {"bits": 64, "privacy": noise, "min_survivors": 5}
@@ -188,11 +182,7 @@ def pages(browser, browser_thread, address):
 def test_tabs_node_and_python_are_in_one_sum_and_a_tab_that_is_closed_drops_out(guard, tmp_path, pages):
     context, address = pages
     hub = Hub(
-        folder=tmp_path,
-        guard=guard,
-        rounds=3,
-        policy={"after": 1, "vector_after": 1},
-        options=f'pages = ["{address}"]',
+        folder=tmp_path, guard=guard, rounds=3, policy={"after": 1, "vector_after": 1}, options=f'pages = ["{address}"]'
     )
     with hub.running():
         tabs = [PageSite(context, address, hub, client) for client in (0, 1, 2)]

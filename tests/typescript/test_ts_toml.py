@@ -47,11 +47,7 @@ EACH, MANY = 400, 600
 
 
 def mutated(random: Random) -> str:
-    lines = (
-        (random.choice(CHARTERS)["text"] + "\n" + KINDS).split("\n")
-        if random.random() < 0.3
-        else KINDS.split("\n")
-    )
+    lines = (random.choice(CHARTERS)["text"] + "\n" + KINDS).split("\n") if random.random() < 0.3 else KINDS.split("\n")
     for _ in range(random.randrange(3)):
         place = random.randrange(len(lines))
         lines[place : place + random.randrange(2)] = [random.choice(lines)]

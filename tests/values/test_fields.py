@@ -166,11 +166,7 @@ def test_a_secure_round_gives_the_plain_mean(field_bits, seed, size):
     )
     config = ccesa.RoundConfig(clients=n, length=quantizer.length, bits=64)
     gone = {"mask": frozenset({int(rng.integers(n))})}
-    report = simulate(
-        config,
-        lambda i: quantizer.encode([models[i]], float(weights[i])).vector,
-        dropout=Exactly(gone),
-    )
+    report = simulate(config, lambda i: quantizer.encode([models[i]], float(weights[i])).vector, dropout=Exactly(gone))
     stayed = list(report.result.survivors)
     assert set(stayed) == set(range(n)) - gone["mask"]
     mean = quantizer.decode(report.result.vector)

@@ -66,9 +66,7 @@ def rounding_of(dtype: np.dtype, values: np.ndarray) -> np.ndarray:
 def test_the_mean_is_within_the_error_bound(layout, width, clients, rounding, named, seed):
     rng = np.random.default_rng(seed)
     models = [model(layout, rng, named) for _ in range(clients)]
-    quantizer = Quantizer.for_model(
-        models[0], clients=clients, clip=CLIP, field_bits=width, rounding=rounding
-    )
+    quantizer = Quantizer.for_model(models[0], clients=clients, clip=CLIP, field_bits=width, rounding=rounding)
     encoded = [quantizer.encode(arrays, rng=rng) for arrays in models]
     assert not any(one.clipped for one in encoded)
     mean = quantizer.decode(summed([one.vector for one in encoded]))
@@ -224,9 +222,7 @@ def test_clips_that_do_not_fit_are_refused(named, clip, text):
 @given(bits, roundings, st.integers(1, 100), st.sampled_from([1, -1]))
 def test_extreme_inputs_of_all_clients_sum_exactly(width, rounding, clients, sign):
     most = most_levels(width, clients)
-    quantizer = Quantizer.for_model(
-        one_value(), clients=clients, clip=CLIP, field_bits=width, rounding=rounding
-    )
+    quantizer = Quantizer.for_model(one_value(), clients=clients, clip=CLIP, field_bits=width, rounding=rounding)
     assert quantizer.levels == most
     total = summed([quantizer.encode(one_value(sign * CLIP)).vector for _ in range(clients)])
     assert signed(total, quantizer) == [sign * clients * most]
@@ -392,9 +388,7 @@ def test_weights_outside_the_range_are_refused(weight):
 @given(st.sampled_from([math.nan, math.inf, -math.inf]), st.sampled_from(FLOATS), st.booleans(), st.data())
 def test_nan_and_infinity_are_refused_by_the_name_of_their_array(bad, dtype, named, data):
     arrays = [np.zeros(3, dtype), np.zeros((2, 2), dtype), np.zeros((), dtype)]
-    quantizer = Quantizer.for_model(
-        dict(zip("abc", arrays, strict=True)) if named else arrays, clients=3, clip=CLIP
-    )
+    quantizer = Quantizer.for_model(dict(zip("abc", arrays, strict=True)) if named else arrays, clients=3, clip=CLIP)
     place = data.draw(st.integers(0, 2))
     arrays[place].flat[data.draw(st.integers(0, arrays[place].size - 1))] = bad
     called = repr("abc"[place]) if named else str(place)
@@ -509,8 +503,7 @@ def test_a_value_far_beyond_the_clip_is_clipped_quietly():
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"clients": 2.5}, {"clients": True}, {"clip": True}, {"field_bits": 32.0}, {"max_weight": "1"}],
+    "options", [{"clients": 2.5}, {"clients": True}, {"clip": True}, {"field_bits": 32.0}, {"max_weight": "1"}]
 )
 def test_settings_of_the_wrong_type_are_refused(options):
     with pytest.raises(ConfigError):

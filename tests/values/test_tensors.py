@@ -15,16 +15,7 @@ from strategies import seeds
 torch = pytest.importorskip("torch")
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-WHOLE = [
-    torch.uint8,
-    torch.uint16,
-    torch.uint32,
-    torch.uint64,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-]
+WHOLE = [torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int8, torch.int16, torch.int32, torch.int64]
 
 
 def network(seed: int) -> "torch.nn.Module":

@@ -131,12 +131,8 @@ def vocabulary(random):
         "verifies": lambda key, *signed: not refused_by(second_lists.check_signature, key, *signed),
         "neighbourhood": lambda me, ids, seed: second.graph_of(me.graph, seed, ids)[0][me.i],
         "hashes_of_proof": second_messages.proof_hashes,
-        "top": lambda size, leaves, proof: second_messages.proven_top(
-            size, list(leaves), list(leaves.values()), proof
-        ),
-        "noted": lambda me, kind: [
-            tuple(rest) for about, task, *rest in me.memory if (about, task) == (kind, me.task)
-        ],
+        "top": lambda size, leaves, proof: second_messages.proven_top(size, list(leaves), list(leaves.values()), proof),
+        "noted": lambda me, kind: [tuple(rest) for about, task, *rest in me.memory if (about, task) == (kind, me.task)],
     }
     for section in SECTIONS:
         exec(section, space)  # noqa: S102 - our own page

@@ -55,9 +55,7 @@ def test_mechanism_a_second_time(case):
     made, due = SecondMechanism(fields_of(case)), case["gives"]
     assert made.encoding().hex() == due["encoding"]
     assert (made.digest().hex(), made.length) == (due["digest"], due["length"])
-    assert (made.epsilon(), made.noise(case["honest"])) == pytest.approx(
-        (due["epsilon"], due["noise"]), rel=1e-6
-    )
+    assert (made.epsilon(), made.noise(case["honest"])) == pytest.approx((due["epsilon"], due["noise"]), rel=1e-6)
 
 
 @cases("noise", "tables", "variance", "grid_bits")
@@ -74,9 +72,7 @@ def test_table(case):
     assert np.diff(made.starts).tolist() == case["lengths"]
     for row in case["rows"]:
         here = slice(*made.starts[row["phase"] : row["phase"] + 2])
-        found = [
-            (int(high) << 64) + int(low) for high, low in zip(made.high[here], made.low[here], strict=True)
-        ]
+        found = [(int(high) << 64) + int(low) for high, low in zip(made.high[here], made.low[here], strict=True)]
         assert [one.to_bytes(16, "little").hex() for one in found] == row["thresholds"]
         first, second = row_of(*given, row["phase"])
         assert (first, second) == (case["first"][row["phase"]], found)

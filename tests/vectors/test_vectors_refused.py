@@ -27,10 +27,7 @@ LIMITS = ("clients", "degree", "mask_degree", "threshold", "threshold_ratio", "s
 
 @pytest.mark.parametrize(
     "section",
-    [
-        pytest.param(one, marks=[pytest.mark.needs("ml-kem")] * ("hybrid" in one))
-        for one in second_replay.SECTIONS
-    ],
+    [pytest.param(one, marks=[pytest.mark.needs("ml-kem")] * ("hybrid" in one)) for one in second_replay.SECTIONS],
 )
 def test_the_second_implementation_agrees(section):
     assert list(second_replay.differences([section])) == []
@@ -138,11 +135,7 @@ def test_more_neighbours_than_can_hold_shares(case):
 # refused_replies.json
 
 
-ROUNDS = {
-    one["name"]: one
-    for file in ("round", "accept_round", "active_accept_round")
-    for one in load(file, "rounds")
-}
+ROUNDS = {one["name"]: one for file in ("round", "accept_round", "active_accept_round") for one in load(file, "rounds")}
 
 
 def server_of(round):

@@ -198,12 +198,8 @@ def _wrong_keys(scene: Scene) -> dict[str, bytes]:
             good, signatures=_flipped(good.signatures, len(good.signatures) - 64)
         ),
         "wrong signature: two are swapped": _changed(good, signatures=_swapped(good.signatures, 64)),
-        "wrong signature: for another round": _changed(
-            good, signatures=b"".join([elsewhere, *signatures[1:]])
-        ),
-        "wrong signature: by another identity": _changed(
-            good, signatures=b"".join([by_another, *signatures[1:]])
-        ),
+        "wrong signature: for another round": _changed(good, signatures=b"".join([elsewhere, *signatures[1:]])),
+        "wrong signature: by another identity": _changed(good, signatures=b"".join([by_another, *signatures[1:]])),
         "one bit of a key": _changed(good, keys=_flipped(good.keys)),
         "the two keys of a neighbour swapped": _changed(good, keys=b"".join([switched, *keys[1:]])),
         "two neighbours' keys swapped": _changed(good, keys=_swapped(good.keys, 64)),
@@ -211,14 +207,10 @@ def _wrong_keys(scene: Scene) -> dict[str, bytes]:
             good, keys=_swapped(good.keys, 64), signatures=_swapped(good.signatures, 64)
         ),
         "a neighbour that the root does not give": _changed(
-            good,
-            keys=b"".join([stranger, *keys[1:]]),
-            signatures=b"".join([signed, *signatures[1:]]),
+            good, keys=b"".join([stranger, *keys[1:]]), signatures=b"".join([signed, *signatures[1:]])
         ),
         "other keys than the root has, signed": _changed(
-            good,
-            keys=b"".join([resigned[0], *keys[1:]]),
-            signatures=b"".join([resigned[1], *signatures[1:]]),
+            good, keys=b"".join([resigned[0], *keys[1:]]), signatures=b"".join([resigned[1], *signatures[1:]])
         ),
     }
 
@@ -230,24 +222,18 @@ def _wrong_rosters(scene: Scene) -> dict[str, bytes]:
     return {
         "wrong root: one bit": _changed(good, root=_flipped(good.root)),
         "root a byte too short": _changed(good, root=good.root[:-1]),
-        "wrong root: of a roster with other keys of the client itself": introduction(
-            scene.plan, other_keys, VICTIM
-        ),
+        "wrong root: of a roster with other keys of the client itself": introduction(scene.plan, other_keys, VICTIM),
         "wrong proof: one bit": _changed(good, proof=_flipped(good.proof)),
         "wrong proof: two hashes swapped": _changed(good, proof=_swapped(good.proof, 32)),
         "wrong proof: a hash too few": _changed(good, proof=good.proof[:-32]),
         "wrong proof: a hash too many": _changed(good, proof=good.proof + bytes(32)),
         "wrong proof: a byte too few": _changed(good, proof=good.proof[:-1]),
         "wrong proof: empty": _changed(good, proof=b""),
-        "a colluder with the client's own key, right in itself": _colluding(
-            scene, lambda keys: own[:32] + keys[32:]
-        ),
+        "a colluder with the client's own key, right in itself": _colluding(scene, lambda keys: own[:32] + keys[32:]),
         "a colluder with one key in both places, right in itself": _colluding(
             scene, lambda keys: keys[:32] + keys[:32]
         ),
-        "a colluder with a key of low order, right in itself": _colluding(
-            scene, lambda keys: bytes(32) + keys[32:]
-        ),
+        "a colluder with a key of low order, right in itself": _colluding(scene, lambda keys: bytes(32) + keys[32:]),
     }
 
 
@@ -378,9 +364,7 @@ def _wrong_signatures(scene: Scene) -> dict[str, bytes]:
         "wrong signature: one bit": _changed(good, signatures=_flipped(good.signatures)),
         "wrong signature: two are swapped": _changed(good, signatures=_swapped(good.signatures, 64)),
         "signatures a byte too short": _changed(good, signatures=good.signatures[:-1]),
-        "one signature too few": _changed(
-            good, signatures=good.signatures[:-64], confirmed=good.confirmed[:-1]
-        ),
+        "one signature too few": _changed(good, signatures=good.signatures[:-64], confirmed=good.confirmed[:-1]),
         "a flag too many": _changed(good, confirmed=good.confirmed + b"\x01"),
         "a flag that is neither 0 nor 1": _changed(good, confirmed=good.confirmed[:-1] + b"\x02"),
         "signatures on V2 shown as confirmations": shown(all_masked, everyone),
@@ -404,9 +388,7 @@ def _second_requests(scene: Scene) -> dict[str, bytes]:
     return {
         "a second V3": _changed(good, v3=scene.pack([i for i in v3 if i != out])),
         "the request of step 2 once more": scene.exchanges("mask")[VICTIM]["request"],
-        "the request of the guard curious": m.UnmaskRequest(
-            context=scene.context, client=VICTIM, dropped=b""
-        ).encode(),
+        "the request of the guard curious": m.UnmaskRequest(context=scene.context, client=VICTIM, dropped=b"").encode(),
     }
 
 
@@ -427,12 +409,7 @@ def _bad_request(scene: Scene, step: str, reason: str, request: bytes) -> Case:
     try:
         party.receive(request)
     except CcesaError as error:
-        return {
-            "reason": f"{step}: {reason}",
-            "step": step,
-            "request": request,
-            "error": type(error).__name__,
-        }
+        return {"reason": f"{step}: {reason}", "step": step, "request": request, "error": type(error).__name__}
     raise LookupError(f"{step}: {reason}: answered")
 
 

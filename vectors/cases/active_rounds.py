@@ -5,18 +5,7 @@ from typing import Any
 
 from cases.charters import chartered, identity
 from cases.common import Case, Stream, sample
-from cases.rounds import (
-    RANDOMNESS,
-    Plan,
-    Tamper,
-    contribution,
-    garbage,
-    outcome,
-    recorder,
-    seed,
-    vector,
-    wrong_share,
-)
+from cases.rounds import RANDOMNESS, Plan, Tamper, contribution, garbage, outcome, recorder, seed, vector, wrong_share
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.identity import Identity
 from ccesa.graphs import ErdosRenyi, Harary

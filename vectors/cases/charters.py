@@ -27,9 +27,7 @@ def make() -> Case:
         "description": DESCRIPTION,
         "charters": [_charter(name, charter) for name, charter in charters().items()],
         "same": [{"reason": reason, "text": text} for reason, text in _same().items()],
-        "bad_charters": [
-            {"reason": reason, "text": text, "error": "ConfigError"} for reason, text in _bad().items()
-        ],
+        "bad_charters": [{"reason": reason, "text": text, "error": "ConfigError"} for reason, text in _bad().items()],
         "bad_configurations": [
             {"reason": reason, "encoding": encoding, "error": error}
             for reason, (encoding, error) in _bad_configurations().items()
@@ -112,9 +110,7 @@ def charters() -> dict[str, Charter]:
         "erdos-renyi": sparse,
         "a name outside ASCII": msgspec.structs.replace(
             chartered("names", 3),
-            members=tuple(
-                Seat(name, identity("names", i).public) for i, name in enumerate(("hôpital", "診療所", '"'))
-            ),
+            members=tuple(Seat(name, identity("names", i).public) for i, name in enumerate(("hôpital", "診療所", '"'))),
         ),
         "hybrid": msgspec.structs.replace(chartered("plain", 5), agreement="x25519-mlkem768"),
         "dropouts per step": msgspec.structs.replace(
@@ -125,9 +121,7 @@ def charters() -> dict[str, Charter]:
         "a long name": msgspec.structs.replace(
             chartered("names", 3),
             members=tuple(
-                Seat(
-                    f"{i}" + "\N{LATIN SMALL LETTER O WITH CIRCUMFLEX}" * length, identity("names", i).public
-                )
+                Seat(f"{i}" + "\N{LATIN SMALL LETTER O WITH CIRCUMFLEX}" * length, identity("names", i).public)
                 for i, length in enumerate((15, 127, 128))
             ),
         ),
@@ -334,8 +328,5 @@ def _bad_configurations() -> dict[str, tuple[bytes, str]]:
         "a number beyond the last": (changed(number=2**32), "ConfigError"),
         "accept as a number": (changed(accept=1), malformed),
         "accept as nil": (changed(accept=None), malformed),
-        "length not minimal, uint8": (
-            good.encode().replace(b"\xa6length\x09", b"\xa6length\xcc\x09"),
-            malformed,
-        ),
+        "length not minimal, uint8": (good.encode().replace(b"\xa6length\x09", b"\xa6length\xcc\x09"), malformed),
     }

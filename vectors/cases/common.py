@@ -52,21 +52,14 @@ def configurations() -> dict[str, RoundConfig]:
     return {
         "defaults": RoundConfig(series_id=id, clients=8, length=5),
         "the round after it": RoundConfig(series_id=id, number=1, clients=8, length=5),
-        "the same number in another series": RoundConfig(
-            series_id=sample("another series id"), clients=8, length=5
-        ),
+        "the same number in another series": RoundConfig(series_id=sample("another series id"), clients=8, length=5),
         "with accept": RoundConfig(series_id=id, clients=8, length=5, accept=True),
         "hybrid": RoundConfig(series_id=id, clients=8, length=5, agreement="x25519-mlkem768", accept=True),
         "erdos-renyi": RoundConfig(
             series_id=id, clients=100, length=1000, bits=16, graph=ErdosRenyi(p=0.5, mask_p=0.2), accept=True
         ),
         "erdos-renyi, masks everywhere": RoundConfig(
-            series_id=id,
-            clients=1000,
-            length=2**32 - 1,
-            bits=8,
-            graph=ErdosRenyi(p=1.0),
-            generator="chacha20",
+            series_id=id, clients=1000, length=2**32 - 1, bits=8, graph=ErdosRenyi(p=1.0), generator="chacha20"
         ),
         "harary": RoundConfig(
             series_id=id, clients=300, length=70000, bits=64, graph=Harary(degree=38, mask_degree=18)
@@ -87,9 +80,7 @@ def configurations() -> dict[str, RoundConfig]:
             series_id=id, clients=20, length=9, threshold=Linear(slope=1024, base=1)
         ),
         "complete, mask_p": RoundConfig(series_id=id, clients=20, length=9, graph=Complete(mask_p=0.3)),
-        "complete, mask_degree": RoundConfig(
-            series_id=id, clients=20, length=9, graph=Complete(mask_degree=6)
-        ),
+        "complete, mask_degree": RoundConfig(series_id=id, clients=20, length=9, graph=Complete(mask_degree=6)),
         "active": RoundConfig(
             series_id=id, clients=20, length=9, guard="active", accept=True, charter=sample("charter")
         ),

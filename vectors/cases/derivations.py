@@ -29,17 +29,13 @@ def make() -> Case:
         "description": DESCRIPTION,
         "labels": {label.decode().partition(" ")[2]: label for label in labels.ALL},
         "framing": [_framing(name, parts) for name, parts in _parts().items()],
-        "contexts": [
-            _context(name, config) for name, config in configurations().items() if config.guard == "curious"
-        ],
+        "contexts": [_context(name, config) for name, config in configurations().items() if config.guard == "curious"],
         "mask_key_pairs": [_mask_key_pair(context, client) for client in (0, 7, 2**32 - 2)],
         "self_mask_keys": [_self_mask_key(context, client, kind) for kind in GENERATORS for client in (0, 7)],
         "commitments": [_commitment(context, client) for client in (0, 7, 2**32 - 2)],
         "pair_mask_keys": [_pair_mask_key(context, *pair, kind) for kind in GENERATORS for pair in _PAIRS],
         "sealing_keys": [_sealing_keys(context, *pair) for pair in _PAIRS],
-        "vector_digests": [
-            _vector_digest(context, client, size) for client, size in ((0, 0), (7, 20), (8, 40))
-        ],
+        "vector_digests": [_vector_digest(context, client, size) for client, size in ((0, 0), (7, 20), (8, 40))],
         "among": [_among(context, *case) for case in _knowledge()],
         "bad_public_keys": [_bad_public_key(reason, value) for reason, value in _low_order().items()],
     }

@@ -137,12 +137,7 @@ def _kem_public(name: str) -> bytes:
 
 def _kem(name: str) -> Case:
     found, ciphertext = primitives.encapsulate(_kem_public(name))
-    return {
-        "seed": _kem_seed(name),
-        "public": _kem_public(name),
-        "ciphertext": ciphertext,
-        "secret": found,
-    }
+    return {"seed": _kem_seed(name), "public": _kem_public(name), "ciphertext": ciphertext, "secret": found}
 
 
 def _bad_keys() -> list[Case]:

@@ -23,9 +23,7 @@ def make() -> Case:
         "signatures": [_signature(text) for text in (b"", b"a", sample("a long text", 300))],
         "bad_signatures": _bad_signatures(),
         "admission_lists": [_admission_list(*case) for case in _lists().items()],
-        "bad_admission_lists": [
-            {"reason": reason, "text": text, **_ERROR} for reason, text in _bad_lists().items()
-        ],
+        "bad_admission_lists": [{"reason": reason, "text": text, **_ERROR} for reason, text in _bad_lists().items()],
     }
 
 
@@ -123,8 +121,7 @@ def _admission_list(name: str, text: str) -> Case:
         "name": name,
         "text": text,
         "members": [
-            {"name": member.name, "public": member.public, "comment": member.comment}
-            for member in admission.members
+            {"name": member.name, "public": member.public, "comment": member.comment} for member in admission.members
         ],
     }
 

@@ -44,12 +44,8 @@ ODD = {
     "tag": "\U000e0041",
 }
 #: Around the ranges, and what other tables may not know yet.
-FINE = (
-    "\xa1\xac\xae\u061b\u061d\u167f\u1681\u180d\u180f\u1fff\u2010\u2027\u2030\u205e\u2070\u2fff\u3001\uf900"
-)
-FINER = (
-    "\ud7ff\ufdcf\ufdf0\ufefe\uff00\uffef\U00010000\U0001bc9f\U0001bca4\U0001d172\U0001d17b\U000dffff\u0378"
-)
+FINE = "\xa1\xac\xae\u061b\u061d\u167f\u1681\u180d\u180f\u1fff\u2010\u2027\u2030\u205e\u2070\u2fff\u3001\uf900"
+FINER = "\ud7ff\ufdcf\ufdf0\ufefe\uff00\uffef\U00010000\U0001bc9f\U0001bca4\U0001d172\U0001d17b\U000dffff\u0378"
 
 
 def make() -> Case:

@@ -47,17 +47,11 @@ def _small() -> list[m.Message]:
         m.AdvertiseReply(**head, keys=sample("keys", 64)),
         m.ShareRequest(**head, neighbours=ids, keys=sample("keys", 128), masked=b"\x01\x00"),
         m.ShareReply(**head, commitment=sample("commitment"), sealed=sample("sealed", 160)),
-        m.AcceptRequest(
-            **head, dropped=ids[:4], commitments=sample("commitments"), sealed=sample("sealed", 80)
-        ),
+        m.AcceptRequest(**head, dropped=ids[:4], commitments=sample("commitments"), sealed=sample("sealed", 80)),
         m.AcceptReply(**head, accused=ids[4:], deposits=sample("deposits", 48)),
         m.MaskRequest(**head, dropped=ids[:4], task=sample("task")),
         m.MaskAtOnceRequest(
-            **head,
-            dropped=ids[:4],
-            commitments=sample("commitments"),
-            sealed=sample("sealed", 80),
-            task=sample("task"),
+            **head, dropped=ids[:4], commitments=sample("commitments"), sealed=sample("sealed", 80), task=sample("task")
         ),
         m.MaskReply(**head, vector=memoryview(sample("vector", 20)), **said),
         m.Complaint(**head, accused=ids),
@@ -147,9 +141,7 @@ def _bad_messages() -> list[Case]:
         "array header not minimal, array16": b"\xdc\x00\x04" + tag + context + client + number,
         "array header not minimal, array32": b"\xdd\x00\x00\x00\x04" + tag + context + client + number,
         "array that claims 2^32 - 1 items": b"\xdd\xff\xff\xff\xff" + tag + context + client + number,
-        "byte string that claims 2^32 - 1 bytes": _array(
-            [tag, b"\xc6\xff\xff\xff\xff" + CONTEXT, client, number]
-        ),
+        "byte string that claims 2^32 - 1 bytes": _array([tag, b"\xc6\xff\xff\xff\xff" + CONTEXT, client, number]),
         "client not minimal, uint16": _array([tag, context, b"\xcd\x00\x05", number]),
         "client not minimal, uint32": _array([tag, context, b"\xce\x00\x00\x00\x05", number]),
         "client not minimal, uint64": _array([tag, context, b"\xcf" + bytes(7) + b"\x05", number]),
@@ -215,14 +207,10 @@ def _bad_forms() -> list[Case]:
         "a field of another graph": _map({**values, "graph": {"type": "harary", "degree": 2, "p": 0.5}}),
         "guard as a number": _map({**values, "guard": 1}),
         "curious with a charter of nil": _map({**values, "charter": None}),
-        "active, with all that its charter says": _map(
-            {**values, "guard": "active", "charter": sample("charter")}
-        ),
+        "active, with all that its charter says": _map({**values, "guard": "active", "charter": sample("charter")}),
         "active, without its charter at hand": configurations()["active"].encode(),
         "linear without base": _map({**values, "threshold": {"type": "linear", "slope": 512}}),
-        "linear, base before slope": _map(
-            {**values, "threshold": {"type": "linear", "base": 2, "slope": 512}}
-        ),
+        "linear, base before slope": _map({**values, "threshold": {"type": "linear", "base": 2, "slope": 512}}),
         "slope as a float": _map({**values, "threshold": {**_linear(512, 2), "slope": 512.0}}),
         "a field of another threshold": _map({**values, "threshold": {**_linear(512, 2), "t": 5}}),
         "generator is not UTF-8": encoding.replace(b"\xaaaes128-ctr", b"\xaaaes128-ct\xff"),

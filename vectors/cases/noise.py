@@ -42,10 +42,7 @@ def make() -> Case:
     return {
         "description": DESCRIPTION,
         "mechanisms": [_mechanism(one) for one in [*good, *_bad_mechanisms(good[0])]],
-        "tables": [
-            *(_table(*one) for one in TABLES),
-            *(_refused_table(*one) for one in BAD_TABLES),
-        ],
+        "tables": [*(_table(*one) for one in TABLES), *(_refused_table(*one) for one in BAD_TABLES)],
         "rotations": [_rotation(*one) for one in _rotated()],
         "draws": [_draws(*one) for one in _centres()],
         "encoded": [_encoded(good, *one) for one in _inputs(good)],

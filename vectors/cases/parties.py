@@ -102,9 +102,7 @@ class Told(ProcessMemory):
             self.add(_entry(**one))
 
 
-def _entry(
-    about: str, context: bytes = b"", task: bytes = b"", series_id: bytes = b"", number: int = 1
-) -> Entry:
+def _entry(about: str, context: bytes = b"", task: bytes = b"", series_id: bytes = b"", number: int = 1) -> Entry:
     kinds = {"sent": MASK, "vector": VECTOR, "release": RELEASE, "counted": TASK}
     return Entry(kinds[about], context + task + series_id, number)
 
@@ -146,9 +144,7 @@ def remembering(party: Party, place: int, config: RoundConfig, attempts: int = 2
     spent = [of("vector", number - 1 - one) for one in range(attempts)]
     closed = [of("release", number - 1 - one) for one in range(releases)]
     elsewhere = [of(about, number + 1, task=other) for about in ("vector", "release")]
-    party.tries(
-        place - 1, {"a step before: spent, which does not matter yet": (party.history[place - 1][0], spent)}
-    )
+    party.tries(place - 1, {"a step before: spent, which does not matter yet": (party.history[place - 1][0], spent)})
     cases: dict[str, Steps] = {
         "spent, and given back": [(request, spent), request, (request, [])],
         "shares were released as often as they may be": (request, closed),
@@ -169,10 +165,7 @@ def remembering(party: Party, place: int, config: RoundConfig, attempts: int = 2
             "a vector in another series since": (request, [*own, of("vector", 0, other)]),
             "a memory without the vector": (request, [sent]),
             "shares were released in other rounds": (request, [*own, *closed]),
-            "a lower round, and another task": [
-                (request, [*own, of("vector", number - 1), *elsewhere]),
-                request,
-            ],
+            "a lower round, and another task": [(request, [*own, of("vector", number - 1), *elsewhere]), request],
         }
         if releases > 1:
             cases["one release is left"] = (request, [*own, *closed[1:]])
@@ -180,12 +173,7 @@ def remembering(party: Party, place: int, config: RoundConfig, attempts: int = 2
     if releases > 1:
         party.tries(
             len(party.history) - 1,
-            {
-                "step 3: shares were released in this round by another process": (
-                    request,
-                    [*own, of("release", number)],
-                )
-            },
+            {"step 3: shares were released in this round by another process": (request, [*own, of("release", number)])},
         )
 
 

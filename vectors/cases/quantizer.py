@@ -189,10 +189,7 @@ def _encoded(
     given = [np.array(_number(one), np.float64) for one in arrays]
     rng: Any = None if draws is None else Draws(draws)
     try:
-        return {
-            **case,
-            "words": quantizer(settings[place]).encode(given, _number(weight), rng).vector.tobytes(),
-        }
+        return {**case, "words": quantizer(settings[place]).encode(given, _number(weight), rng).vector.tobytes()}
     except CcesaError as error:
         return {**case, "error": type(error).__name__}
 

@@ -32,9 +32,7 @@ DESCRIPTION = (
 )
 
 
-ACTIVE_DESCRIPTION = (
-    "Clients of the guard active in rounds without the step accept, in the form of refused.json."
-)
+ACTIVE_DESCRIPTION = "Clients of the guard active in rounds without the step accept, in the form of refused.json."
 ACCEPT_DESCRIPTION = "Clients of both guards in rounds with the step accept, in the form of refused.json."
 
 
@@ -77,9 +75,7 @@ def joined(reason: str, entry: Case) -> Case:
 
 def _joining() -> list[Case]:
     harary = rounds.plans_with_sum()[0].config
-    thin = RoundConfig(
-        series_id=sample("thin"), clients=9, length=2, bits=8, graph=ErdosRenyi(p=0.5, mask_p=0.25)
-    )
+    thin = RoundConfig(series_id=sample("thin"), clients=9, length=2, bits=8, graph=ErdosRenyi(p=0.5, mask_p=0.25))
     plain = RoundConfig(series_id=sample("plain"), clients=9, length=2, bits=8)
 
     def entry(round: RoundConfig, **more: Any) -> Case:
@@ -174,9 +170,7 @@ def _joining_active() -> list[Case]:
         "active, a number in place of a configuration": {**good, "config": b"\x05"},
         "active, series_id before the charter": {
             **good,
-            "config": _reordered(
-                plan.config, "type", "version", "series_id", "charter", "number", "length", "accept"
-            ),
+            "config": _reordered(plan.config, "type", "version", "series_id", "charter", "number", "length", "accept"),
         },
         "active, a length that is text": {**good, "config": _edited(plan.config, length="3")},
         "active, version 1": {**good, "config": _edited(plan.config, version=1)},

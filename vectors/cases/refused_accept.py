@@ -105,12 +105,8 @@ def _wrong_v2(party: Party, scene: Scene, near: list[int]) -> None:
         "V2 with a client that was never enrolled": changed(good, v2=good.v2[:-1] + b"\x80"),
         "V2 with a neighbour whose text was not shown": among(*v2, unshared),
         "V2 with a neighbour that did not answer, whose text was shown": among(*v2, shown),
-        "V2 with as many neighbours as the threshold needs": among(
-            *(i for i in v2 if i not in live[threshold - 1 :])
-        ),
-        "V2 with fewer neighbours than the threshold needs": among(
-            *(i for i in v2 if i not in live[threshold - 2 :])
-        ),
+        "V2 with as many neighbours as the threshold needs": among(*(i for i in v2 if i not in live[threshold - 1 :])),
+        "V2 with fewer neighbours than the threshold needs": among(*(i for i in v2 if i not in live[threshold - 2 :])),
         "the request of a round without accept": m.MaskAmongAtOnceRequest(
             context=party.context,
             client=good.client,

@@ -46,9 +46,7 @@ def active_parties() -> list[Party]:
     wrong_numbers(harary)
     wrong_tasks(harary, 2)
     _small_order(harary, scene)
-    harary.tries(
-        1, {"V1 without the client, whose leaf stands in another's place": _in_anothers_place(scene)}
-    )
+    harary.tries(1, {"V1 without the client, whose leaf stands in another's place": _in_anothers_place(scene)})
     return [harary, _remembering(), _fixed(), _linear()]
 
 

@@ -62,12 +62,7 @@ def curious_parties() -> list[Party]:
 def wrong_numbers(party: Party) -> None:
     """Invite to another round of the series, in the context of this one."""
     good = party.request(0)
-    wrong = {
-        "the next one": b"\x01\x00\x00\x00",
-        "of 3 bytes": bytes(3),
-        "of 5 bytes": bytes(5),
-        "empty": b"",
-    }
+    wrong = {"the next one": b"\x01\x00\x00\x00", "of 3 bytes": bytes(3), "of 5 bytes": bytes(5), "empty": b""}
     party.tries(0, {f"number {reason}": changed(good, number=number) for reason, number in wrong.items()})
 
 
@@ -81,9 +76,7 @@ def wrong_tasks(party: Party, place: int) -> None:
         "a task of 33 bytes": good.task + b"\x00",
         "an empty task": b"",
     }
-    party.tries(
-        place, {f"step {place}: {reason}": changed(good, task=task) for reason, task in wrong.items()}
-    )
+    party.tries(place, {f"step {place}: {reason}": changed(good, task=task) for reason, task in wrong.items()})
 
 
 def _wrong_neighbours(party: Party) -> None:
@@ -113,9 +106,7 @@ def _wrong_neighbours(party: Party) -> None:
             "itself as a neighbour": told(*sorted([good.client, *ids[1:]])),
             "keys a byte too short": changed(good, keys=good.keys[:-1]),
             "keys of one neighbour too few": changed(good, keys=good.keys[:-64]),
-            "keys of one neighbour too many": changed(
-                good, keys=good.keys + sample("more keys", 63) + b"\x00"
-            ),
+            "keys of one neighbour too many": changed(good, keys=good.keys + sample("more keys", 63) + b"\x00"),
             "a flag too few": changed(good, masked=flags[:-1]),
             "a flag too many": changed(good, masked=flags + b"\x00"),
             "a flag of 2, one fewer of 1": flagged((one, 2), (other, 0)),
@@ -215,12 +206,8 @@ def wrong_texts(party: Party, plan: rounds.Plan, flags: dict[int, bool], keys: d
             "dropped that is no neighbour": dropping(*sorted([*gone, stranger])),
             "dropped with the client itself": dropping(*sorted([*gone, me])),
             "one more dropped, right in itself": dropping(*sorted([*gone, live[0]])),
-            "as many left as the threshold needs": dropping(
-                *(j for j in near if j not in best[: threshold - 1])
-            ),
-            "one fewer left than the threshold needs": dropping(
-                *(j for j in near if j not in best[: threshold - 2])
-            ),
+            "as many left as the threshold needs": dropping(*(j for j in near if j not in best[: threshold - 1])),
+            "one fewer left than the threshold needs": dropping(*(j for j in near if j not in best[: threshold - 2])),
             "all dropped": dropping(*near),
             "texts a byte too short": changed(good, sealed=good.sealed[:-1]),
             "texts of one neighbour too few": changed(good, sealed=good.sealed[:-80]),
@@ -229,9 +216,7 @@ def wrong_texts(party: Party, plan: rounds.Plan, flags: dict[int, bool], keys: d
             "a commitment too few": changed(good, commitments=good.commitments[:-32]),
             "a commitment too many": changed(good, commitments=good.commitments + bytes(32)),
             "a commitment with one wrong bit": changed(good, commitments=flipped(good.commitments)),
-            "two commitments swapped": changed(
-                good, commitments=b"".join([promised[1], promised[0], *promised[2:]])
-            ),
+            "two commitments swapped": changed(good, commitments=b"".join([promised[1], promised[0], *promised[2:]])),
             "a text with one wrong bit, and once more, and the right one": [
                 changed(good, sealed=flipped(good.sealed)),
                 changed(good, sealed=flipped(good.sealed)),
@@ -286,9 +271,7 @@ def wrong_drops(party: Party, place: int, clients: int) -> None:
         "dropped with the client itself": dropping(me),
         "others are left, right in itself": dropping(live[1]),
         "as many left as the threshold needs": dropping(*(j for j in live if j not in best[: threshold - 1])),
-        "one fewer left than the threshold needs": dropping(
-            *(j for j in live if j not in best[: threshold - 2])
-        ),
+        "one fewer left than the threshold needs": dropping(*(j for j in live if j not in best[: threshold - 2])),
         "nobody is left": dropping(*live),
     }
     party.tries(place, {f"step {place}: {reason}": request for reason, request in cases.items()})
@@ -298,9 +281,7 @@ def at_the_end(party: Party) -> None:
     """Ask for shares in the words of the other guard, or once more."""
     place = len(party.history) - 1
     last, good = party.history[place][0], party.request(place)
-    signed = m.SignedUnmaskRequest(
-        context=party.context, client=good.client, confirmed=b"", signatures=b""
-    ).encode()
+    signed = m.SignedUnmaskRequest(context=party.context, client=good.client, confirmed=b"", signatures=b"").encode()
     other = changed(good, dropped=packed(list(near_of(party))[1]))
     party.tries(place, {"the request of the guard active, for shares": signed})
     party.tries(place + 1, {"done: another request": [last, other, last], "done: once more": last})

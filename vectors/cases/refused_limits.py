@@ -13,13 +13,7 @@ from ccesa.protocol import messages as m
 def alone(name: str, client: int = 0, more: Case | None = None, **fields: Any) -> Party:
     """Make a client that has advertised; its neighbours exist only by their keys."""
     config = RoundConfig(series_id=sample(f"refused {name}"), length=2, bits=8, **fields)
-    entry = {
-        "config": config.encode(),
-        "client": client,
-        "seed": sample(name),
-        "vector": b"\x01\x02",
-        **(more or {}),
-    }
+    entry = {"config": config.encode(), "client": client, "seed": sample(name), "vector": b"\x01\x02", **(more or {})}
     request = m.AdvertiseRequest(context=config.context, client=client, number=bytes(4)).encode()
     return Party(name, entry, [(request, join(entry).receive(request))])
 
@@ -57,9 +51,7 @@ def limited_parties() -> list[Party]:
                 f"{below} neighbours": share_request(one, below, min(4, below)),
             },
         )
-    one = alone(
-        "erdos-renyi, threshold_ratio at least 0.7", more={"floor": {"threshold_ratio": 0.7}}, **random
-    )
+    one = alone("erdos-renyi, threshold_ratio at least 0.7", more={"floor": {"threshold_ratio": 0.7}}, **random)
     try_all(one, {f"{d} neighbours": share_request(one, d) for d in (1, 4, 5, 6, 8)})
     floor = {"degree": 4, "mask_degree": 4, "threshold": 3}
     one = alone("erdos-renyi, degree, mask_degree and threshold", more={"floor": floor}, **random)

@@ -194,10 +194,7 @@ def _mask(played: Case) -> dict[str, Wrong]:
         "no task": (CLIENT, changed(good, task=bytes(32))),
         "a task of 31 bytes": (CLIENT, changed(good, task=good.task[:-1])),
         "masked among others": (CLIENT, changed(good, among=flipped(good.among))),
-        "masked among what another client knows": (
-            CLIENT,
-            changed(good, among=_reply(played, "mask", 5).among),
-        ),
+        "masked among what another client knows": (CLIENT, changed(good, among=_reply(played, "mask", 5).among)),
         "among of 33 bytes": (CLIENT, changed(good, among=good.among + b"\x00")),
         "a complaint of nobody": complaint(),
         "a complaint of itself": complaint(CLIENT),
@@ -223,9 +220,7 @@ def _unmask(played: Case) -> dict[str, Wrong]:
 _CONTENT = {"advertise": _advertise, "share": _share, "mask": _mask, "unmask": _unmask}
 
 
-def _refusal(
-    plan: rounds.Plan, played: Case, step: str, reason: str, early: bool, sender: int, reply: bytes
-) -> Case:
+def _refusal(plan: rounds.Plan, played: Case, step: str, reason: str, early: bool, sender: int, reply: bytes) -> Case:
     server = _server(plan)
     server.open()
     early = early or reason.startswith("after others")

@@ -93,9 +93,7 @@ def _tree(size: int, all_places: list[list[int]]) -> Case:
         "name": f"{size} leaves",
         "leaves": leaves,
         "top": tree[-1].tobytes(),
-        "proofs": [
-            {"places": places, "proof": merkle.prove(tree, np.array(places))} for places in all_places
-        ],
+        "proofs": [{"places": places, "proof": merkle.prove(tree, np.array(places))} for places in all_places],
     }
 
 
@@ -145,8 +143,7 @@ def _roster(name: str, members: tuple[int, ...]) -> Case:
         "context": CONTEXT,
         "clients": clients,
         "members": [
-            {"client": client, "keys": _keys(place), "leaf": leaves[place]}
-            for place, client in enumerate(members)
+            {"client": client, "keys": _keys(place), "leaf": leaves[place]} for place, client in enumerate(members)
         ],
         "v1": v1,
         "top": top,
@@ -173,18 +170,8 @@ def _signed() -> list[Case]:
         {"kind": "confirmed", **worked_on, "v3": v3},
         signed_texts.confirmed_text(*given, v3),
     )
-    texts["receipt"] = (
-        {"kind": "receipt", **worked_on, "digest": vector},
-        signed_texts.receipt_text(*given, vector),
-    )
+    texts["receipt"] = ({"kind": "receipt", **worked_on, "digest": vector}, signed_texts.receipt_text(*given, vector))
     return [
-        {
-            "name": name,
-            "context": CONTEXT,
-            **values,
-            "seed": one.seed,
-            "text": text,
-            "signature": one.sign(text),
-        }
+        {"name": name, "context": CONTEXT, **values, "seed": one.seed, "text": text, "signature": one.sign(text)}
         for name, (values, text) in texts.items()
     ]

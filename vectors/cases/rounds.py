@@ -239,11 +239,7 @@ def evidence(found: Evidence) -> Case:
 
 
 def _success(aggregate: Aggregate) -> Case:
-    return {
-        "sum": aggregate.vector.tobytes(),
-        "survivors": list(aggregate.survivors),
-        **evidence(aggregate.evidence),
-    }
+    return {"sum": aggregate.vector.tobytes(), "survivors": list(aggregate.survivors), **evidence(aggregate.evidence)}
 
 
 def _never(fault: CcesaError) -> None:

@@ -37,8 +37,7 @@ class Opening:
             "sender": self.sender,
             "recipient": self.recipient,
             "sender_keys": _public(self.sender_private) + (self.sender_mask_key or _mask_key(self.sender)),
-            "recipient_keys": _public(self.recipient_private)
-            + (self.recipient_mask_key or _mask_key(self.recipient)),
+            "recipient_keys": _public(self.recipient_private) + (self.recipient_mask_key or _mask_key(self.recipient)),
             "masked": self.masked,
             "commitment": self.commitment or _commitment(self.sender),
             "recipient_private": self.recipient_private,
@@ -99,11 +98,7 @@ def _opening(sender: int, recipient: int, text: bytes) -> Opening:
 
 def _good(sender: int, recipient: int) -> Case:
     text = _shares(sender, recipient)
-    return {
-        **_opening(sender, recipient, text).case(),
-        "sender_private": _private(sender),
-        "shares": text,
-    }
+    return {**_opening(sender, recipient, text).case(), "sender_private": _private(sender), "shares": text}
 
 
 def _flip(data: bytes, bit: int) -> bytes:
@@ -134,10 +129,7 @@ def _bad() -> list[Case]:
     }
     cases = [_refused("unseal", reason, opening, "SealBroken") for reason, opening in broken.items()]
     outside = _opening(3, 7, b"\xf1\xff" + _shares(3, 7)[2:])
-    return [
-        *cases,
-        _refused("reading elements", "opens, and holds a word outside the field", outside, "OutsideField"),
-    ]
+    return [*cases, _refused("reading elements", "opens, and holds a word outside the field", outside, "OutsideField")]
 
 
 def _refused(operation: str, reason: str, opening: Opening, error: str) -> Case:

@@ -48,12 +48,7 @@ def _plans() -> list[tuple[Plan, dict[int, set[int]]]]:
     config = RoundConfig(series_id=sample("series"), number=7, clients=5, length=2, bits=8, accept=True)
     curious = Plan("curious: three rounds from number 7, two clients miss an exchange each", config)
     active = plan_of(
-        "active: three rounds, two clients miss an exchange each",
-        "series",
-        5,
-        length=2,
-        bits=8,
-        accept=True,
+        "active: three rounds, two clients miss an exchange each", "series", 5, length=2, bits=8, accept=True
     )
     return [(curious, {3: {4}, 6: {2}}), (active, {3: {4}, 8: {2}})]
 
@@ -143,11 +138,7 @@ class Scene:
 
 def _ended(ended: Ended) -> Case:
     aggregate = ended.result()
-    return {
-        "number": ended.number,
-        "sum": aggregate.vector.tobytes(),
-        "survivors": list(aggregate.survivors),
-    }
+    return {"number": ended.number, "sum": aggregate.vector.tobytes(), "survivors": list(aggregate.survivors)}
 
 
 # What a client does not answer, or not in full
@@ -213,11 +204,7 @@ def _wrong(scene: Scene, first: int) -> dict[str, Steps]:
         "a message that is cut off beside the right one": [pack([mine[0][:-1], advertise]), after],
         "the older round passed over, and asked again": [pack([advertise]), after],
         "the newer round passed over, and asked again": [pack([mine[0]]), after],
-        "the older round wrong, the newer goes on": [
-            pack([_for_another(mine[0]), advertise]),
-            right,
-            after,
-        ],
+        "the older round wrong, the newer goes on": [pack([_for_another(mine[0]), advertise]), right, after],
         "a later round, then the right one": [pack([jumped.encode()]), right, pack([jumped.encode()])],
         "the end, and nothing after it": [b"", right, b""],
     }
@@ -231,8 +218,7 @@ def _masking(scene: Scene, exchange: int) -> dict[str, Steps]:
     """Give what becomes of an exchange that asks for a vector."""
     right, after = (scene.history[exchange + place][0] for place in (0, 1))
     wrong = [
-        changed(_read(one), task=flipped(_read(one).task)) if _asks(one) else one
-        for one in scene.messages(exchange)
+        changed(_read(one), task=flipped(_read(one).task)) if _asks(one) else one for one in scene.messages(exchange)
     ]
     return {
         "the masked vector is not sent twice": [right, right, after],
@@ -259,13 +245,7 @@ def _tried(scene: Scene, after: int, reason: str, steps: Steps) -> Case:
             raise LookupError(f"{scene.plan.name}: not what it said before")
     rows = steps if isinstance(steps, list) else [steps]
     found = [_step(scene, client, request) for request in rows]
-    return {
-        "series": scene.plan.name,
-        "client": WHO,
-        "reason": reason,
-        "after": after,
-        "steps": found,
-    }
+    return {"series": scene.plan.name, "client": WHO, "reason": reason, "after": after, "steps": found}
 
 
 def _step(scene: Scene, client: SeriesClient, request: bytes) -> Case:

@@ -30,8 +30,7 @@ def make() -> Case:
         "description": DESCRIPTION,
         "sessions": [_session(name, origin) for name, origin in ORIGINS.items()],
         "tasks": [
-            {"name": name, "payload": payload, "digest": task_digest(payload)}
-            for name, payload in PAYLOADS.items()
+            {"name": name, "payload": payload, "digest": task_digest(payload)} for name, payload in PAYLOADS.items()
         ],
     }
 

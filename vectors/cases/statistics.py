@@ -49,9 +49,7 @@ LARGE: Case = {
     "name": "digits",
     "max_records": 2**32,
     "least_group": 1,
-    "numbers": [
-        {"name": "x", "lower": -9007199254740992.0, "upper": 9007199254740992.0, "measures": ["variance"]}
-    ],
+    "numbers": [{"name": "x", "lower": -9007199254740992.0, "upper": 9007199254740992.0, "measures": ["variance"]}],
 }
 NOISY: Case = {**WHOLE, "least_group": 1, "privacy_unit": "record"}
 CROSSED: Case = {
@@ -69,9 +67,7 @@ DECOMPOSED: Case = {
     "group_by": ["Ort e\u0301"],
     "missing": ["fe\u0301hlt"],
     "numbers": [{"name": "Gro\u0308\u00dfe", "lower": 0.0, "upper": 9.0}],
-    "categories": [
-        {"name": "Ort e\u0301", "values": ["Zu\u0308rich", "\u212b", "\u1112\u1161\u11ab", "\ufb01n"]},
-    ],
+    "categories": [{"name": "Ort e\u0301", "values": ["Zu\u0308rich", "\u212b", "\u1112\u1161\u11ab", "\ufb01n"]}],
 }
 GOOD = [
     SMALL,
@@ -150,14 +146,8 @@ def _bad_schemas() -> list[Case]:
         {"group_by": ["nobody"]},
         {"group_by": ["age"], "numbers": [AGE]},
         {"group_by": ["ward", "ward"], "categories": [WARD]},
-        {
-            "group_by": ["a", "b", "c", "d"],
-            "categories": [{"name": one, "values": ["v"]} for one in "abcd"],
-        },
-        {
-            "group_by": ["a", "b"],
-            "categories": [{"name": one, "values": [str(k) for k in range(99)]} for one in "ab"],
-        },
+        {"group_by": ["a", "b", "c", "d"], "categories": [{"name": one, "values": ["v"]} for one in "abcd"]},
+        {"group_by": ["a", "b"], "categories": [{"name": one, "values": [str(k) for k in range(99)]} for one in "ab"]},
         {"missing": ["NA", "NA"]},
         {"missing": [""]},
         {"missing": [f"m{k}" for k in range(1001)]},

@@ -60,9 +60,7 @@ def rounding(grid: Grid, config: dict, arrays: ArrayRecord) -> str:
     once, secure = {**config, "num-server-rounds": 1}, secured(grid, config)
     ways = (PlainGrid(count(grid), config), secure)
     found = difference(*(run(way, once, arrays) for way in ways))
-    return (
-        f"after one round from the same model: {found:.2g}; rounding explains up to {secure.error_bound:.2g}"
-    )
+    return f"after one round from the same model: {found:.2g}; rounding explains up to {secure.error_bound:.2g}"
 
 
 def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord:

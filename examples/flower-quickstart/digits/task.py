@@ -76,6 +76,4 @@ def _split() -> tuple[np.ndarray, np.ndarray]:
 
 def _dataset(places: np.ndarray) -> TensorDataset:
     images, labels = _digits()
-    return TensorDataset(
-        torch.tensor(images[places] / 16.0, dtype=torch.float32), torch.tensor(labels[places])
-    )
+    return TensorDataset(torch.tensor(images[places] / 16.0, dtype=torch.float32), torch.tensor(labels[places]))

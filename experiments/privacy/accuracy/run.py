@@ -118,9 +118,7 @@ def trusted(deviation: float, seed: list[int]) -> Callable[[int, Clients, Floats
     )
 
 
-def trained(
-    data: Federation, mean: Callable[[int, Clients, Floats], Floats], clients: int, seed: list[int]
-) -> float:
+def trained(data: Federation, mean: Callable[[int, Clients, Floats], Floats], clients: int, seed: list[int]) -> float:
     """Return the accuracy after all rounds; who survives hangs on the seed alone."""
     rng, model = np.random.default_rng(seed), np.zeros(PARAMETERS)
     for number in range(ROUNDS):
@@ -171,13 +169,8 @@ def picture(result: dict[str, Any]) -> Figure:
     accuracy, noise = figure.subplots(1, 2)
     places = range(len(EPSILONS) + 1)
     for number, (clients, rows) in enumerate(result["seeds"].items()):
-        for shift, kind, label in (
-            (-0.08, "distributed", "clients' own noise"),
-            (0.08, "trusted", "trusted"),
-        ):
-            values = [[row[f"{e:g}"][kind] for row in rows] for e in EPSILONS] + [
-                [row["inf"] for row in rows]
-            ]
+        for shift, kind, label in ((-0.08, "distributed", "clients' own noise"), (0.08, "trusted", "trusted")):
+            values = [[row[f"{e:g}"][kind] for row in rows] for e in EPSILONS] + [[row["inf"] for row in rows]]
             middle, spread = np.mean(values, axis=1), 2 * np.std(values, axis=1, ddof=1)
             look = chart.style(2 * number + (kind == "trusted")) | {"ms": 5, "lw": 1, "capsize": 3}
             at = np.array(places) + shift

@@ -69,10 +69,7 @@ def listen(mechanism: Mechanism, encode: Encode, seed: list[int], config: RoundC
         model[client] = LOUD * mechanism.norm * inside[client]
         return encode(client, model, context, seeded([*seed, client]))
 
-    if config:
-        total = real(config, vector, {}, seed).vector
-    else:
-        total = added(vector, range(clients), mechanism.length)
+    total = real(config, vector, {}, seed).vector if config else added(vector, range(clients), mechanism.length)
     quantizer = NoisyQuantizer.for_model([np.zeros(mechanism.dimension)], mechanism)
     mean = quantizer.decode(total, clients, context).arrays[0]
     return Heard(inside=inside, scores=mean[:clients] * (clients / mechanism.norm))

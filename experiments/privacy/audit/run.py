@@ -64,9 +64,7 @@ def audited(epsilon: float, name: str, sums: int, seed: int) -> dict[str, Any]:
     encode, tags = CLIENTS[name](made), [[seed, round(10 * epsilon), number] for number in range(sums + 1)]
     real = a_round(made, tags[1]) if name == "right" else None
     heard = [canaries.listen(made, encode, tag, real if tag == tags[1] else None) for tag in tags]
-    bounds = [
-        canaries.audit(heard[0], canaries.Heard.of(heard[1 : 1 + some]), DELTA) for some in range(1, sums + 1)
-    ]
+    bounds = [canaries.audit(heard[0], canaries.Heard.of(heard[1 : 1 + some]), DELTA) for some in range(1, sums + 1)]
     return {"bounds": bounds, "scores": _histogram(canaries.Heard.of(heard[1:]))}
 
 
@@ -137,9 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complete = len(rows) == len(key.settings["epsilons"])
         spent = record.seconds(stored)
         record.save(file, {"rows": rows}, key, started=started, complete=complete, spent=spent)
-    picture(json.loads(file.read_text(encoding="utf-8"))["rows"]).savefig(
-        wanted.output / "audit.png", dpi=150
-    )
+    picture(json.loads(file.read_text(encoding="utf-8"))["rows"]).savefig(wanted.output / "audit.png", dpi=150)
 
 
 if __name__ == "__main__":

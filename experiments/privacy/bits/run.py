@@ -131,9 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     result = {"honest": honest, "bits": BITS, "table": table, "measured": rows}
     for cell in cells[len(rows) :]:
         rows.append(measured(honest, cell, wanted.seed))
-        said = (
-            "d = {dimension:,}, {bits} bits: {measured:.3f} times a curator's noise, {expected:.3f} expected"
-        )
+        said = "d = {dimension:,}, {bits} bits: {measured:.3f} times a curator's noise, {expected:.3f} expected"
         print(said.format(**rows[-1]), flush=True)
         complete = len(rows) == len(cells)
         record.save(file, result, key, started=started, complete=complete, spent=record.seconds(stored))

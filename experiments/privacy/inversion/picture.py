@@ -24,9 +24,7 @@ def draw(rows: list[dict[str, Any]], tries: Tries) -> Figure:
     for part, (task, title) in zip(parts, TITLES.items(), strict=True):
         some = [row for row in rows if row["task"] == task]
         first = some[0]
-        part.suptitle(
-            f"{title} ({first['clients']} clients, {first['parameters']:,} parameters)", fontsize=11
-        )
+        part.suptitle(f"{title} ({first['clients']} clients, {first['parameters']:,} parameters)", fontsize=11)
         _panels(part, some, {row["epsilon"]: tries[task, row["epsilon"]] for row in some})
     return figure
 

@@ -139,12 +139,7 @@ class Lab:
 def _setting(sent: Floats, epsilon: str, *, rounds: int, least: int) -> Setting:
     clients, dimension = sent.shape
     return Setting(
-        clients=clients,
-        dimension=dimension,
-        norm=tasks.NORM,
-        epsilon=float(epsilon),
-        rounds=rounds,
-        least=least,
+        clients=clients, dimension=dimension, norm=tasks.NORM, epsilon=float(epsilon), rounds=rounds, least=least
     )
 
 
@@ -194,10 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     due = [(task, epsilon) for task in lab.tries for epsilon in effort.epsilons]
     rows = _rows(wanted.output / "results.json", key, lab, due, started=started, again=wanted.again)
     # Noise comes from the seed: the first try of each can be made again, which takes seconds.
-    tries = {
-        (task, epsilon): [lab.tries[task](epsilon, number) for number in _shown(task)]
-        for task, epsilon in due
-    }
+    tries = {(task, epsilon): [lab.tries[task](epsilon, number) for number in _shown(task)] for task, epsilon in due}
     draw(rows, tries).savefig(wanted.output / "inversion.png", dpi=100)
 
 

@@ -56,35 +56,18 @@ class Effort:
 
 
 FULL = Effort(
-    sizes=(100, 1000),
-    seeds=10,
-    outside=1000,
-    others=1000,
-    real={100: ROUNDS, 1000: 1},
-    informed=100,
-    pairs=10,
+    sizes=(100, 1000), seeds=10, outside=1000, others=1000, real={100: ROUNDS, 1000: 1}, informed=100, pairs=10
 )
 QUICK = Effort(sizes=(50,), seeds=2, outside=100, others=100, real={50: 1}, informed=4, pairs=2)
 
 
 def settings(quick: bool) -> dict[str, Any]:
-    return asdict(QUICK if quick else FULL) | {
-        "epsilons": EPSILONS,
-        "delta": DELTA,
-        "training": (ROUNDS, NORM, RATE),
-    }
+    return asdict(QUICK if quick else FULL) | {"epsilons": EPSILONS, "delta": DELTA, "training": (ROUNDS, NORM, RATE)}
 
 
 @cache
 def setting(clients: int, epsilon: str, rounds: int, least: int) -> Setting:
-    return Setting(
-        clients=clients,
-        dimension=PARAMETERS,
-        norm=NORM,
-        epsilon=float(epsilon),
-        rounds=rounds,
-        least=least,
-    )
+    return Setting(clients=clients, dimension=PARAMETERS, norm=NORM, epsilon=float(epsilon), rounds=rounds, least=least)
 
 
 def trained(effort: Effort, clients: int, epsilon: str, tag: list[int], real: int) -> dict[str, Any]:
@@ -135,18 +118,13 @@ def difference(clients: int, epsilon: str, tag: list[int]) -> dict[str, float]:
     with_it = made.total(sent, [*tag, 1])
     found = with_it - made.total(sent, [*tag, 2], gone=[0])
     likeness = sent @ found / np.linalg.norm(sent, axis=1)
-    return {
-        "correlation": float(likeness[0] / np.linalg.norm(found)),
-        "identified": float(np.argmax(likeness) == 0),
-    }
+    return {"correlation": float(likeness[0] / np.linalg.norm(found)), "identified": float(np.argmax(likeness) == 0)}
 
 
 def summary(clients: int, epsilon: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return means over the seeds with twice their standard errors, and the most that epsilon allows."""
     names = rows[0]["attacks"]
-    found = {
-        name: {of: _mean([row["attacks"][name][of] for row in rows]) for of in names[name]} for name in names
-    }
+    found = {name: {of: _mean([row["attacks"][name][of] for row in rows]) for of in names[name]} for name in names}
     made = setting(clients, epsilon, ROUNDS, clients)
     return {
         "clients": clients,
@@ -167,18 +145,13 @@ def limit(epsilon: float) -> dict[str, float]:
     if math.isinf(epsilon):
         return {"area": 1.0, "caught": 1.0}
     mu, normal = gaussian_mu(epsilon, DELTA), NormalDist()
-    return {
-        "area": normal.cdf(mu / math.sqrt(2)),
-        "caught": normal.cdf(normal.inv_cdf(attacks.FALSE_ALARMS) + mu),
-    }
+    return {"area": normal.cdf(mu / math.sqrt(2)), "caught": normal.cdf(normal.inv_cdf(attacks.FALSE_ALARMS) + mu)}
 
 
 def one_seed(effort: Effort, clients: int, seed: int, number: int) -> dict[str, Any]:
     """Train with every epsilon, on the same clients."""
     real = 0 if number else effort.real[clients]
-    return {
-        epsilon: trained(effort, clients, epsilon, [seed, 50, clients, number], real) for epsilon in EPSILONS
-    }
+    return {epsilon: trained(effort, clients, epsilon, [seed, 50, clients, number], real) for epsilon in EPSILONS}
 
 
 def differences(effort: Effort, epsilon: str, tag: list[int]) -> dict[str, Any]:
@@ -197,9 +170,7 @@ def _say(row: dict[str, Any]) -> None:
     print(f"n = {row['clients']}, epsilon {row['epsilon']}: accuracy {row['accuracy'][0]:.3f}")
     for name, found in row["attacks"].items():
         print(f"  {name:17} area {found['area'][0]:.3f}, caught {found['caught'][0]:.3f}")
-    print(
-        f"  {'the most':17} area {row['limit']['area']:.3f}, caught {row['limit']['caught']:.3f}", flush=True
-    )
+    print(f"  {'the most':17} area {row['limit']['area']:.3f}, caught {row['limit']['caught']:.3f}", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -51,9 +51,7 @@ class Trust:
     schema: ClassVar = None
     mechanism: ClassVar = None
     certificate: ClassVar = NoCertificate()
-    promises: ClassVar = (
-        "The hub is trusted to follow the protocol; what it sees is masked vectors and their sum.",
-    )
+    promises: ClassVar = ("The hub is trusted to follow the protocol; what it sees is masked vectors and their sum.",)
 
     def check_current(self, now: float | None = None) -> None:
         """Do nothing: trust does not expire."""

@@ -16,14 +16,7 @@ import msgspec
 
 from ccesa import files, labels
 from ccesa.agreement import toml
-from ccesa.agreement.config import (
-    BARE_FLOOR,
-    CHARTER_BYTES,
-    SERIES_ID_BYTES,
-    VERSION,
-    CharteredRound,
-    RoundConfig,
-)
+from ccesa.agreement.config import BARE_FLOOR, CHARTER_BYTES, SERIES_ID_BYTES, VERSION, CharteredRound, RoundConfig
 from ccesa.agreement.identity import Admission, Member, in_base64
 from ccesa.crypto.keys import DEFAULT, needs_accept
 from ccesa.errors import ConfigError, quoted, shown
@@ -126,9 +119,7 @@ class Learning(Part, frozen=True, kw_only=True):
         _settle_numbers(self)
         for name in ("clip", "metric_clip", "max_weight"):
             if not 0 < getattr(self, name) < math.inf:
-                raise ConfigError(
-                    f"{name} in the charter must be a positive number, not {getattr(self, name)}"
-                )
+                raise ConfigError(f"{name} in the charter must be a positive number, not {getattr(self, name)}")
         if not self.message_types:
             raise ConfigError("message_types in the charter must name at least one type")
         for name in ("message_types", "metrics", "counters"):
@@ -193,9 +184,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             ("least_roster", 3, len(self.members)),
         ):
             if not least <= getattr(self, name) <= most:
-                raise ConfigError(
-                    f"{name} of a charter must lie in {least}..{most}, not {getattr(self, name)}"
-                )
+                raise ConfigError(f"{name} of a charter must lie in {least}..{most}, not {getattr(self, name)}")
         if len(self.members) > MAX_CLIENTS:
             raise ConfigError(f"a charter has at most {MAX_CLIENTS} members, not {len(self.members)}")
         msgspec.structs.force_setattr(self, "members", tuple(self.members))
@@ -250,9 +239,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     @cached_property
     def any_round(self) -> RoundConfig:
         """A round of this federation; its series and digest are zeros, and a length of 1 stands for any."""
-        return self._config(
-            length=self.length or 1, series_id=bytes(SERIES_ID_BYTES), charter=bytes(CHARTER_BYTES)
-        )
+        return self._config(length=self.length or 1, series_id=bytes(SERIES_ID_BYTES), charter=bytes(CHARTER_BYTES))
 
     @cached_property
     def needed(self) -> int:
@@ -274,8 +261,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             f"probability of 2^-{stated.privacy_bits:.0f} per roster.",
             f"With {stated.dropout:.0%} of the members leaving, a round is lost with a probability of about "
             f"2^-{stated.reliability_bits:.0f}.",
-            f"The charter has serial {self.serial}, expires on {self.expiry}, and its digest is "
-            f"{self.fingerprint}.",
+            f"The charter has serial {self.serial}, expires on {self.expiry}, and its digest is {self.fingerprint}.",
         )
 
     @property
@@ -369,16 +355,13 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         """
         check_type("config", config, RoundConfig, "; charter.config(...) makes one")
         if not guard_named(config.guard).chartered:
-            raise ConfigError(
-                f"the round has guard = {config.guard}, which has no charter: make a Client or a Server"
-            )
+            raise ConfigError(f"the round has guard = {config.guard}, which has no charter: make a Client or a Server")
         self._check_digest(config.charter)
         agreed = self.config(**{name: getattr(config, name) for name in _LEFT_OPEN})
         for name in config.__struct_fields__:
             if getattr(config, name) != getattr(agreed, name):
                 raise ConfigError(
-                    f"the round differs from the charter in {name}: the server chooses only "
-                    f"{', '.join(_LEFT_OPEN)}"
+                    f"the round differs from the charter in {name}: the server chooses only {', '.join(_LEFT_OPEN)}"
                 )
 
     def check_account(self, config: RoundConfig, account: Account | None) -> None:
@@ -397,9 +380,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
                 "Ledger(path).account(charter.privacy, charter.digest)"
             )
         if account is not None and (account.mechanism, account.charter) != (self.mechanism, self.digest):
-            raise ConfigError(
-                "an account for other noise, or for another charter, than the one that this client holds"
-            )
+            raise ConfigError("an account for other noise, or for another charter, than the one that this client holds")
 
     def _check_digest(self, digest: object) -> None:
         if digest != self.digest:
@@ -419,9 +400,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             ConfigError: It has expired; get a new one.
         """
         if not (time.time() if now is None else now) < self.expires:
-            raise ConfigError(
-                f"the charter with serial {self.serial} expired on {self.expiry}: get a new one"
-            )
+            raise ConfigError(f"the charter with serial {self.serial} expired on {self.expiry}: get a new one")
 
     @property
     def expiry(self) -> str:
@@ -507,6 +486,4 @@ def _settle_numbers(part: Part) -> None:
 
 def _check_name(text: str) -> None:
     if not 1 <= len(text) <= 100 or not is_printable(text):
-        raise ConfigError(
-            f"a name in the charter must have 1 to 100 printable characters, not {quoted(text)}"
-        )
+        raise ConfigError(f"a name in the charter must have 1 to 100 printable characters, not {quoted(text)}")

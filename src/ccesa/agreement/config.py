@@ -138,9 +138,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if not any(value == known and type(value) is type(known) for known in allowed):
-                raise ConfigError(
-                    f"{name} must be one of {', '.join(map(str, allowed))}, not {quoted(value)}"
-                )
+                raise ConfigError(f"{name} must be one of {', '.join(map(str, allowed))}, not {quoted(value)}")
         for name, kind in _TYPES.items():
             value = getattr(self, name)
             if not isinstance(value, kind):
@@ -158,9 +156,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
             most = MAX_VECTOR_BYTES * 8 // self.bits
             raise ConfigError(f"length must lie in 1..{most} for {self.bits} bits, not {self.length}")
         if not 2 <= self.min_survivors <= self.clients:
-            raise ConfigError(
-                f"min_survivors must lie in 2..clients = {self.clients}, not {self.min_survivors}"
-            )
+            raise ConfigError(f"min_survivors must lie in 2..clients = {self.clients}, not {self.min_survivors}")
 
     def _check_agreement(self) -> None:
         if needs_accept(self.agreement) and not self.accept:

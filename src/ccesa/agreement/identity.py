@@ -142,9 +142,7 @@ class Member:
         if not isinstance(self.comment, str):
             raise ConfigError(f"the comment of a client must be text, not {type(self.comment).__name__}")
         if not is_printable(self.comment) or self.comment != self.comment.strip(" "):
-            raise ConfigError(
-                f"the comment of {quoted(self.name)} cannot be printed, or has spaces around it"
-            )
+            raise ConfigError(f"the comment of {quoted(self.name)} cannot be printed, or has spaces around it")
         if not isinstance(self.public, bytes) or len(self.public) != KEY_BYTES:
             raise ConfigError(f"the public key of {quoted(self.name)} must be {KEY_BYTES} bytes")
         try:
@@ -185,9 +183,7 @@ class Admission:
         names, public = set[str](), set[bytes]()
         for member in self.members:
             if member.name in names or member.public in public:
-                raise ConfigError(
-                    f"the name or the key of {quoted(member.name)} appears twice in the admission list"
-                )
+                raise ConfigError(f"the name or the key of {quoted(member.name)} appears twice in the admission list")
             names.add(member.name)
             public.add(member.public)
 
@@ -264,9 +260,7 @@ def _lines(text: str) -> Iterator[str]:
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\t", " ")
     for number, line in enumerate(plain.split("\n"), 1):
         if found := UNPRINTABLE_PATTERN.search(line):
-            raise ConfigError(
-                f"line {number} has the character U+{ord(found[0]):04X}, which cannot be printed"
-            )
+            raise ConfigError(f"line {number} has the character U+{ord(found[0]):04X}, which cannot be printed")
         yield line.strip(" ")
 
 

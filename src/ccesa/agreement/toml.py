@@ -20,9 +20,7 @@ _HEAD = """\
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _LONG_FRACTION = re.compile(r":[0-9]{2}\.[0-9]{10}")
 #: Strings and comments of TOML; nothing in them is a time.
-_QUOTED = re.compile(
-    r'''"""(?:\\.|[^\\])*?"""(?!")|'{3}.*?'{3}(?!')|"(?:\\.|[^"\\])*"|'[^']*'|#[^\n]*''', re.DOTALL
-)
+_QUOTED = re.compile(r'''"""(?:\\.|[^\\])*?"""(?!")|'{3}.*?'{3}(?!')|"(?:\\.|[^"\\])*"|'[^']*'|#[^\n]*''', re.DOTALL)
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -30,9 +28,7 @@ def parse(text: str) -> dict[str, Any]:
     try:
         found = tables(text.removeprefix("\ufeff"))  # as some editors begin a file
     except (ValueError, RecursionError) as error:  # also nesting that Python does not read
-        raise ConfigError(
-            f"this is not a charter, because it is not TOML: {shown(str(error), 200)}"
-        ) from None
+        raise ConfigError(f"this is not a charter, because it is not TOML: {shown(str(error), 200)}") from None
     if "expires" in found:
         found["expires"] = seconds(found["expires"])
     return found

@@ -46,9 +46,7 @@ def _run(load: Callable[[], "typer.Typer"]) -> tuple[int, str]:
 
     app = load()
     # What the parser raises on a wrong option. Its name and home differ between versions of typer.
-    wrong_command_line = next(
-        base for base in reversed(typer.BadParameter.__mro__) if hasattr(base, "exit_code")
-    )
+    wrong_command_line = next(base for base in reversed(typer.BadParameter.__mro__) if hasattr(base, "exit_code"))
     try:
         code = app(prog_name=app.info.name, standalone_mode=False)
     except CcesaError as error:

@@ -20,16 +20,11 @@ _MOST = 2000
 
 def audit(
     where: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE|URL", help="The federation's file, or its database.", show_default=False
-        ),
+        str, typer.Argument(metavar="FILE|URL", help="The federation's file, or its database.", show_default=False)
     ],
     head: Annotated[
         str | None,
-        typer.Option(
-            metavar="HEX", help="A hash that you have noted: is it still in the log?", show_default=False
-        ),
+        typer.Option(metavar="HEX", help="A hash that you have noted: is it still in the log?", show_default=False),
     ] = None,
     as_json: options.Json = False,
 ) -> None:

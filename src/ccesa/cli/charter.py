@@ -31,9 +31,7 @@ _File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the charter
 _Key = Annotated[
     Path | None,
     typer.Option(
-        "--identity",
-        help="This site's private key, to check that it is among the members.",
-        show_default=False,
+        "--identity", help="This site's private key, to check that it is among the members.", show_default=False
     ),
 ]
 
@@ -134,9 +132,7 @@ def _attempts_in_words(found: Charter) -> str:
     sent = f"gets up to {found.attempts} vector(s) of a member"
     if found.mechanism is not None:
         return f"{sent}, each of which is charged to its ledger"
-    released = (
-        "once" if found.releases == 1 else f"{found.releases} times: its sums may differ by few members"
-    )
+    released = "once" if found.releases == 1 else f"{found.releases} times: its sums may differ by few members"
     table = (
         f"; over all tasks a member sends its table {found.attempts} time(s), so sums of two questions may "
         "differ by few members"
@@ -191,8 +187,7 @@ def _noise_in_words(mechanism: Mechanism, members: int) -> Iterator[tuple[str, s
     )
     yield (
         "words",
-        f"fields of {fields.bits} bits, {fields.per_word} per 64-bit word: {fields.bytes_each:.3g} bytes per "
-        f"{each}",
+        f"fields of {fields.bits} bits, {fields.per_word} per 64-bit word: {fields.bytes_each:.3g} bytes per {each}",
     )
 
 

@@ -45,9 +45,7 @@ def demo(
         f"{plan.degree:.0f} neighbours, {dropout:.0%} drop out of every round"
     )
     with _progress(console, rounds) as show:
-        history = train_rounds(
-            data, plan, rounds=rounds, dropout=dropout, seed=seed, threads=threads, progress=show
-        )
+        history = train_rounds(data, plan, rounds=rounds, dropout=dropout, seed=seed, threads=threads, progress=show)
     command = f"ccesa demo --clients {clients} --rounds {rounds} --dropout {dropout:g} --seed {seed}"
     command += f" --degree {degree}" * (degree is not None) + " --post-quantum" * post_quantum
     _show(console, Story(history, run_conventional(plan, seed), command), output)
@@ -56,12 +54,7 @@ def demo(
 @contextmanager
 def _progress(console: Console, rounds: int) -> Iterator[Callable[[int, History], None]]:
     """Show a bar of rounds, with the accuracy so far."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[now]}"),
-    )
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"))
     with Progress(*columns, console=console) as bars:
         task = bars.add_task("training", total=rounds, now="")
 

@@ -10,17 +10,12 @@ import typer
 from ccesa.agreement.identity import Identity, Member
 from ccesa.errors import ConfigError
 
-identity = typer.Typer(
-    help="A client's long-lived key, for rounds with a server that may lie.", no_args_is_help=True
-)
+identity = typer.Typer(help="A client's long-lived key, for rounds with a server that may lie.", no_args_is_help=True)
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the private key.", show_default=False)]
 _Name = Annotated[
-    str | None,
-    typer.Option(help="Name in the admission list; by default that of the file.", show_default=False),
+    str | None, typer.Option(help="Name in the admission list; by default that of the file.", show_default=False)
 ]
-_OtherName = Annotated[
-    str | None, typer.Option(help="Another name than that in the file.", show_default=False)
-]
+_OtherName = Annotated[str | None, typer.Option(help="Another name than that in the file.", show_default=False)]
 
 
 @identity.command()

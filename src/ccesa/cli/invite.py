@@ -20,26 +20,18 @@ _OPERATOR = "operator"
 
 def invite(
     path: options.FederationFile,
-    client: Annotated[
-        int | None, typer.Option(help="Make a token for this client.", show_default=False)
-    ] = None,
+    client: Annotated[int | None, typer.Option(help="Make a token for this client.", show_default=False)] = None,
     every: Annotated[bool, typer.Option("--all", help="Make one for each client without a token.")] = False,
     operator: Annotated[bool, typer.Option("--operator", help="Make one for the operator's page.")] = False,
     revoke: Annotated[
         str | None,
         typer.Option(
-            metavar="N|operator",
-            help="Revoke all tokens of this client, or of operators.",
-            show_default=False,
+            metavar="N|operator", help="Revoke all tokens of this client, or of operators.", show_default=False
         ),
     ] = None,
     to: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Write each token to its own file, and print none.",
-            show_default=False,
-        ),
+        typer.Option(metavar="FOLDER", help="Write each token to its own file, and print none.", show_default=False),
     ] = None,
 ) -> None:
     """Make tokens for clients and operators. Without options, list the tokens.
@@ -102,11 +94,7 @@ def _name(client: int | None) -> str:
 
 
 def _invite(
-    store: "Store",
-    federation: "Federation",
-    clients: Sequence[int | None],
-    folder: Path | None,
-    named: bool = False,
+    store: "Store", federation: "Federation", clients: Sequence[int | None], folder: Path | None, named: bool = False
 ) -> None:
     """Make tokens, files first; if anything fails, remove the files.
 

@@ -53,8 +53,7 @@ _Statistics = Annotated[
 _Results = Annotated[
     Path | None,
     typer.Option(
-        help="New file for the published results, a line of JSON per sum. It appears when the federation is "
-        "over.",
+        help="New file for the published results, a line of JSON per sum. It appears when the federation is over.",
         show_default=False,
     ),
 ]
@@ -68,9 +67,7 @@ _Memory = Annotated[
 _Ledger = Annotated[
     Path | None, typer.Option(help="Ledger that is charged for vectors with noise.", show_default=False)
 ]
-_Ca = Annotated[
-    Path | None, typer.Option(help="File with certificates of a private authority.", show_default=False)
-]
+_Ca = Annotated[Path | None, typer.Option(help="File with certificates of a private authority.", show_default=False)]
 _AnswerAfter = Annotated[
     float | None,
     typer.Option(
@@ -84,14 +81,7 @@ _AnswerAfter = Annotated[
 _MOST_TOKEN = 4096
 _NO_STATISTICS = "this federation asks for no statistics: its charter has no [statistics]"
 #: Styles of kinds of events.
-_STYLES = {
-    "summed": "green",
-    "nothing": "red",
-    "refused": "red",
-    "away": "yellow",
-    "late": "yellow",
-    "out": "yellow",
-}
+_STYLES = {"summed": "green", "nothing": "red", "refused": "red", "away": "yellow", "late": "yellow", "out": "yellow"}
 #: Kinds that are printed only to a terminal.
 _PASSING = {"sending"}
 
@@ -110,12 +100,10 @@ def join(
     answer_after: _AnswerAfter = None,
     once: Annotated[bool, typer.Option("--once", help="Take part in one sum, and end.")] = False,
     strict: Annotated[
-        bool,
-        typer.Option("--strict", help="End at the first fault. By default a site only sits out its round."),
+        bool, typer.Option("--strict", help="End at the first fault. By default a site only sits out its round.")
     ] = False,
     insecure_http: Annotated[
-        bool,
-        typer.Option("--insecure-http", help="Allow another machine without TLS, for use inside a tunnel."),
+        bool, typer.Option("--insecure-http", help="Allow another machine without TLS, for use inside a tunnel.")
     ] = False,
     max_task_mib: Annotated[
         int | None,

@@ -91,15 +91,9 @@ def _in_words(found: Ledger, room: _Room | None) -> Iterator[tuple[str, str]]:
     yield "[bold]ledger[/bold]", f"budget epsilon = {found.epsilon:g} at delta = {found.delta:g}"
     yield "spent", f"[bold]{_sum(spent)}[/bold]"
     if spent.vectors:
-        yield (
-            "of which",
-            f"mu = {spent.mu:.4g} by noise, and {spent.outright:.2g} of delta by draws and graphs",
-        )
+        yield ("of which", f"mu = {spent.mu:.4g} by noise, and {spent.outright:.2g} of delta by draws and graphs")
     if room is not None:
-        yield (
-            "room",
-            f"for {room.left:,} more vector(s) under this charter, which is made for {room.rounds:,}",
-        )
+        yield ("room", f"for {room.left:,} more vector(s) under this charter, which is made for {room.rounds:,}")
     if left is not None:
         yield "left", f"{left:,} more vector(s) with the noise of the last one"
     for digest, part in found.spent_by_charter().items():

@@ -70,9 +70,7 @@ Bits = Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")]
 Dropout = Annotated[
     float, typer.Option(help="Probability that a client drops out of a round, over all steps together.")
 ]
-Degree = Annotated[
-    int | None, typer.Option(help="Neighbours of a client, even (harary); planned by default.")
-]
+Degree = Annotated[int | None, typer.Option(help="Neighbours of a client, even (harary); planned by default.")]
 GraphName = Annotated[str, _one_of(NAMES, "Assignment graph. The planner chooses what you leave open.")]
 GuardName = Annotated[
     str, _one_of(GUARDS, "What the server may do: read everything it gets (curious), or also lie (active).")
@@ -88,13 +86,10 @@ PostQuantum = Annotated[
 Accept = Annotated[
     bool,
     typer.Option(
-        "--accept",
-        help="Clients say whose shares they could open before they mask, as they do in every series.",
+        "--accept", help="Clients say whose shares they could open before they mask, as they do in every series."
     ),
 ]
-Threads = Annotated[
-    int, typer.Option(min=0, help="Maximum of clients that work at the same time; 0: as many as help.")
-]
+Threads = Annotated[int, typer.Option(min=0, help="Maximum of clients that work at the same time; 0: as many as help.")]
 FederationFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="The federation's file, TOML.", show_default=False)
 ]
@@ -148,26 +143,19 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ConfigError(
-            f"--dropout-per-step takes 0.026 or share=0.01,mask=0.05, not {quoted(text)}"
-        ) from None
+        raise ConfigError(f"--dropout-per-step takes 0.026 or share=0.01,mask=0.05, not {quoted(text)}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseOptions:
     """The demand on the noise in the sum."""
 
-    epsilon: Annotated[
-        float | None, described("Noise: limits what all sums together reveal about a client.")
-    ] = None
-    delta: Annotated[
-        float | None, described("Noise: the probability that epsilon fails; below 1 / clients.")
-    ] = None
+    epsilon: Annotated[float | None, described("Noise: limits what all sums together reveal about a client.")] = None
+    delta: Annotated[float | None, described("Noise: the probability that epsilon fails; below 1 / clients.")] = None
     rounds: Annotated[int | None, described("Noise: how many vectors a client may send.")] = None
     norm: Annotated[float | None, described("Noise: clip a client's vector to this L2 norm.")] = None
     against: Annotated[
-        str | None,
-        _one_of(get_args(Against), "Noise: for a server that follows the protocol, or for one that lies."),
+        str | None, _one_of(get_args(Against), "Noise: for a server that follows the protocol, or for one that lies.")
     ] = None
 
     def privacy(self, field_bits: int | None = None) -> DifferentialPrivacy | None:
@@ -175,9 +163,7 @@ class NoiseOptions:
         whole = {name: getattr(self, name) for name in ("epsilon", "delta", "rounds", "norm")}
         missing = [f"--{name}" for name, value in whole.items() if value is None]
         if missing and len(missing) < len(whole) + ((self.against, field_bits) != (None, None)):
-            raise ConfigError(
-                f"noise takes --epsilon, --delta, --rounds and --norm; add {', '.join(missing)}"
-            )
+            raise ConfigError(f"noise takes --epsilon, --delta, --rounds and --norm; add {', '.join(missing)}")
         return None if missing else DifferentialPrivacy(**whole, against=self.against or "follows")  # type: ignore[arg-type]
 
     def about_records(self, schema: Schema, field_bits: int | None) -> DifferentialPrivacy | None:

@@ -45,9 +45,7 @@ class DemandOptions:
 
     exact_dropout: Annotated[
         bool,
-        typer.Option(
-            "--exact-dropout", help="Exactly this fraction drops out, rather than each client by chance."
-        ),
+        typer.Option("--exact-dropout", help="Exactly this fraction drops out, rather than each client by chance."),
     ] = False
     collusion: Annotated[
         float | None,
@@ -68,8 +66,7 @@ class DemandOptions:
         ),
     ] = None
     reliability_bits: Annotated[
-        float | None,
-        typer.Option(help="A round is lost with probability 2^-R at most; 20 by default, if possible."),
+        float | None, typer.Option(help="A round is lost with probability 2^-R at most; 20 by default, if possible.")
     ] = None
 
 
@@ -81,13 +78,11 @@ class VectorOptions:
     bits: options.Bits = 32
     value_bits: Annotated[
         int | None,
-        options.described(
-            "Bits of one client's value. Then --length counts values, and a 64-bit word holds several."
-        ),
+        options.described("Bits of one client's value. Then --length counts values, and a 64-bit word holds several."),
     ] = None
-    precision: Annotated[
-        float | None, options.described("Instead of --value-bits: the largest error of a mean.")
-    ] = None
+    precision: Annotated[float | None, options.described("Instead of --value-bits: the largest error of a mean.")] = (
+        None
+    )
     clip: Annotated[float, typer.Option(help="The largest value, for --precision and --learning.")] = 2.0
     field_bits: Annotated[
         int | None, options.described("Noise: bits of a parameter; by default as few as possible.")
@@ -121,18 +116,15 @@ class VectorOptions:
 class CharterOptions:
     """Whose charter to write, and what it says besides the plan."""
 
-    members: Annotated[
-        Path | None, options.described("Admission list, one line per client: plan for all of them.")
-    ] = None
+    members: Annotated[Path | None, options.described("Admission list, one line per client: plan for all of them.")] = (
+        None
+    )
     path: Annotated[
-        Path | None,
-        options.described("Write their charter to this new file (active, with --members).", "--charter"),
+        Path | None, options.described("Write their charter to this new file (active, with --members).", "--charter")
     ] = None
     replaces: Annotated[
         Path | None,
-        options.described(
-            "The charter before this one, whose serial, agreement, learning and statistics go on."
-        ),
+        options.described("The charter before this one, whose serial, agreement, learning and statistics go on."),
     ] = None
     expires: Annotated[
         datetime | None,
@@ -164,8 +156,7 @@ class CharterOptions:
         bool, typer.Option("--learning", help="Add a table of learning, to fill in before you send it.")
     ] = False
     statistics: Annotated[
-        Path | None,
-        options.described("Plan for joint statistics by this schema, instead of for --length."),
+        Path | None, options.described("Plan for joint statistics by this schema, instead of for --length.")
     ] = None
 
     def listed(self, guard: str) -> Admission | None:
@@ -173,9 +164,7 @@ class CharterOptions:
         members = None if self.members is None else Admission.load(self.members)
         if self.path is None:
             if self.replaces or self.expires or self.attempts or self.releases or self.learning:
-                raise ConfigError(
-                    "--replaces, --expires, --attempts, --releases and --learning go with --charter FILE"
-                )
+                raise ConfigError("--replaces, --expires, --attempts, --releases and --learning go with --charter FILE")
             return members
         if not guard_named(guard).chartered:
             raise ConfigError(f"--charter goes with --guard active: {guard} rounds have no charter")
@@ -394,12 +383,7 @@ def _bytes(count: float) -> str:
 
 
 def _seconds(value: float) -> str:
-    for unit, size, below in (
-        ("µs", 1e-6, 1e-3),
-        ("ms", 1e-3, 1.0),
-        ("s", 1.0, 120.0),
-        ("min", 60.0, 7200.0),
-    ):
+    for unit, size, below in (("µs", 1e-6, 1e-3), ("ms", 1e-3, 1.0), ("s", 1.0, 120.0), ("min", 60.0, 7200.0)):
         if value < below:
             return f"{value / size:,.3g} {unit}"
     return f"{value / 3600:,.3g} h"

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 def results(
     path: options.FederationFile,
-    question: Annotated[
-        int | None, typer.Option(min=0, help="Only this one, from 0 on.", show_default=False)
-    ] = None,
+    question: Annotated[int | None, typer.Option(min=0, help="Only this one, from 0 on.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON per sum, as sites get it.")] = False,
 ) -> None:
     """Print the sums of a federation, also beside a running hub; exit with 3 if there is none.

@@ -22,8 +22,7 @@ def serve(
         ),
     ] = None,
     name: Annotated[
-        str | None,
-        typer.Option(help="Of this process, where several hubs share a store.", show_default=False),
+        str | None, typer.Option(help="Of this process, where several hubs share a store.", show_default=False)
     ] = None,
     until_over: Annotated[
         bool, typer.Option("--until-over", help="End when all is over, with 3 if sums are missing.")

@@ -24,8 +24,7 @@ from ccesa.guards import CURIOUS, Guard, guard_named
 from ccesa.plan import Plan, charters
 
 _Threshold = Annotated[
-    int | None,
-    options.described("The paper's t, the same for all; by default the majority of each neighbourhood."),
+    int | None, options.described("The paper's t, the same for all; by default the majority of each neighbourhood.")
 ]
 _Seed = Annotated[int | None, typer.Option(min=0, help="Fixes inputs and dropouts, never keys or noise.")]
 
@@ -35,16 +34,12 @@ class GraphOptions:
     """A family of graphs and its parameters."""
 
     graph: options.GraphName = BEST
-    p: Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi); planned by default.")] = (
-        None
-    )
+    p: Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi); planned by default.")] = None
     degree: options.Degree = None
     mask_p: Annotated[
         float | None, typer.Option(help="Edge probability of the mask subgraph (erdos-renyi, complete).")
     ] = None
-    mask_degree: Annotated[
-        int | None, typer.Option(help="Neighbours to mask with, even (harary, complete).")
-    ] = None
+    mask_degree: Annotated[int | None, typer.Option(help="Neighbours to mask with, even (harary, complete).")] = None
 
     @property
     def described(self) -> Graph | None:

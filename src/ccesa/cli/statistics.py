@@ -19,8 +19,7 @@ from ccesa.statistics.tally import ColumnPreview, LeftOut, Preview, previewed
 
 statistics = typer.Typer(help="Tables of sites, for joint statistics.", no_args_is_help=True)
 _SchemaFile = Annotated[
-    Path,
-    typer.Argument(metavar="SCHEMA", help="The schema, or the charter that has it.", show_default=False),
+    Path, typer.Argument(metavar="SCHEMA", help="The schema, or the charter that has it.", show_default=False)
 ]
 _Table = Annotated[Path, typer.Argument(metavar="CSV", help="Your table.", show_default=False)]
 #: The most lines about what is left out; ``--json`` has all of them.

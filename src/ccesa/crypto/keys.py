@@ -277,15 +277,11 @@ class X25519:
         """Return what a client keeps of an agreement by c_i: to seal for the other, and to open its text."""
         return sealing(agreed, context, client, other)
 
-    def seal(
-        self, sealing: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: Ends
-    ) -> bytes:
+    def seal(self, sealing: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: Ends) -> bytes:
         """Seal shares and a seed for a neighbour."""
         return seal_shares(sealing, content.shares, context, ends)
 
-    def unseal(
-        self, sealing: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends
-    ) -> Content:
+    def unseal(self, sealing: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends) -> Content:
         """Open what a neighbour sealed; raises SealBroken, also for a seed that is not the promised one."""
         return Content(unseal_shares(sealing, sealed, context, ends), b"")
 
@@ -356,18 +352,14 @@ class Hybrid(X25519):
         """Return the agreed secret: each text has a key of its own, from a secret of ML-KEM besides."""
         return agreed
 
-    def seal(
-        self, sealing: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: Ends
-    ) -> bytes:
+    def seal(self, sealing: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: Ends) -> bytes:
         """Seal shares and a seed, behind the ciphertext and before the commitment to the seed."""
         promised = self.seed_commitment(content.seed, context, ends.sender, ends.recipient)
         beside = Beside(encapsulated.ciphertext, promised)
         key = hybrid_sealing(sealing, encapsulated.secret, context, ends, beside)
         return beside.ciphertext + seal_once(key, content.shares + content.seed) + promised
 
-    def unseal(
-        self, sealing: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends
-    ) -> Content:
+    def unseal(self, sealing: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends) -> Content:
         """Open what a neighbour sealed; raises SealBroken, also for a seed that is not the promised one."""
         ciphertext, text = sealed[:CIPHERTEXT_BYTES], sealed[CIPHERTEXT_BYTES : -self.commitment_bytes]
         promised = sealed[-self.commitment_bytes :]

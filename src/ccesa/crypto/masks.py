@@ -132,9 +132,7 @@ def mask_words(generator: str, key: bytes, start: int, count: int, bits: int) ->
     return padded[skipped // word :]
 
 
-def add_masks(
-    vector: Vector, masks: Sequence[Mask], generator: str, threads: int = 0, *, offset: int = 0
-) -> None:
+def add_masks(vector: Vector, masks: Sequence[Mask], generator: str, threads: int = 0, *, offset: int = 0) -> None:
     """Add and subtract every mask, in place.
 
     The array may be a part of the vector, ``offset`` bytes into it, a multiple of ``generators.ALIGNMENT``.

@@ -50,9 +50,7 @@ _LOW_ORDER = {
 _Y8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022
 _LOW_ORDER_Y = {0, 1, _P - 1, _Y8, _P - _Y8}
 #: Their encodings with either sign of x, also those that are not reduced.
-_SMALL_ORDER = {
-    (y + sign).to_bytes(32, "little") for y in (*_LOW_ORDER_Y, _P, _P + 1) for sign in (0, 1 << 255)
-}
+_SMALL_ORDER = {(y + sign).to_bytes(32, "little") for y in (*_LOW_ORDER_Y, _P, _P + 1) for sign in (0, 1 << 255)}
 
 #: A key with a part of order 8, and signatures on an empty text. The first fits. The second fits only where
 #: both sides of the equation are multiplied by eight. The third is the first, with an S that is not reduced.
@@ -358,10 +356,7 @@ class Generator(NamedTuple):
     stream: Callable[[bytes, int], Stream]
 
 
-GENERATORS = {
-    "aes128-ctr": Generator(16, 16, aes128_ctr),
-    "chacha20": Generator(32, 64, chacha20),
-}
+GENERATORS = {"aes128-ctr": Generator(16, 16, aes128_ctr), "chacha20": Generator(32, 64, chacha20)}
 
 #: A multiple of this is a whole number of blocks of every generator, and of words of every size.
 ALIGNMENT = math.lcm(*(kind.block_bytes for kind in GENERATORS.values()))

@@ -253,11 +253,7 @@ def _secure_round(
             received[client] = words.from_bytes(reply.vector, WORD_BITS).copy()
 
     report = simulate(
-        config,
-        lambda client: encoded[client].vector,
-        dropout=Exactly(dropouts),
-        threads=threads,
-        overhear=overhear,
+        config, lambda client: encoded[client].vector, dropout=Exactly(dropouts), threads=threads, overhear=overhear
     )
     history.reports.append(report)
     found = report.result if isinstance(report.result, Aggregate) else None
@@ -267,11 +263,7 @@ def _secure_round(
 
 
 def _wiretap(
-    number: int,
-    received: Mapping[int, Vector],
-    encoded: Sequence[Quantized],
-    found: Aggregate | None,
-    fields: Fields,
+    number: int, received: Mapping[int, Vector], encoded: Sequence[Quantized], found: Aggregate | None, fields: Fields
 ) -> Wiretap:
     senders = tuple(sorted(received)) if found is None else found.survivors
     vectors = {

@@ -40,10 +40,7 @@ def join(parts: Iterable[str]) -> Markup:
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
     """Return a table in a box of its own, which scrolls on a narrow page."""
     head = tag("tr", *(tag("th", name, scope="col") for name in heads))
-    body = [
-        tag("tr", tag("th", first, scope="row"), *(tag("td", cell) for cell in cells))
-        for first, *cells in rows
-    ]
+    body = [tag("tr", tag("th", first, scope="row"), *(tag("td", cell) for cell in cells)) for first, *cells in rows]
     made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
     return tag("div", made, class_="box", role="region", aria_label=caption, tabindex=0)
 
@@ -153,9 +150,7 @@ def powers(values: Sequence[float], name: str, write: Callable[[float], str]) ->
     return Axis(name, {10.0**power: write(10.0**power) for power in range(first, last + 1)}, log=True)
 
 
-def chart(
-    curves: Sequence[ChartLine], x: Axis, y: Axis, alternative: str, lost: Sequence[int] = ()
-) -> Markup:
+def chart(curves: Sequence[ChartLine], x: Axis, y: Axis, alternative: str, lost: Sequence[int] = ()) -> Markup:
     """Draw curves over a grid with a legend below; upright lines are rounds without a sum."""
     bottom = _TOP + _LINE + _PLOT
 
@@ -177,16 +172,11 @@ def chart(
         if style == "solid" and len(drawn) <= _MARKED:
             parts += [tag("circle", class_="mark", cx=a, cy=b, r=3) for a, b in drawn]
         line = bottom + (place + 3) * _LINE
-        parts += [
-            _line(style, _LEFT, line - 4, _LEFT + 34, line - 4),
-            _label(_LEFT + 42, line, name, "start"),
-        ]
+        parts += [_line(style, _LEFT, line - 4, _LEFT + 34, line - 4), _label(_LEFT + 42, line, name, "start")]
     return svg(_WIDTH, bottom + (len(curves) + 3) * _LINE - 6, alternative, *parts)
 
 
-def rounds_svg(
-    gone: Sequence[Mapping[str, int]], survivors: Sequence[int], clients: int, alternative: str
-) -> Markup:
+def rounds_svg(gone: Sequence[Mapping[str, int]], survivors: Sequence[int], clients: int, alternative: str) -> Markup:
     """Draw who left in which step of which round, and below it how many the sum of each round has."""
     left, top, steps = _LEFT + 18, _TOP + len(gone[0]) * _LINE + 26, list(gone[0])
     bottom, column = top + 90, (_RIGHT - left) / len(gone)

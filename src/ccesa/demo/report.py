@@ -239,14 +239,8 @@ def _costs(history: History, conventional: SimulatedRound) -> Slots:
         "sent": write_bytes(sent),
         "words": f"{history.plan.length:,}",
         "dropout": f"{history.plan.assumptions.dropout:.0%}",
-        "bill": table(
-            "Measured in this demo (mean over rounds)", heads, compare_costs(history, conventional)
-        ),
-        **(
-            _draw_costs(bills)
-            if bills
-            else {"cost": "No plan is reliable if so many drop out.", "planned": ""}
-        ),
+        "bill": table("Measured in this demo (mean over rounds)", heads, compare_costs(history, conventional)),
+        **(_draw_costs(bills) if bills else {"cost": "No plan is reliable if so many drop out.", "planned": ""}),
     }
 
 
@@ -255,17 +249,12 @@ def _draw_costs(bills: dict[int, Bill]) -> Slots:
         name: {clients: _traffic(cost) for clients, one in bills.items() if (cost := of(one)) is not None}
         for name, (_, of) in _LINES.items()
     }
-    curves = [
-        ChartLine(name, _LINES[name][0], list(points.items())) for name, points in lines.items() if points
-    ]
+    curves = [ChartLine(name, _LINES[name][0], list(points.items())) for name, points in lines.items() if points]
     everything = [value for points in lines.values() for value in points.values()]
     x = pictures.powers(list(bills), "clients", "{:,.0f}".format)
     y = pictures.powers(everything, "sent and received by a client in a round", write_bytes)
     rows = [
-        [
-            f"{clients:,}",
-            *(write_bytes(one[clients]) if clients in one else "no rule" for one in lines.values()),
-        ]
+        [f"{clients:,}", *(write_bytes(one[clients]) if clients in one else "no rule" for one in lines.values())]
         for clients in bills
         if clients in (100, 1000, 10_000, 100_000)
     ]
@@ -295,9 +284,7 @@ def _promise(history: History, command: str) -> Slots:
         return write_chance(min(0.0, log2 + math.log2(rounds)))
 
     private = plan.certificate.privacy(plan.guard)
-    events = [
-        [name, write_chance(log2), ever(log2), meaning] for name, log2, meaning in certificate_in_words(plan)
-    ]
+    events = [[name, write_chance(log2), ever(log2), meaning] for name, log2, meaning in certificate_in_words(plan)]
     heads = ("event", "in a round", "in all rounds", "what it means")
     versions = [
         ["command", tag("code", command)],

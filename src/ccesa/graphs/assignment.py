@@ -76,9 +76,7 @@ class AssignmentGraph:
             return self
         left = ~edges
         starts = np.concatenate([[0], np.cumsum(left)])[self.starts]
-        return AssignmentGraph(
-            self.ids, starts, self.columns[left], self.carries_masks[left], drawn=(self, left)
-        )
+        return AssignmentGraph(self.ids, starts, self.columns[left], self.carries_masks[left], drawn=(self, left))
 
     def flags(self, clients: Iterable[int]) -> Flags:
         """Mark the nodes of these clients."""
@@ -232,9 +230,7 @@ def _labels(size: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> Labe
     from scipy.sparse.csgraph import connected_components
 
     if max(size, one.size) > _MOST:
-        raise ConfigError(
-            f"{size} clients with {one.size} edges; connectivity is checked up to {_MOST} of each"
-        )
+        raise ConfigError(f"{size} clients with {one.size} edges; connectivity is checked up to {_MOST} of each")
     ends = one.astype(np.int32), other.astype(np.int32)
     matrix = coo_array((np.ones(one.size, np.int8), ends), shape=(size, size))
     count, labels = connected_components(matrix, directed=False)

@@ -38,9 +38,7 @@ class ErdosRenyi(Kind, frozen=True, kw_only=True, tag="erdos-renyi"):
         if self.mask_p is not None:
             settle_probability(self, "mask_p")
             if self.mask_p > self.p:
-                raise ConfigError(
-                    f"mask_p = {self.mask_p} exceeds p = {self.p}: masks run on share edges only"
-                )
+                raise ConfigError(f"mask_p = {self.mask_p} exceeds p = {self.p}: masks run on share edges only")
 
     def mean_degree(self, clients: int) -> float:
         return self.p * (clients - 1)

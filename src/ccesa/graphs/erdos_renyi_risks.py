@@ -16,18 +16,7 @@ from scipy.special import digamma, gammaln, logsumexp, xlog1py, xlogy
 from ccesa.graphs.assumptions import Assumptions, Demand, Event, Roster
 from ccesa.graphs.harary_risks import fit_thresholds
 from ccesa.graphs.reliability import besides, log_few, log_unconfirmed
-from ccesa.graphs.tails import (
-    LN2,
-    MARGIN,
-    SLACK,
-    Binomial,
-    Counts,
-    Logs,
-    find_first,
-    log_choose,
-    log_falling,
-    window,
-)
+from ccesa.graphs.tails import LN2, MARGIN, SLACK, Binomial, Counts, Logs, find_first, log_choose, log_falling, window
 from ccesa.graphs.thresholds import Linear, Majority, Rule, Threshold
 
 #: Outcomes of less than e to minus this are left out; they count as failures. Enough for 160 bits.

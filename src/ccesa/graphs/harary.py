@@ -26,9 +26,7 @@ def check_circle_degree(name: str, degree: int) -> None:
     """Refuse a degree that cannot be halved."""
     check_integer(name, degree)
     if degree < 2 or degree % 2:
-        raise ConfigError(
-            f"{name} must be an even number of at least 2, not {degree}: half on each side of the circle"
-        )
+        raise ConfigError(f"{name} must be an even number of at least 2, not {degree}: half on each side of the circle")
 
 
 class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
@@ -51,8 +49,7 @@ class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
             check_circle_degree("mask_degree", self.mask_degree)
             if self.mask_degree > self.degree:
                 raise ConfigError(
-                    f"mask_degree = {self.mask_degree} exceeds degree = {self.degree}: "
-                    "masks run on share edges only"
+                    f"mask_degree = {self.mask_degree} exceeds degree = {self.degree}: masks run on share edges only"
                 )
 
     def check(self, clients: int) -> None:

@@ -116,9 +116,7 @@ class EqualDegrees:
         """
         fewest, most, likely, rest = log_small(assumptions, self.degree)
         t = fit_thresholds(rule, most)
-        logs = [
-            self._lost(assumptions, d, place) for d, place in zip(fewest.tolist(), t.tolist(), strict=True)
-        ]
+        logs = [self._lost(assumptions, d, place) for d, place in zip(fewest.tolist(), t.tolist(), strict=True)]
         lost = math.log(assumptions.clients) + float(logsumexp([*np.add(likely, logs), rest]))
         if self.degree >= assumptions.clients - 1:
             lost = min(lost, at(log_all_lost(assumptions), int(t[-1])))

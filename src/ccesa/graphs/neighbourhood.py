@@ -52,6 +52,4 @@ class Neighbourhood:
 
     def among(self, live: Flags) -> "Neighbourhood":
         """Leave out the members that are not live."""
-        return Neighbourhood(
-            client=self.client, members=self.members[live], carries_masks=self.carries_masks[live]
-        )
+        return Neighbourhood(client=self.client, members=self.members[live], carries_masks=self.carries_masks[live])

@@ -28,9 +28,7 @@ class PerStep:
             raise ConfigError(f"dropout_per_step needs a number for each of {', '.join(ORDER)}")
         for name, value in zip(ORDER, self.each, strict=True):
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-                raise ConfigError(
-                    f"{name} in dropout_per_step must be a probability in [0, 1), not {quoted(value)}"
-                )
+                raise ConfigError(f"{name} in dropout_per_step must be a probability in [0, 1), not {quoted(value)}")
         if self.each[ORDER.index("confirm")] and not self.confirms:
             raise ConfigError("this guard has no step confirm: leave it out of dropout_per_step")
 

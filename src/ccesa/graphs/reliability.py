@@ -11,17 +11,7 @@ import numpy as np
 from scipy.special import logsumexp, xlogy
 
 from ccesa.graphs.assumptions import Assumptions
-from ccesa.graphs.tails import (
-    Binomial,
-    Counts,
-    Hypergeometric,
-    Logs,
-    at,
-    freeze,
-    log_below,
-    log_choose,
-    window,
-)
+from ccesa.graphs.tails import Binomial, Counts, Hypergeometric, Logs, at, freeze, log_below, log_choose, window
 
 #: Numbers of clients in V1 are judged in at most this many groups, each by its worst member.
 _GROUPS = 64

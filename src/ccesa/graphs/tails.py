@@ -101,9 +101,7 @@ def log_falling(n: float | Counts | Logs, k: Counts) -> Logs:
     logs = np.asarray(gammaln(whole + 1.0) - gammaln(left + 1.0))
     if left.size and left.max() > _LARGE:
         many = left > _LARGE
-        logs[many] = log_falling(
-            np.broadcast_to(whole, left.shape)[many], np.broadcast_to(k, left.shape)[many]
-        )
+        logs[many] = log_falling(np.broadcast_to(whole, left.shape)[many], np.broadcast_to(k, left.shape)[many])
     return logs
 
 

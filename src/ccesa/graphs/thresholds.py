@@ -137,8 +137,7 @@ class Fixed(Rule, frozen=True, kw_only=True, tag="fixed"):
         largest = holders.largest(holders.most)
         if self.t > largest:
             raise ConfigError(
-                f"threshold t = {self.t} exceeds the neighbourhood: at most {largest} clients "
-                f"count{holders.counted}"
+                f"threshold t = {self.t} exceeds the neighbourhood: at most {largest} clients count{holders.counted}"
             )
         # Two disjoint sets of t holders would let a server ask one for b_i and the other for s_i.
         if 2 * self.t <= holders.mean + 1:

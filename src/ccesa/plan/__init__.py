@@ -14,15 +14,4 @@ from ccesa.plan.planner import check, plan
 from ccesa.plan.price import Cost, Rates, price
 from ccesa.plan.result import Plan
 
-__all__ = [
-    "Assumptions",
-    "Certificate",
-    "Cost",
-    "Plan",
-    "Rates",
-    "calibrate",
-    "charter",
-    "check",
-    "plan",
-    "price",
-]
+__all__ = ["Assumptions", "Certificate", "Cost", "Plan", "Rates", "calibrate", "charter", "check", "plan", "price"]

@@ -66,9 +66,7 @@ def calibrate() -> Rates:
     if primitives.has_kem():
         works["hybrid_sealing"] = {1: _sealings(POST_QUANTUM)}
     seconds = _measured([work for sizes in works.values() for work in sizes.values()])
-    curves = {
-        name: Timing(tuple(sizes), tuple(next(seconds) for _ in sizes)) for name, sizes in works.items()
-    }
+    curves = {name: Timing(tuple(sizes), tuple(next(seconds) for _ in sizes)) for name, sizes in works.items()}
     return Rates(**{name: one if len(one.sizes) > 1 else one.seconds[0] for name, one in curves.items()})  # type: ignore[arg-type]
 
 

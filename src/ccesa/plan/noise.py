@@ -132,10 +132,7 @@ class WantedNoise:
     def _counted(self, demand: Demand, wanted: Wanted, *, gives_way: bool = False) -> tuple[Found, Demand]:
         """Return the graph and the rule with the most honest clients in every sum."""
         found, demand = search(
-            demand,
-            wanted,
-            gives_way=gives_way,
-            margins=choose_margins(demand, wanted.graph, self.privacy.against),
+            demand, wanted, gives_way=gives_way, margins=choose_margins(demand, wanted.graph, self.privacy.against)
         )
         settled = wanted.degree is not None or kind_named(wanted.graph) is not Harary
         found = count_on_most(demand, found, settled=settled)
@@ -145,9 +142,7 @@ class WantedNoise:
 
     def _on(self, demand: Demand, found: Found) -> tuple[Plan, Mechanism]:
         """Return the plan of this graph: as many survivors as the demand allows, and the noise for them."""
-        made = make_plan(
-            demand, found, length=1, bits=WORD_BITS, agreement=self.agreement, accept=self.accept
-        )
+        made = make_plan(demand, found, length=1, bits=WORD_BITS, agreement=self.agreement, accept=self.accept)
         made = _insisting(made)
         promise = made.promised(self.privacy.against)
         if promise is None:

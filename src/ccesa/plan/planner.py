@@ -21,15 +21,7 @@ from ccesa.parts import check_type
 from ccesa.plan.noise import WantedNoise
 from ccesa.plan.report import compute_figures
 from ccesa.plan.result import Plan, insist_on, make_plan
-from ccesa.plan.search import (
-    Found,
-    Option,
-    Wanted,
-    note_if_all_needed,
-    search,
-    take_complete,
-    thin_masks,
-)
+from ccesa.plan.search import Found, Option, Wanted, note_if_all_needed, search, take_complete, thin_masks
 from ccesa.privacy import DifferentialPrivacy
 from ccesa.privacy.accounting import gaussian_epsilon, gaussian_mu
 from ccesa.privacy.mechanism import MOST_EPSILON
@@ -38,9 +30,7 @@ from ccesa.protocol.steps import steps_of
 #: Privacy bits with noise and colluders under ``curious``. Delta counts every graph that fails, and colluders
 #: can try many keys to find one.
 _AGAINST_PICKED_KEYS = 80.0
-_ACCEPTS = (
-    "rounds have the step accept: without it colluders could choose who drops out, and whose noise is missing"
-)
+_ACCEPTS = "rounds have the step accept: without it colluders could choose who drops out, and whose noise is missing"
 #: How often ``advice`` tries another number of clients, and by how much other numbers exceed an estimate.
 _TRIES, _MARGINS = 8, (1.001, 1.05)
 _SMALL_ROSTERS = (
@@ -290,8 +280,7 @@ def _denser(made: Plan, asked: PlanRequest) -> Option | None:
     """Return the sparsest of the denser graphs that is enough. It costs bytes, and no privacy."""
     graphs = (offer.graph for offer in made.offers)
     return _first_enough(
-        asked,
-        ({"degree": one.degree} if isinstance(one, Harary) else {"graph": one.name} for one in graphs),
+        asked, ({"degree": one.degree} if isinstance(one, Harary) else {"graph": one.name} for one in graphs)
     )
 
 

@@ -77,9 +77,7 @@ class Shape:
     def alive(self) -> tuple[float, ...]:
         """How many clients are expected to have answered each step."""
         if self.per_step is not None:
-            return tuple(
-                self.clients * (1.0 - self.per_step.leaving("advertise", step.name)) for step in self.steps
-            )
+            return tuple(self.clients * (1.0 - self.per_step.leaving("advertise", step.name)) for step in self.steps)
         stay = 1 - step_dropout(self.dropout, len(self.steps))
         return tuple(self.clients * stay**done for done in range(1, len(self.steps) + 1))
 
@@ -258,9 +256,7 @@ def _sealing_seconds(shape: Shape, rates: Rates) -> float:
     if shape.agreement != POST_QUANTUM:
         return rates.sealing
     if rates.hybrid_sealing is None:
-        raise ConfigError(
-            f"the rates have no time for {POST_QUANTUM}: measure them with cryptography 48 or newer"
-        )
+        raise ConfigError(f"the rates have no time for {POST_QUANTUM}: measure them with cryptography 48 or newer")
     return rates.hybrid_sealing
 
 
@@ -268,10 +264,7 @@ def _server_seconds(shape: Shape, rates: Rates) -> float:
     (v1, v2, v3), last = shape.settled, shape.alive[-1]
     pairs, absent = _pairs_to_open(shape), shape.threshold * (v1 / last - 1)
     return (
-        sum(
-            _taking_seconds(step.reply, shape, rates) * n
-            for step, n in zip(shape.steps, shape.alive, strict=True)
-        )
+        sum(_taking_seconds(step.reply, shape, rates) * n for step, n in zip(shape.steps, shape.alive, strict=True))
         + v1 * shape.degree * rates.edge
         + v2 * rates.joining.at(shape.threshold * (1 + absent))
         + (v2 - v3) * 2 * rates.key_pair

@@ -196,10 +196,7 @@ def _noise(plan: Plan, mechanism: Mechanism) -> dict[str, object]:
     return {
         **asdict(compute_figures(plan, mechanism)),
         "mechanism": {**fields, "fails": max(mechanism.fails, IMPOSSIBLE)},
-        "offers": [
-            {"graph": one.graph.name, **{name: getattr(one, name) for name in _OFFERED}}
-            for one in plan.offers
-        ],
+        "offers": [{"graph": one.graph.name, **{name: getattr(one, name) for name in _OFFERED}} for one in plan.offers],
     }
 
 

@@ -128,9 +128,7 @@ _ROUNDING = 1e-8
 LEAST_BITS = 1
 
 
-def explain(
-    demand: Demand, graph: str, works: Tries, free: Option, *, gives_way: bool = False
-) -> ImpossiblePlan:
+def explain(demand: Demand, graph: str, works: Tries, free: Option, *, gives_way: bool = False) -> ImpossiblePlan:
     """Explain why not even the densest graph of this kind works, and name changes that do.
 
     ``free`` is part of every change: a degree that was asked for is in the way of each.
@@ -149,9 +147,7 @@ def find_reachable_bits(demand: Demand) -> float | None:
     lost = EqualDegrees(degree).unreliable(common_rule(assumptions, degree, t), assumptions) + SLACK
     bits = max(0.0, -lost / LN2)
     # A part of the budget is for rounds that too few clients join, unless it is known how many do.
-    return (
-        bits if demand.roster.log_short == -math.inf else bits + math.log2(1 - 2.0**-SHORT_BITS) - _ROUNDING
-    )
+    return bits if demand.roster.log_short == -math.inf else bits + math.log2(1 - 2.0**-SHORT_BITS) - _ROUNDING
 
 
 def take_complete(demand: Demand) -> Found | None:
@@ -224,9 +220,7 @@ def in_words(options: tuple[Option, ...]) -> str:
 
 def _change(option: Option) -> str:
     """Return the options to add, and those to leave out."""
-    said = (
-        f"--{name.replace('_', '-')} {_text(value)}" for name, value in option.items() if value is not None
-    )
+    said = (f"--{name.replace('_', '-')} {_text(value)}" for name, value in option.items() if value is not None)
     without = (f"without --{name.replace('_', '-')}" for name, value in option.items() if value is None)
     return " ".join([*said, *without])
 
@@ -236,9 +230,7 @@ def _text(value: Any) -> str:
     return ",".join(f"{step}={q:g}" for step, q in value.items()) if isinstance(value, dict) else f"{value}"
 
 
-def _options(
-    demand: Demand, graph: str, works: Tries, free: Option, *, gives_way: bool
-) -> tuple[Option, ...]:
+def _options(demand: Demand, graph: str, works: Tries, free: Option, *, gives_way: bool) -> tuple[Option, ...]:
     """Return another kind of graph where that is enough, else all changes that would work."""
     best: Option = {"graph": BEST}
     if graph != BEST and works(best):
@@ -325,9 +317,7 @@ class Wanted(NamedTuple):
 
     def found(self, demand: Demand) -> Found | None:
         return (
-            find_cheapest(demand, self.graph)
-            if self.degree is None
-            else fit_rule(demand, Harary(degree=self.degree))
+            find_cheapest(demand, self.graph) if self.degree is None else fit_rule(demand, Harary(degree=self.degree))
         )
 
     def explained(self, demand: Demand, *, gives_way: bool = False) -> ImpossiblePlan:
@@ -349,9 +339,7 @@ class Wanted(NamedTuple):
         return explain(demand, self.graph, works, free, gives_way=gives_way)
 
 
-def search(
-    demand: Demand, wanted: Wanted, *, gives_way: bool, margins: tuple[float, ...] = ()
-) -> tuple[Found, Demand]:
+def search(demand: Demand, wanted: Wanted, *, gives_way: bool, margins: tuple[float, ...] = ()) -> tuple[Found, Demand]:
     """Return the cheapest graph for the demand, or for a lower reliability than the default.
 
     ``margins`` are the bits by which it should be more reliable than the round, tried in turn.

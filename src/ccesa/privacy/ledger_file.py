@@ -250,9 +250,7 @@ class OnDisk:
         except OSError as error:
             told = error.strerror or error
             new = "; if there never was one: ccesa ledger new" if isinstance(error, FileNotFoundError) else ""
-            raise ConfigError(
-                f"the ledger {self._path} cannot be used, so nothing leaves: {told}{new}"
-            ) from error
+            raise ConfigError(f"the ledger {self._path} cannot be used, so nothing leaves: {told}{new}") from error
 
     def _found(self) -> _Found:
         """Read both files, and check them against each other."""

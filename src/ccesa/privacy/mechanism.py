@@ -74,9 +74,7 @@ def total(releases: Iterable[Release]) -> Release:
     """
     every = list(releases)
     sums = {one.name: math.fsum(getattr(release, one.name) for release in every) for one in fields(Release)}
-    return Release(
-        **{name: math.nextafter(value, math.inf) if value else 0.0 for name, value in sums.items()}
-    )
+    return Release(**{name: math.nextafter(value, math.inf) if value else 0.0 for name, value in sums.items()})
 
 
 # Demands
@@ -235,9 +233,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
     @property
     def demand(self) -> DifferentialPrivacy:
         """What was asked for."""
-        return DifferentialPrivacy(
-            **{name: getattr(self, name) for name in DifferentialPrivacy.__struct_fields__}
-        )
+        return DifferentialPrivacy(**{name: getattr(self, name) for name in DifferentialPrivacy.__struct_fields__})
 
     @cached_property
     def digest(self) -> bytes:

@@ -207,9 +207,7 @@ class Inversion:
             drawn[:] = self._drawn(fine, words[:, 0], words[:, 1])
             return
         numbers = np.ascontiguousarray(fine), np.ascontiguousarray(words), drawn
-        native.draw_noise(
-            *numbers, made.grid_bits, self._shift, self._guide, self._origin, made.high, made.low
-        )
+        native.draw_noise(*numbers, made.grid_bits, self._shift, self._guide, self._origin, made.high, made.low)
 
     def _drawn(self, fine: Numbers, high: Words, low: Words) -> Numbers:
         coarse, phase = fine >> self._tables.grid_bits, fine & (2**self._tables.grid_bits - 1)

@@ -16,16 +16,7 @@ from ccesa.graphs.assignment import neighbourhood
 from ccesa.graphs.neighbourhood import Flags, Ids, Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
-from ccesa.protocol.client_states import (
-    Accepted,
-    Advertised,
-    ClientRound,
-    Done,
-    Holding,
-    Joined,
-    Membership,
-    Shared,
-)
+from ccesa.protocol.client_states import Accepted, Advertised, ClientRound, Done, Holding, Joined, Membership, Shared
 from ccesa.protocol.dealing import check_keys, deal, make_keys, threshold_of
 from ccesa.protocol.masking import (
     acknowledge,
@@ -110,9 +101,7 @@ def check_signature(round: Round, client: int, signature: bytes, text: bytes, wh
 # Step 0, advertise: make keys, and sign their public halves for this round and this client
 
 
-def advertise(
-    round: Round, state: Joined, request: m.AdvertiseRequest
-) -> tuple[Advertised, m.SignedAdvertiseReply]:
+def advertise(round: Round, state: Joined, request: m.AdvertiseRequest) -> tuple[Advertised, m.SignedAdvertiseReply]:
     """Make all key pairs, show their public halves and sign them."""
     advertised = make_keys(round, request)
     keys = advertised.public_keys
@@ -193,9 +182,7 @@ def accept_among(round: Round, state: Rostered, shared: Flags, request: m.Texts)
 # Step 2, mask, rule R1: mask the vector with all neighbours in V2, and sign that V2 and the task
 
 
-def mask(
-    round: Round, state: AcceptedAmong, request: m.MaskAmongRequest
-) -> tuple[SignedV2, m.SignedMaskReply]:
+def mask(round: Round, state: AcceptedAmong, request: m.MaskAmongRequest) -> tuple[SignedV2, m.SignedMaskReply]:
     """Mask with the neighbours in V2, all of whose shares must have been accepted."""
     v2 = read_part(round, "V2", request.v2, "V1", state.v1)
     live = v2[state.near.members]
@@ -251,9 +238,7 @@ def unmask(round: Round, state: Confirmed, request: m.SignedUnmaskRequest) -> tu
     return Done(), release(round, state, survived)
 
 
-def check_confirmed(
-    round: Round, state: Confirmed, live: Neighbourhood, request: m.SignedUnmaskRequest
-) -> None:
+def check_confirmed(round: Round, state: Confirmed, live: Neighbourhood, request: m.SignedUnmaskRequest) -> None:
     """Require that every surviving neighbour signed this V2 and task, and at least t of them this V3."""
     kinds = m.checked(request, round.config, live.degree).confirmed
     if kinds.translate(None, b"\x00\x01"):

@@ -18,26 +18,8 @@ from ccesa.evidence import Accusation
 from ccesa.graphs.assignment import Flags
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
-from ccesa.protocol.drawing import (
-    accused_edges,
-    deliver,
-    draw_graph,
-    fit,
-    hold_together,
-    note_keys,
-    releasing,
-    stack,
-)
-from ccesa.protocol.server_states import (
-    Advertising,
-    Delivered,
-    Requests,
-    ServerRound,
-    Settled,
-    Sharing,
-    grow,
-    ids_near,
-)
+from ccesa.protocol.drawing import accused_edges, deliver, draw_graph, fit, hold_together, note_keys, releasing, stack
+from ccesa.protocol.server_states import Advertising, Delivered, Requests, ServerRound, Settled, Sharing, grow, ids_near
 from ccesa.protocol.summing import check_asked_for, check_reliable, settle
 
 #: The round of a server with a charter.
@@ -82,9 +64,7 @@ def check_signed(round: Round, client: int, signature: bytes, text: bytes) -> No
 # Step 0, advertise: collect signed keys, commit to the roster, draw the graph from that
 
 
-def take_keys(
-    round: Round, state: Advertising, client: int, reply: m.SignedAdvertiseReply
-) -> m.SignedAdvertiseReply:
+def take_keys(round: Round, state: Advertising, client: int, reply: m.SignedAdvertiseReply) -> m.SignedAdvertiseReply:
     """Keep the public keys of a client with its signature."""
     m.checked(reply, round.config)
     text = signed_texts.bundle_text(round.context, client, reply.keys)
@@ -159,9 +139,7 @@ def settle_v2(round: Round, state: Delivered, root: bytes, v2: Flags) -> Among:
 # Privacy does not depend on any of this: clients hold V2 to what they opened and signed.
 
 
-def close_accept(
-    round: Round, state: Among, kept: dict[int, frozenset[Accusation]]
-) -> tuple[Among, Requests]:
+def close_accept(round: Round, state: Among, kept: dict[int, frozenset[Accusation]]) -> tuple[Among, Requests]:
     """Settle V2, and show it to everyone in it."""
     graph = state.graph
     edges = accused_edges(graph, frozenset().union(*kept.values()))

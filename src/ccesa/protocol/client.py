@@ -21,15 +21,7 @@ from ccesa.parts import check_type, whole_number
 from ccesa.privacy.ledger import Account
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
-from ccesa.protocol.client_states import (
-    Accepted,
-    ClientRound,
-    Done,
-    Joined,
-    Membership,
-    TaskSource,
-    VectorSource,
-)
+from ccesa.protocol.client_states import Accepted, ClientRound, Done, Joined, Membership, TaskSource, VectorSource
 from ccesa.protocol.contributing import checked_source
 from ccesa.protocol.masking import masks_ahead
 from ccesa.protocol.parties import OneCallAtATime, check_round, check_unused, checked_task, checked_threads
@@ -250,14 +242,10 @@ class Client:
                 raise OrderError("this client has answered already; make a new one to resume another")
             saved = suspended.decode(data, suspended.SavedClient)
             if (saved.context, saved.client) != (self._round.context, self.client):
-                raise ConfigError(
-                    "these bytes are a suspended client of another round, or another client of this one"
-                )
+                raise ConfigError("these bytes are a suspended client of another round, or another client of this one")
             names = [step.name for step in self._steps]
             if saved.step not in names:
-                raise ConfigError(
-                    f"a suspended client in step {saved.step!r}, which this guard does not have"
-                )
+                raise ConfigError(f"a suspended client in step {saved.step!r}, which this guard does not have")
             place = names.index(saved.step)
             kind = self._steps[place].state
             state = Done() if saved.state is None else suspended.decode_state(saved.state, kind)
@@ -288,9 +276,7 @@ class Client:
         if message.context != round.context:
             raise FaultyServer("a message of another round, or of another configuration")
         if message.client != round.client:
-            raise FaultyServer(
-                f"expected a message for client {round.client}, got one for client {message.client}"
-            )
+            raise FaultyServer(f"expected a message for client {round.client}, got one for client {message.client}")
         return step.answer(round, self._state, message)
 
     def _advance(self, state: Any, fingerprint: bytes, reply: m.Message) -> bytes:

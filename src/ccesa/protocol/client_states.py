@@ -124,11 +124,7 @@ class Accepted:
     @property
     def accused(self) -> list[int]:
         """Return the neighbours whose texts could not be used."""
-        return [
-            member
-            for member, shares in zip(self.near.members.tolist(), self.shares, strict=True)
-            if not shares
-        ]
+        return [member for member, shares in zip(self.near.members.tolist(), self.shares, strict=True) if not shares]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,15 +15,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client_states import Accepted, Advertised, ClientRound, Done, Holding, Joined, Shared
 from ccesa.protocol.dealing import check_keys, deal, make_keys, threshold_of
-from ccesa.protocol.masking import (
-    acknowledge,
-    complain,
-    hold_among,
-    mask_vector,
-    open_shares,
-    release,
-    still_there,
-)
+from ccesa.protocol.masking import acknowledge, complain, hold_among, mask_vector, open_shares, release, still_there
 
 #: The round of a client that has a floor.
 Round: TypeAlias = ClientRound[Floor]
@@ -31,9 +23,7 @@ Round: TypeAlias = ClientRound[Floor]
 # Step 0, advertise: make keys, and show their public halves
 
 
-def advertise(
-    round: Round, state: Joined, request: m.AdvertiseRequest
-) -> tuple[Advertised, m.AdvertiseReply]:
+def advertise(round: Round, state: Joined, request: m.AdvertiseRequest) -> tuple[Advertised, m.AdvertiseReply]:
     """Make all key pairs and show their public halves."""
     advertised = make_keys(round, request)
     return advertised, m.AdvertiseReply(**round.head, keys=advertised.public_keys)

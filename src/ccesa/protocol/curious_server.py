@@ -86,9 +86,7 @@ def close_share(round: Round, state: Sharing, kept: dict[int, None]) -> tuple[De
 # a few liars could cut themselves off together, and no sum could be opened.
 
 
-def close_accept(
-    round: Round, state: Delivered, kept: dict[int, frozenset[Accusation]]
-) -> tuple[Delivered, Requests]:
+def close_accept(round: Round, state: Delivered, kept: dict[int, frozenset[Accusation]]) -> tuple[Delivered, Requests]:
     """Settle V2, and name each client those that had shared and are not in it, for this client."""
     graph, shared = state.graph, state.v2
     cut_off = graph.edge_flags(accused_edges(graph, frozenset().union(*kept.values())))

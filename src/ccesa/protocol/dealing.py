@@ -43,9 +43,7 @@ def make_keys(round: Round, request: m.AdvertiseRequest) -> Advertised:
     )
 
 
-def check_keys(
-    round: Round, state: Advertised, near: Neighbourhood, bundles: list[bytes]
-) -> dict[int, bytes]:
+def check_keys(round: Round, state: Advertised, near: Neighbourhood, bundles: list[bytes]) -> dict[int, bytes]:
     """Return all public keys of each member; refuse one that occurs twice or that nobody can have."""
     agreement = AGREEMENTS[round.config.agreement]
     public_keys = {round.client: state.public_keys, **dict(zip(near.neighbours, bundles, strict=True))}
@@ -69,13 +67,9 @@ def threshold_of(config: RoundConfig, degree: int) -> int:
     if degree + 1 > MAX_HOLDERS:
         raise FaultyServer(f"{degree} neighbours; at most {MAX_HOLDERS} clients can hold shares of a secret")
     if threshold > config.largest_threshold(degree):
-        raise FaultyServer(
-            f"threshold {threshold} with {degree} neighbours: nobody could rebuild the secrets"
-        )
+        raise FaultyServer(f"threshold {threshold} with {degree} neighbours: nobody could rebuild the secrets")
     if 2 * threshold <= degree + 1:
-        raise FaultyServer(
-            f"threshold {threshold} with {degree} neighbours: two disjoint sets of holders exist"
-        )
+        raise FaultyServer(f"threshold {threshold} with {degree} neighbours: two disjoint sets of holders exist")
     return threshold
 
 

@@ -19,16 +19,7 @@ from ccesa.graphs.evolution import flags, informative
 from ccesa.guards import guard_named
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
-from ccesa.protocol.server_states import (
-    Advertising,
-    Delivered,
-    Drawn,
-    PairSeeds,
-    Rows,
-    ServerRound,
-    Sharing,
-    grow,
-)
+from ccesa.protocol.server_states import Advertising, Delivered, Drawn, PairSeeds, Rows, ServerRound, Sharing, grow
 
 #: The round of a server under any guard.
 Round: TypeAlias = ServerRound[object]
@@ -129,9 +120,7 @@ def _write(rows: Rows, first: int, data: bytes) -> None:
     rows.data.cast("B")[start : start + len(data)] = data
 
 
-def deliver(
-    round: Round, state: Sharing, kept: dict[int, None]
-) -> tuple[Delivered, Callable[[int], dict[str, Any]]]:
+def deliver(round: Round, state: Sharing, kept: dict[int, None]) -> tuple[Delivered, Callable[[int], dict[str, Any]]]:
     """Settle who has shared, V2 unless somebody is accused; return what they sealed, by node."""
     graph, sealed, commitments = state.graph, state.sealed, state.commitments
     v2, reverse = hold_together(round.config, state, graph.flags(kept)), graph.reverse
@@ -159,9 +148,7 @@ def deliver(
 # Step accept, and complaints where there is none
 
 
-def take_acceptance(
-    round: Round, state: Delivered, client: int, reply: m.AcceptReply
-) -> frozenset[Accusation]:
+def take_acceptance(round: Round, state: Delivered, client: int, reply: m.AcceptReply) -> frozenset[Accusation]:
     """Read whom a client accuses, and keep its deposits, one for each neighbour that has shared."""
     accusations, node = take_accusations(round, state, client, reply), state.graph.nodes[client]
     shared = state.v2[state.graph.neighbours(node)]

@@ -89,8 +89,7 @@ def replaying() -> Iterator[None]:
         yield
     except (CcesaError, TypeError, KeyError) as error:
         raise RoundFailed(
-            "this log does not fit this server: make the server with the same arguments as before, or run a "
-            "new round"
+            "this log does not fit this server: make the server with the same arguments as before, or run a new round"
         ) from error
 
 

@@ -26,9 +26,7 @@ Round: TypeAlias = ClientRound[object]
 def check_enough(live: Neighbourhood, threshold: int) -> None:
     """Refuse to go on with fewer live members than have to agree."""
     if live.degree + 1 < threshold:
-        raise FaultyServer(
-            f"{live.degree} live neighbours and this client are fewer than its threshold {threshold}"
-        )
+        raise FaultyServer(f"{live.degree} live neighbours and this client are fewer than its threshold {threshold}")
 
 
 def check_left(live: Neighbourhood, threshold: int) -> None:

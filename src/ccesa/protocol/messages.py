@@ -56,13 +56,7 @@ class Size(NamedTuple):
         return not (self.per_named or self.proofs)
 
     def of(
-        self,
-        agreement: str,
-        clients: int,
-        vector_bytes: float,
-        neighbours: float,
-        named: float = 0,
-        proof: float = 0,
+        self, agreement: str, clients: int, vector_bytes: float, neighbours: float, named: float = 0, proof: float = 0
     ) -> float:
         """Return the bytes, once it is known how many there are of each; ``proof`` is the size of one."""
         kind = AGREEMENTS[agreement]
@@ -107,9 +101,7 @@ _Task = Annotated[bytes, Size(TASK_BYTES)]
 _Flags = Annotated[bytes, Size(per_neighbour=1)]
 
 
-class Message(
-    msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True, gc=False
-):
+class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """Every message starts with its round, and the client it is from or for."""
 
     context: bytes

@@ -73,9 +73,7 @@ class OneCallAtATime:
             raise OrderError(_OVERLAPPING)
         if self._broken:
             self._lock.release()
-            raise OrderError(
-                f"a call of this {self._whose} was interrupted halfway; make a new one for the next round"
-            )
+            raise OrderError(f"a call of this {self._whose} was interrupted halfway; make a new one for the next round")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         _clear(error)

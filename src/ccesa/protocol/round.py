@@ -20,9 +20,7 @@ Transport = Callable[[Step, Requests], Iterable[tuple[int, bytes]]]
 
 
 def run_round(
-    server: Server,
-    transport: Transport,
-    refused: Callable[[FaultyClient], None] = lambda fault: None,
+    server: Server, transport: Transport, refused: Callable[[FaultyClient], None] = lambda fault: None
 ) -> Aggregate:
     """Run one round; return the sum over the survivors, or raise the RoundFailed that says why there is none.
 
@@ -86,8 +84,7 @@ def run_series(
 
 
 def in_memory(
-    clients: Mapping[int, Client],
-    drops: Callable[[Step, int], bool] = lambda step, client: False,
+    clients: Mapping[int, Client], drops: Callable[[Step, int], bool] = lambda step, client: False
 ) -> Transport:
     """Return a transport without a network. ``drops`` says who drops out in which step, before replying."""
 

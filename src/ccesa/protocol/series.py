@@ -164,11 +164,7 @@ class Series:
                 self._prepare_log(self._log)
             left = self._left
             requests = self._open(task, starting)
-            self._write(
-                OpenRow(
-                    self._exchange, new_mark(), task, self._all_asked(), sorted(self.members), left, start
-                )
-            )
+            self._write(OpenRow(self._exchange, new_mark(), task, self._all_asked(), sorted(self.members), left, start))
             return requests
 
     def replay(self) -> Requests:
@@ -429,9 +425,7 @@ class Series:
             return None
         return next((one for one in self._servers.values() if m.has_vector(one.step.reply)), None)
 
-    def _follow(
-        self, number: int, server: Server, answers: dict[int, bytes], total: Data
-    ) -> list[FaultyClient]:
+    def _follow(self, number: int, server: Server, answers: dict[int, bytes], total: Data) -> list[FaultyClient]:
         """Let the server of one round take over answers, one by one where one of them does not fit."""
         faults: list[FaultyClient] = []
         try:
@@ -470,9 +464,7 @@ def _envelopes(due: dict[int, Requests]) -> Requests:
     """Pack what is due of all rounds, by client."""
     ordered = [due[number] for number in sorted(due)]
     clients = {client: client for client in sorted(set().union(*ordered))}
-    return MadeOnDemand(
-        clients, lambda client: envelope.pack(each[client] for each in ordered if client in each)
-    )
+    return MadeOnDemand(clients, lambda client: envelope.pack(each[client] for each in ordered if client in each))
 
 
 def _releases(server: Server) -> bool:

@@ -34,27 +34,9 @@ from ccesa.graphs.evolution import Evolution
 from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol.drawing import take_complaint
-from ccesa.protocol.log import (
-    BeginRow,
-    OpenRow,
-    ReplyRow,
-    RoundLog,
-    Row,
-    SumRow,
-    TaskRow,
-    new_mark,
-    replaying,
-)
+from ccesa.protocol.log import BeginRow, OpenRow, ReplyRow, RoundLog, Row, SumRow, TaskRow, new_mark, replaying
 from ccesa.protocol.parties import OneCallAtATime, check_executor, check_round, checked_task, checked_threads
-from ccesa.protocol.server_states import (
-    Advertising,
-    Delivered,
-    Drawn,
-    MadeOnDemand,
-    Requests,
-    ServerRound,
-    Unmasked,
-)
+from ccesa.protocol.server_states import Advertising, Delivered, Drawn, MadeOnDemand, Requests, ServerRound, Unmasked
 from ccesa.protocol.steps import Step, steps_of
 from ccesa.protocol.summing import checked_vector
 from ccesa.wire import Data

@@ -75,9 +75,7 @@ class ServerRound(Generic[Own]):
     #: The fraction of clients that may still leave once the shares are accepted.
     dropout: float
 
-    def requests(
-        self, graph: AssignmentGraph, to: Flags, make: Callable[[int, dict[str, Any]], m.Message]
-    ) -> Requests:
+    def requests(self, graph: AssignmentGraph, to: Flags, make: Callable[[int, dict[str, Any]], m.Message]) -> Requests:
         """Return a request for each of these nodes; ``make`` gets the node and the head of its message."""
         ids, head = graph.ids.tolist(), {"context": self.context}
         nodes = {ids[node]: node for node in np.flatnonzero(to).tolist()}

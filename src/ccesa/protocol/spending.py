@@ -124,9 +124,7 @@ class Spending:
                 "its limit: another sum over it could give a client's vector away"
             )
         if old:
-            raise TaskSpent(
-                "this client contributed to this task with an earlier version, which noted no series"
-            )
+            raise TaskSpent("this client contributed to this task with an earlier version, which noted no series")
         series, number = self.config.series_id, self.config.number
         if any(one != series for one, _ in vectors):
             raise TaskSpent(
@@ -159,9 +157,7 @@ def check_table(memory: Memory, table: bytes, attempts: int) -> int:
     """
     count = sum(1 for _ in memory.entries(TASK, table))
     if count >= attempts:
-        raise TaskSpent(
-            f"this site has contributed its table {attempts} time(s), as often as the charter allows"
-        )
+        raise TaskSpent(f"this site has contributed its table {attempts} time(s), as often as the charter allows")
     return count
 
 

@@ -272,10 +272,7 @@ class Unmasking:
         for neighbour, agreed_on in zip(near, agreed, strict=True):
             other = self._clients[neighbour]  # a survivor, which applied the mask with its own sign
             given, received = self._seeds(node, neighbour, secret)
-            here, there = (
-                keys.Half(client, mask_keys[node], given),
-                keys.Half(other, mask_keys[neighbour], received),
-            )
+            here, there = (keys.Half(client, mask_keys[node], given), keys.Half(other, mask_keys[neighbour], received))
             common = self._agreement.pair_secret(agreed_on, self.round.context, here, there)
             key = keys.pair_mask_key(common, self.round.context, client, other, generator)
             yield masks.Mask(key, -keys.pair_sign(other, client))

@@ -136,6 +136,4 @@ def asking(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise CoordinatorFailed(
-            f"the coordinator's {what} failed: {type(error).__name__}: {error}"
-        ) from error
+        raise CoordinatorFailed(f"the coordinator's {what} failed: {type(error).__name__}: {error}") from error

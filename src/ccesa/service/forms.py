@@ -155,9 +155,7 @@ class Words(Form, frozen=True, kw_only=True, tag="words"):
 
     def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
         if is_masked(contribution):
-            raise VectorError(
-                "a masked array: its hidden values would be summed as well; call filled(...) first"
-            )
+            raise VectorError("a masked array: its hidden values would be summed as well; call filled(...) first")
         return words.check(np.asarray(contribution), self.words, self.bits)
 
     def value(self, total: Vector, survivors: int, payload: bytes, context: bytes) -> Vector:
@@ -228,9 +226,7 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
         return {"arrays": in_base64(pack_arrays(value.arrays)), "weight": value.weight}
 
     def in_words(self, value: Any) -> str:
-        each = [
-            f"{name}: {np.shape(one)}, norm {np.linalg.norm(one):.6g}" for name, one in value.arrays.items()
-        ]
+        each = [f"{name}: {np.shape(one)}, norm {np.linalg.norm(one):.6g}" for name, one in value.arrays.items()]
         return "\n".join([*each, f"weight: {value.weight:g}"])
 
     def _quantizer(self, payload: bytes) -> Quantizer[Any] | NoisyQuantizer[Any]:
@@ -238,11 +234,7 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
         if self.mechanism is not None:
             return NoisyQuantizer.for_model(arrays, self.mechanism)
         return Quantizer.for_model(
-            arrays,
-            clients=self.clients,
-            clip=self.clip,
-            field_bits=self.field_bits,
-            max_weight=self.max_weight,
+            arrays, clients=self.clients, clip=self.clip, field_bits=self.field_bits, max_weight=self.max_weight
         )
 
 

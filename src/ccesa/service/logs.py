@@ -127,9 +127,7 @@ class TextLines(logging.Formatter):
 _FORMATTERS: dict[str, type[logging.Formatter]] = {"text": TextLines, "json": JsonLines}
 
 
-def set_up(
-    log_format: str = "text", stream: TextIO | None = None, level: int = logging.INFO
-) -> logging.Handler:
+def set_up(log_format: str = "text", stream: TextIO | None = None, level: int = logging.INFO) -> logging.Handler:
     """Write all logs of this process in one format, including those of other packages.
 
     Args:

@@ -59,9 +59,7 @@ class Meters:
         ProcessCollector(registry=self.registry)
         self._rounds = self._counter("rounds", "Rounds that are over.", "outcome", "reason")
         self._accusations = self._counter("accusations", "Pairs of clients, one of whom lied.")
-        self._drops = self._counter(
-            "drops", "Clients that were asked and dropped out of a round.", "step", "reason"
-        )
+        self._drops = self._counter("drops", "Clients that were asked and dropped out of a round.", "step", "reason")
         self._refusals = self._counter("refusals", "Requests that were refused.", "reason")
         self.received = self._counter("received_bytes", "Bytes of request bodies received.")
         self.sent = self._counter("sent_bytes", "Bytes of tasks and requests sent.")
@@ -143,11 +141,7 @@ def _figures(status: Status) -> list[tuple[str, str, float | None]]:
         ("asked", "Clients that the open exchange asks.", max((s.asked for s in status.steps), default=0)),
         ("hubs", "Hub processes that are alive.", len(status.hubs)),
         ("privacy_bits", "-log2 of the certified chance that privacy fails.", status.privacy_bits),
-        (
-            "epsilon_spent",
-            "Epsilon spent by all releases so far.",
-            privacy.epsilon if privacy else None,
-        ),
+        ("epsilon_spent", "Epsilon spent by all releases so far.", privacy.epsilon if privacy else None),
         ("epsilon_budget", "Epsilon budget.", privacy.budget if privacy else None),
         ("delta", "Delta for which epsilon holds.", privacy.delta if privacy else None),
     ]

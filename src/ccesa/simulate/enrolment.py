@@ -61,11 +61,7 @@ def federate(clients: int, **agreed: Any) -> Enrolment:
 
 
 def new_client(
-    config: RoundConfig,
-    number: int,
-    vector: VectorSource,
-    federation: Enrolment | None = None,
-    **options: Any,
+    config: RoundConfig, number: int, vector: VectorSource, federation: Enrolment | None = None, **options: Any
 ) -> Client:
     """Make the client of this number, as the round's guard has it; a chartered one is of the federation."""
     if not guard_named(config.guard).chartered:
@@ -93,7 +89,5 @@ def new_server(config: RoundConfig, federation: Enrolment | None = None, **optio
 
 def _given(config: RoundConfig, federation: Enrolment | None) -> Enrolment:
     if federation is None:
-        raise ConfigError(
-            f"a round under guard = {config.guard} needs a federation: simulate.federate(...) makes one"
-        )
+        raise ConfigError(f"a round under guard = {config.guard} needs a federation: simulate.federate(...) makes one")
     return federation

@@ -163,9 +163,7 @@ class Options(TypedDict, total=False):
 
 
 @overload
-def aggregate(
-    models: Iterable[NDArray[Any]], **options: Unpack[Options]
-) -> AggregatedModels[NDArray[Any]]: ...
+def aggregate(models: Iterable[NDArray[Any]], **options: Unpack[Options]) -> AggregatedModels[NDArray[Any]]: ...
 @overload
 def aggregate(
     models: Iterable[Mapping[str, NDArray[Any]]], **options: Unpack[Options]
@@ -175,9 +173,7 @@ def aggregate(
     models: Iterable[Sequence[NDArray[Any]]], **options: Unpack[Options]
 ) -> AggregatedModels[list[NDArray[Any]]]: ...
 @overload
-def aggregate(
-    models: Iterable[Mapping[str, T]], **options: Unpack[Options]
-) -> AggregatedModels[dict[str, T]]: ...
+def aggregate(models: Iterable[Mapping[str, T]], **options: Unpack[Options]) -> AggregatedModels[dict[str, T]]: ...
 @overload
 def aggregate(models: Iterable[Sequence[T]], **options: Unpack[Options]) -> AggregatedModels[list[T]]: ...
 def aggregate(
@@ -248,12 +244,7 @@ def aggregate(
 
 
 def _with_noise(
-    models: Sequence[Arrays],
-    privacy: DifferentialPrivacy,
-    dropout: Dropout,
-    *,
-    seed: int | None,
-    threads: int,
+    models: Sequence[Arrays], privacy: DifferentialPrivacy, dropout: Dropout, *, seed: int | None, threads: int
 ) -> AggregatedModels[Any]:
     check_type("privacy", privacy, DifferentialPrivacy)
     _check(models, [1.0] * len(models), seed)
@@ -261,16 +252,12 @@ def _with_noise(
     planned = usual_plan(len(models), _expected(dropout), length=layout.size, privacy=privacy)
     config, mechanism = planned.config(), cast(Mechanism, planned.mechanism)
     quantizer: NoisyQuantizer[Any] = NoisyQuantizer(layout=layout, mechanism=mechanism)
-    encoded = [
-        _of_client(client, quantizer.encode, model, config.context) for client, model in enumerate(models)
-    ]
+    encoded = [_of_client(client, quantizer.encode, model, config.context) for client, model in enumerate(models)]
     played = _play(config, encoded, dropout=dropout, seed=seed, threads=threads)
     found = played["report"].result
     mean = quantizer.decode(found.vector, len(found.survivors), config.context)
     values = len(models) * layout.size
-    return AggregatedModels(
-        mean=mean.arrays, weight=mean.weight, values=values, mechanism=mechanism, **played
-    )
+    return AggregatedModels(mean=mean.arrays, weight=mean.weight, values=values, mechanism=mechanism, **played)
 
 
 def _play(config: RoundConfig, encoded: Sequence[Quantized], **options: Any) -> dict[str, Any]:
@@ -278,11 +265,7 @@ def _play(config: RoundConfig, encoded: Sequence[Quantized], **options: Any) -> 
     report = simulate(config, lambda client: encoded[client].vector, **options)
     if isinstance(report.result, RoundFailed):
         raise report.result
-    return {
-        "report": report,
-        "survivors": report.result.survivors,
-        "clipped_by": tuple(one.clipped for one in encoded),
-    }
+    return {"report": report, "survivors": report.result.survivors, "clipped_by": tuple(one.clipped for one in encoded)}
 
 
 def usual_plan(
@@ -329,9 +312,7 @@ def _check(models: Sequence[Arrays], weights: Sequence[float], seed: int | None)
         raise ConfigError("a round needs at least 3 clients, not 0")
 
 
-def _quantizer(
-    models: Sequence[Arrays], weights: Sequence[float], clip: Clip | None, **wanted: Any
-) -> Quantizer[Any]:
+def _quantizer(models: Sequence[Arrays], weights: Sequence[float], clip: Clip | None, **wanted: Any) -> Quantizer[Any]:
     """Make a quantizer that is wide enough for all models, unless a clip is given."""
     layout = Layout.of(models[0])
     largest = np.zeros(layout.size)

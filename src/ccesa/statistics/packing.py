@@ -185,6 +185,4 @@ def _uncentred(schema: Schema, sums: NoisySums) -> NoisySums:
 def _moments(sums: Mapping[tuple[str, str], list[T]], column: Number) -> list[tuple[T, T, T]]:
     """Return count, sum and sum of squares in each group; any for those that nobody asked for."""
     present = sums[column.name, "present"]
-    return list(
-        zip(present, *(sums.get((column.name, what), present) for what in ("sum", "square")), strict=True)
-    )
+    return list(zip(present, *(sums.get((column.name, what), present) for what in ("sum", "square")), strict=True))

@@ -204,9 +204,7 @@ class _Cell:
         """Tell whether any record is in the group; refuse sums that no records have."""
         records = self.one("", "records")
         totals = [self.numbers(one.name, "values") for one in self.schema.counted]
-        if any(sum(total) != records for total in totals) or not all(
-            map(self._is_possible, self.schema.numbers)
-        ):
+        if any(sum(total) != records for total in totals) or not all(map(self._is_possible, self.schema.numbers)):
             raise VectorError("sums that no records can have: some site sent others than it has counted")
         return bool(records)
 
@@ -241,9 +239,7 @@ class _Cell:
             missing=self.one("", "records") - n,
             clipped=self.one(column.name, "clipped") if self.noise is None else None,
             histogram=tuple(_bins(column, bins)) if "histogram" in column.measures else (),
-            quantiles=tuple(_quantiles(column, bins))
-            if "quantiles" in column.measures and self._is_clear(n)
-            else (),
+            quantiles=tuple(_quantiles(column, bins)) if "quantiles" in column.measures and self._is_clear(n) else (),
             **self._moments(column, n),
         )
 
@@ -298,14 +294,10 @@ def _quantiles(column: Number, counts: Sequence[Value]) -> Iterator[Quantile]:
     if (n := before[-1]) < 1:
         return
     for at in column.quantiles:
-        rank = min(
-            max(math.ceil(Fraction(repr(at)) * Fraction(n)), 1), n
-        )  # of the value among all, from 1 on
+        rank = min(max(math.ceil(Fraction(repr(at)) * Fraction(n)), 1), n)  # of the value among all, from 1 on
         place = next(place for place, upto in enumerate(before[1:]) if upto >= rank)
         lower, upper = ends[place], ends[place + 1]
-        within = _clipped(
-            (Fraction(rank) - Fraction(before[place]) - Fraction(1, 2)) / Fraction(counts[place]), 0, 1
-        )
+        within = _clipped((Fraction(rank) - Fraction(before[place]) - Fraction(1, 2)) / Fraction(counts[place]), 0, 1)
         value = lower + (upper - lower) * within
         yield Quantile(at=at, value=value, lower=lower, upper=upper)
 

@@ -28,11 +28,7 @@ from ccesa.words import Vector
 Measure = Literal["count", "sum", "mean", "variance", "histogram", "quantiles"]
 
 #: What the sums of a number column are for.
-_NEEDED_BY = {
-    "sum": ("sum", "mean", "variance"),
-    "square": ("variance",),
-    "bins": ("histogram", "quantiles"),
-}
+_NEEDED_BY = {"sum": ("sum", "mean", "variance"), "square": ("variance",), "bins": ("histogram", "quantiles")}
 #: What a category is where it is none of the agreed values, or empty.
 OTHER, MISSING = "other", "missing"
 #: The largest of everything; all that a schema says is sent to and kept by every site.
@@ -410,9 +406,7 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
 
         self.check_noise(mechanism)
         tally = tallied(self, rows)
-        return (
-            packing.pack_exact(tally) if mechanism is None else packing.pack_noisy(tally, mechanism, random)
-        )
+        return packing.pack_exact(tally) if mechanism is None else packing.pack_noisy(tally, mechanism, random)
 
     def decode(self, total: Vector, sites: int, mechanism: Mechanism | None = None) -> "Report":
         """Return the joint statistics of all sites whose vectors are in the sum.
@@ -432,9 +426,7 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
         self.check_noise(mechanism, sites)
         if mechanism is None:
             return reported(self, packing.unpack_exact(self, total, sites), sites)
-        return reported(
-            self, packing.unpack_noisy(self, total, mechanism), sites, packing.Scale(self, mechanism)
-        )
+        return reported(self, packing.unpack_noisy(self, total, mechanism), sites, packing.Scale(self, mechanism))
 
     def check_noise(self, mechanism: Mechanism | None, sites: int = 1) -> None:
         """Check that noise is made for this schema, or that neither has any.

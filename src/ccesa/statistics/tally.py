@@ -280,10 +280,7 @@ def _watched(
     alike: Mapping[str, Counter[str]],
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the records, and count on the way what they have in each column."""
-    agreed = {
-        one.name: {_bare(value): value for value in (*schema.missing, *one.values)}
-        for one in schema.categories
-    }
+    agreed = {one.name: {_bare(value): value for value in (*schema.missing, *one.values)} for one in schema.categories}
     for row in rows:
         yield row  # what cannot be counted is refused there
         for column in schema.numbers:

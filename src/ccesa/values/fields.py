@@ -79,9 +79,7 @@ class Fields:
         least = _levels_of(bits) if bits is not None else _levels_for(precision, clip, STEPS[rounding])
         widest = cls(WORD_BITS, clients)
         if least > widest.most:
-            raise ConfigError(
-                f"{least} levels overflow with {clients} clients; values of {widest.value_bits} bits fit"
-            )
+            raise ConfigError(f"{least} levels overflow with {clients} clients; values of {widest.value_bits} bits fit")
         return cls((clients * least).bit_length() + 1, clients)
 
     @cached_property
@@ -186,9 +184,7 @@ def _levels_for(precision: Any, clip: float, steps: float) -> int:
             raise ConfigError(f"{name} must be a positive number, not {quoted(value)}")
     left = (float(precision) / clip if clip else math.inf) - ARITHMETIC_ERROR
     if left <= 0:
-        raise ConfigError(
-            f"precision = {float(precision):g} is finer than float64 is for values up to {clip:g}"
-        )
+        raise ConfigError(f"precision = {float(precision):g} is finer than float64 is for values up to {clip:g}")
     return max(1, math.ceil(steps / left))
 
 
@@ -239,9 +235,7 @@ class Digits:
         found = [sum(digit * place for digit, place in zip(row, self.places, strict=True)) for row in rows]
         most = self.fields.clients * self.largest
         if sums.min(initial=0) < 0 or max(found, default=0) > most:
-            raise VectorError(
-                f"more in the sum than {self.fields.clients} clients can have; is it their sum?"
-            )
+            raise VectorError(f"more in the sum than {self.fields.clients} clients can have; is it their sum?")
         return found
 
 
@@ -276,9 +270,7 @@ class TensorType:
     def of(cls, tensor: Any) -> "TensorType":
         """Refuse what has no real numbers to read, such as sparse tensors and those on ``meta``."""
         if tensor.layout is not sys.modules["torch"].strided or tensor.is_meta:
-            raise VectorError(
-                f"a tensor with layout {tensor.layout} on {tensor.device}; expected a dense one"
-            )
+            raise VectorError(f"a tensor with layout {tensor.layout} on {tensor.device}; expected a dense one")
         if str(tensor.dtype).removeprefix("torch.") not in _REAL | _WHOLE:
             raise VectorError(f"type {tensor.dtype}; expected real numbers")
         return cls(tensor.dtype, tensor.device)
@@ -359,10 +351,7 @@ class Layout:
         if self.names is not None and isinstance(arrays, Mapping) and set(arrays) == set(self.names):
             arrays = {name: arrays[name] for name in self.names}  # the order of names says nothing
         found = Layout.of(arrays)
-        for what, ours, theirs in (
-            ("are called", self.names, found.names),
-            ("have shapes", self.shapes, found.shapes),
-        ):
+        for what, ours, theirs in (("are called", self.names, found.names), ("have shapes", self.shapes, found.shapes)):
             if ours != theirs:
                 raise VectorError(f"the arrays {what} {quoted(theirs)}, expected {quoted(ours)}")
         values = [_numbers(array).ravel() for array in _values(arrays)]
@@ -377,9 +366,7 @@ class Layout:
         rows = np.split(flat, list(itertools.accumulate(self.sizes))[:-1])
         arrays = [
             its_type.restore(row).reshape(shape)
-            for row, shape, its_type in zip(
-                rows, self.shapes, self.types, strict=False
-            )  # none: one empty row
+            for row, shape, its_type in zip(rows, self.shapes, self.types, strict=False)  # none: one empty row
         ]
         return arrays if self.names is None else dict(zip(self.names, arrays, strict=True))
 

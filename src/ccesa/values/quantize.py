@@ -137,20 +137,13 @@ class Quantizer(Generic[Model]):
     ) -> "Quantizer[list[NDArray[Any]]]": ...
     @overload
     @classmethod
-    def for_model(
-        cls, arrays: Mapping[str, T], **settings: Unpack[Settings]
-    ) -> "Quantizer[dict[str, T]]": ...
+    def for_model(cls, arrays: Mapping[str, T], **settings: Unpack[Settings]) -> "Quantizer[dict[str, T]]": ...
     @overload
     @classmethod
     def for_model(cls, arrays: Sequence[T], **settings: Unpack[Settings]) -> "Quantizer[list[T]]": ...
     @classmethod
     def for_model(
-        cls,
-        arrays: Arrays,
-        *,
-        bits: int | None = None,
-        precision: float | None = None,
-        **settings: Any,
+        cls, arrays: Arrays, *, bits: int | None = None, precision: float | None = None, **settings: Any
     ) -> "Quantizer[Any]":
         """Return a quantizer for models that look like this one.
 
@@ -222,9 +215,7 @@ class Quantizer(Generic[Model]):
         """
         return units / WEIGHT_UNITS * self.max_weight
 
-    def encode(
-        self, arrays: Arrays, weight: float = 1.0, rng: np.random.Generator | None = None
-    ) -> Quantized:
+    def encode(self, arrays: Arrays, weight: float = 1.0, rng: np.random.Generator | None = None) -> Quantized:
         """Return a client's vector of ``length`` words, and how many values were clipped.
 
         Args:
@@ -238,9 +229,7 @@ class Quantizer(Generic[Model]):
         row, clipped = self.row(arrays, weight, rng)
         return Quantized(vector=self.fields.pack(row), clipped=clipped)
 
-    def row(
-        self, arrays: Arrays, weight: float = 1.0, rng: np.random.Generator | None = None
-    ) -> tuple[Row, int]:
+    def row(self, arrays: Arrays, weight: float = 1.0, rng: np.random.Generator | None = None) -> tuple[Row, int]:
         """Return a client's numbers before they are laid into words, and how many values were clipped.
 
         Args:
@@ -253,8 +242,7 @@ class Quantizer(Generic[Model]):
         """
         if not (weight == 0 or is_positive(weight)) or weight > self.max_weight:
             raise VectorError(
-                f"weight {quoted(weight)} does not lie in 0..{self.max_weight:g}; "
-                "the Quantizer has a max_weight"
+                f"weight {quoted(weight)} does not lie in 0..{self.max_weight:g}; the Quantizer has a max_weight"
             )
         units, rng = self.units(weight), rng or np.random.default_rng()
         flat, row, clipped = self.layout.flatten(arrays), np.empty(self.count, np.int64), 0

@@ -25,9 +25,7 @@ class Kernel(Protocol):
     def name(self) -> str:
         """For people: what runs, and with which instructions."""
 
-    def add(
-        self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str
-    ) -> None:
+    def add(self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str) -> None:
         """Write ``source`` plus all masks to ``target``, which may be the same array.
 
         The part starts ``offset`` bytes into the vector, a multiple of ``generators.ALIGNMENT``. There is at

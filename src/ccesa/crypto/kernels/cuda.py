@@ -68,9 +68,7 @@ def upload(vectors: "Iterable[Sequence[Mask]]") -> list[DeviceMasks]:
     ]
 
 
-def add(
-    vector: DeviceArray, masks: DeviceMasks, *, source: DeviceArray | None = None, offset: int = 0
-) -> None:
+def add(vector: DeviceArray, masks: DeviceMasks, *, source: DeviceArray | None = None, offset: int = 0) -> None:
     """Write ``source`` plus all masks to a vector on the device, on CuPy's current stream.
 
     Args:
@@ -96,9 +94,7 @@ def add(
         _launch(before, target, offset, masks, SHAPE)
 
 
-def _launch(
-    before: DeviceArray, target: DeviceArray, offset: int, masks: DeviceMasks, shape: dict[str, int]
-) -> None:
+def _launch(before: DeviceArray, target: DeviceArray, offset: int, masks: DeviceMasks, shape: dict[str, int]) -> None:
     threads = shape["THREADS"]
     grid = -(-target.nbytes // (threads * shape["BLOCKS"] * ALIGNMENT))
     size, start = np.uint64(target.nbytes), np.uint32(offset // ALIGNMENT)
@@ -140,9 +136,7 @@ class Cuda:
         device = _cupy().cuda.runtime.getDeviceProperties(0)["name"].decode()
         return f"cuda ({GENERATOR} on {device}; others by {self._processor.name})"
 
-    def add(
-        self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str
-    ) -> None:
+    def add(self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str) -> None:
         """Write ``source`` plus all masks to ``target``."""
         if generator != GENERATOR:
             self._processor.add(source, target, offset, masks, generator)

@@ -35,9 +35,7 @@ class Native:
         used = (f"{generator}: {self._instructions.get(generator, 'pure')}" for generator in GENERATORS)
         return f"native ({', '.join(used)})"
 
-    def add(
-        self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str
-    ) -> None:
+    def add(self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str) -> None:
         """Write ``source`` plus all masks to ``target``."""
         if generator not in self._instructions:
             self._otherwise.add(source, target, offset, masks, generator)

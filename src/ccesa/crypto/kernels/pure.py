@@ -30,9 +30,7 @@ class Pure:
 
     name = "pure"
 
-    def add(
-        self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str
-    ) -> None:
+    def add(self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str) -> None:
         """Write ``source`` plus all masks to ``target``."""
         for group in range(0, len(masks), OPEN_STREAMS):
             _add_group(source, target, offset, masks[group : group + OPEN_STREAMS], generator)
@@ -51,9 +49,7 @@ def find() -> Pure:
 def _add_group(source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str) -> None:
     kind = GENERATORS[generator]
     block = offset // kind.block_bytes
-    streams = [
-        (kind.stream(mask.key, block).update_into, np.add if mask.sign > 0 else np.subtract) for mask in masks
-    ]
+    streams = [(kind.stream(mask.key, block).update_into, np.add if mask.sign > 0 else np.subtract) for mask in masks]
     elements = SLICE_BYTES // source.itemsize
     words, sums = np.empty((2, min(elements, source.size)), source.dtype)
     for first in range(0, source.size, elements):

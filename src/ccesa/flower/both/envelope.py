@@ -76,9 +76,7 @@ def answer_in(message: Message) -> NodeAnswer:
     """Return the protocol's reply in a node's; MalformedMessage where there is none."""
     record = _record(message)
     if record is None:
-        raise MalformedMessage(
-            "the reply has no answer of secure aggregation; add secure_mod to the mods of the app"
-        )
+        raise MalformedMessage("the reply has no answer of secure aggregation; add secure_mod to the mods of the app")
     reply, code = record.get("reply"), record.get("code", 0)
     if not isinstance(reply, bytes):
         raise MalformedMessage("not an answer of secure aggregation: it has no bytes")
@@ -115,9 +113,7 @@ def client_of(charter: Charter, node: int, challenge: bytes, introduction: bytes
     try:
         primitives.verify(charter.admission.key(client), introduction[KEY_BYTES:], text)
     except primitives.BadSignature as error:
-        raise ConfigError(
-            "its signature is wrong: it does not have this key, or has another charter"
-        ) from error
+        raise ConfigError("its signature is wrong: it does not have this key, or has another charter") from error
     return client
 
 

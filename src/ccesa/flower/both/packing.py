@@ -204,9 +204,7 @@ class Packing:
         cut = self._clipped.encode([clipped])
         counts = self._counts.encode([*lacking, clipped > 0, reply.weight > terms.max_weight, False])
         records = list(reply.records)
-        names = [
-            self._record_names.encode(records if self._record_names.has_room(records) else list(RECORDS))
-        ]
+        names = [self._record_names.encode(records if self._record_names.has_room(records) else list(RECORDS))]
         if self.metric_names is not None:
             names.append(self.metric_names.encode(slots))
         return terms.fields.pack(np.concatenate([changes, numbers, *names, cut, counts])), clipped
@@ -235,18 +233,14 @@ class Packing:
         mean = self._quantizer.mean(head)
         units = self._quantizer.units(mean.weight)
         slots = self._slots(metric_names, times)
-        lacking = {
-            name: np.array(row) for name, row in restore_metrics(slots or [], np.array(lacking_in)).items()
-        }
+        lacking = {name: np.array(row) for name, row in restore_metrics(slots or [], np.array(lacking_in)).items()}
         left_out = [name for name, row in lacking.items() if row.any()]
         absent = [name for name in left_out if self.terms.metrics and np.all(lacking[name] == times)]
         means = decode_metrics(numbers, units, self.terms.metric_clip, self._digits)
         return MeanReply(
             arrays={name: move(self.model[name], change) for name, change in mean.arrays.items()},
             metrics={
-                name: value
-                for name, value in restore_metrics(slots or [], means).items()
-                if name not in left_out
+                name: value for name, value in restore_metrics(slots or [], means).items() if name not in left_out
             },
             unusable=[name for name in left_out if name not in absent],
             absent=absent,
@@ -258,9 +252,7 @@ class Packing:
             records=self._records(record_names, times),
             weight=mean.weight,
             error=max(self._error(self.terms.clip, units), self._metric_error(units)),
-            counter_error=self._error(COUNTER_CLIP, units)
-            if self.model.keys() & self.terms.counters
-            else 0.0,
+            counter_error=self._error(COUNTER_CLIP, units) if self.model.keys() & self.terms.counters else 0.0,
         )
 
     @cached_property
@@ -338,9 +330,7 @@ class Packing:
         leave a single node in the sum.
         """
         if not 0 <= weight < math.inf:
-            raise VectorError(
-                f"{self.terms.weighted_by!r} weights the reply and must be 0 or greater, not {weight!r}"
-            )
+            raise VectorError(f"{self.terms.weighted_by!r} weights the reply and must be 0 or greater, not {weight!r}")
         return max(self._quantizer.units(min(weight, self.terms.max_weight)), 1)
 
     def _error(self, clip: float, units: int) -> float:
@@ -448,9 +438,7 @@ class NoisyPacking:
             return {name: value.shape for name, value in released.items()}
         slots, most = self.terms.metrics or [], self.mechanism.dimension
         if not 1 <= len(slots) <= most or any(slot[:1] != "=" for slot in slots):
-            raise ConfigError(
-                f"an evaluation with noise releases 1 to {most} named numbers, not {len(slots)} metrics"
-            )
+            raise ConfigError(f"an evaluation with noise releases 1 to {most} named numbers, not {len(slots)} metrics")
         return {_METRICS: (most,)}
 
     @cached_property

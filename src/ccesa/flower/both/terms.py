@@ -191,9 +191,7 @@ class ReplyTerms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2"
         check_message_type(self.message_type)
         if self.clients < 1 or self.metric_slots < 0:
             raise ConfigError(f"terms cannot have {self.clients} clients and {self.metric_slots} metrics")
-        if self.metrics is not None and not (
-            len(self.metrics) == self.metric_slots and are_slots(self.metrics)
-        ):
+        if self.metrics is not None and not (len(self.metrics) == self.metric_slots and are_slots(self.metrics)):
             raise ConfigError(f"{len(self.metrics)} names cannot name {self.metric_slots} slots")
         for name in ("clip", "metric_clip"):
             if not 0 < getattr(self, name) < math.inf:
@@ -205,8 +203,7 @@ class ReplyTerms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2"
         agreed = learning_of(charter)
         if message_type not in agreed.message_types:
             raise ConfigError(
-                f"the charter has no messages of type {quoted(message_type)}, only of "
-                f"{list(agreed.message_types)}"
+                f"the charter has no messages of type {quoted(message_type)}, only of {list(agreed.message_types)}"
             )
         slots = slots_of(dict.fromkeys({*agreed.metrics} - {agreed.weighted_by}, 0.0))
         return cls(

@@ -145,9 +145,7 @@ class _Node:
             self._suspended.put(request.config, client.suspend(), born)
         return NodeAnswer(answer)
 
-    def _exchange(
-        self, request: Envelope, config: RoundConfig, make: MakeClient, memory: Memory
-    ) -> NodeAnswer:
+    def _exchange(self, request: Envelope, config: RoundConfig, make: MakeClient, memory: Memory) -> NodeAnswer:
         """Answer an exchange of a series. A refused round is over for this node; the others go on."""
         kept = self._suspended.take(request.config)  # after a failure nothing of the series is left
         first = of_series.unpack(request.request)[:1]

@@ -77,9 +77,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
         given = {key: value for key, value in config.items() if key.startswith(_PREFIX)}
         for key, value in given.items():
             if key not in _KEYS:
-                raise ConfigError(
-                    f"this node's configuration has unknown key {key!r}; known are {', '.join(_KEYS)}"
-                )
+                raise ConfigError(f"this node's configuration has unknown key {key!r}; known are {', '.join(_KEYS)}")
             try:
                 msgspec.convert(value, _KEYS[key])
             except msgspec.ValidationError as error:
@@ -113,17 +111,13 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
         if self.budget is not None:
             _ = self.allowed
             if self.ledger is None:
-                raise ConfigError(
-                    "ccesa-budget needs ccesa-ledger, which counts the vectors of all trainings"
-                )
+                raise ConfigError("ccesa-budget needs ccesa-ledger, which counts the vectors of all trainings")
 
     def _check_attempts(self) -> None:
         if self.attempts < 1:
             raise ConfigError(f"ccesa-attempts must be at least 1, not {self.attempts}")
         if not 1 <= self.releases <= self.attempts:
-            raise ConfigError(
-                f"ccesa-releases must be 1 to {self.attempts} (ccesa-attempts), not {self.releases}"
-            )
+            raise ConfigError(f"ccesa-releases must be 1 to {self.attempts} (ccesa-attempts), not {self.releases}")
 
     @property
     def needs_noise(self) -> bool:
@@ -160,8 +154,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
             raise ConfigError(f"terms for {terms.message_type!r} came in a message of type {message_type!r}")
         if message_type not in self._message_types:
             raise ConfigError(
-                f"this node answers messages of type {self._message_types}, not {message_type!r} "
-                "(ccesa-message-types)"
+                f"this node answers messages of type {self._message_types}, not {message_type!r} (ccesa-message-types)"
             )
         if terms.mechanism is not None:
             return  # nothing is weighted, and one norm bounds all

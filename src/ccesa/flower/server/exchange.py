@@ -135,9 +135,7 @@ class StepExchange:
             remains = max(seconds - since, 0.0)
             if self.policy is None:
                 return remains
-            waits = self.policy.stays_open(
-                asked=asked, answered=answered, minimum=0, seconds=since, vectors=size > 0
-            )
+            waits = self.policy.stays_open(asked=asked, answered=answered, minimum=0, seconds=since, vectors=size > 0)
             return min(remains, waits)
 
         while left:
@@ -407,9 +405,7 @@ _PATIENCE = 600.0  # seconds, without a policy and a timeout of the strategy
 class ClientIds:
     """Client ids by node, in any order."""
 
-    def assign(
-        self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout
-    ) -> dict[int, Message]:
+    def assign(self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout) -> dict[int, Message]:
         """Return the messages by client."""
         by_node = {node_of(message): message for message in messages}
         return {client: by_node[node] for client, node in enumerate(sorted(by_node))}
@@ -424,9 +420,7 @@ class IntroducedIds(ClientIds):
         #: By node that gave its place up: the node with the same identity that came later.
         self._successors: dict[int, int] = {}
 
-    def assign(
-        self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout
-    ) -> dict[int, Message]:
+    def assign(self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout) -> dict[int, Message]:
         """Return the messages by client."""
         by_node = {node_of(message): message for message in messages}
         if by_node.keys() - self._introduced.keys():
@@ -441,16 +435,13 @@ class IntroducedIds(ClientIds):
         """Forget nodes that are offline: a node that restarted has another number, and the same identity."""
         online = set(self._grid.get_node_ids())
         self._introduced = {node: client for node, client in self._introduced.items() if node in online}
-        self._successors = {
-            node: later for node, later in self._successors.items() if {node, later} <= online
-        }
+        self._successors = {node: later for node, later in self._successors.items() if {node, later} <= online}
 
     def _introduce(self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout) -> None:
         challenge, mod_seen = os.urandom(32), bool(self._introduced)
         content = request_with(RecordDict(), Envelope(step=INTRODUCE, request=challenge))
         requests = [
-            Message(content, message.metadata.dst_node_id, message.metadata.message_type)
-            for message in messages
+            Message(content, message.metadata.dst_node_id, message.metadata.message_type) for message in messages
         ]
         exchange, refused = StepExchange(self._grid, INTRODUCE, policy, first=True), Reasons()
         before = {client: node for node, client in self._introduced.items()}

@@ -20,15 +20,7 @@ from ccesa.flower.both.terms import ReplyTerms, model_of
 from ccesa.flower.server.exchange import RoundTransport, StrategyTimeout, node_of
 from ccesa.flower.server.report import log_evidence, log_result
 from ccesa.flower.server.rounds import MINIMUM_NODES, Releases, check_policy, rounds_of
-from ccesa.flower.server.series import (
-    Asked,
-    Attempts,
-    KeptSeries,
-    Preparing,
-    Running,
-    SeriesOfOne,
-    SingleRound,
-)
+from ccesa.flower.server.series import Asked, Attempts, KeptSeries, Preparing, Running, SeriesOfOne, SingleRound
 from ccesa.flower.server.strategy import LostRounds, RoundLost, Start, check_caller, find_start
 from ccesa.policy import Policy
 from ccesa.privacy.mechanism import DifferentialPrivacy
@@ -179,9 +171,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         if policy is not None:
             check_policy(policy, self._rounds.dropout)
 
-    def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
-    ) -> Iterable[Message]:
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Send train and evaluate messages through secure rounds, all others through the wrapped grid.
 
         Args:
@@ -311,9 +301,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         if self._releases is not None and terms.mechanism is not None:
             self._releases.check(map(node_of, messages), terms.mechanism)
         by_client = self._client_ids.assign(messages, self._policy, timeout)
-        running = preparing.next_round(
-            terms.kind, by_client, task, partial(self._single_round, packing, attempts)
-        )
+        running = preparing.next_round(terms.kind, by_client, task, partial(self._single_round, packing, attempts))
         transport = RoundTransport(
             self._grid,
             config=running.config,

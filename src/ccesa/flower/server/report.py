@@ -100,10 +100,7 @@ def log_result(terms: ReplyTerms, survivors: int, mean: AnyMean, asked: int, nei
     for name in mean.absent:
         log.info_once(f"no node reports '{shown(name)}' as a number in a {terms.kind} round")
     for name in mean.unusable:
-        log.warn(
-            f"metric '{shown(name)}' is left out: on some node it is not finite, or beyond "
-            f"{terms.metric_clip:g}"
-        )
+        log.warn(f"metric '{shown(name)}' is left out: on some node it is not finite, or beyond {terms.metric_clip:g}")
 
 
 def log_evidence(evidence: Evidence, nodes: Mapping[int, int], around: int | None) -> None:

@@ -52,9 +52,7 @@ class UncharteredRounds:
     #: How often nodes release shares for one model, unless a node or its ledger allows otherwise.
     maximum_releases = RELEASES
 
-    def __init__(
-        self, dropout: float = 0.1, collusion: float = CURIOUS.collusion, post_quantum: bool = False
-    ) -> None:
+    def __init__(self, dropout: float = 0.1, collusion: float = CURIOUS.collusion, post_quantum: bool = False) -> None:
         Assumptions(clients=MINIMUM_NODES, dropout=dropout, collusion=collusion)
         self.dropout, self._collusion = dropout, collusion
         self._agreement = POST_QUANTUM if post_quantum else DEFAULT
@@ -196,8 +194,7 @@ class NoisyRounds(UncharteredRounds):
         weighted_by = of_strategy or DEFAULTS.weighted_by
         if weighted_by in self._terms.named_metrics:
             raise ConfigError(
-                f"metric {weighted_by!r} cannot be released, because the strategy weights by it: every node "
-                "counts one"
+                f"metric {weighted_by!r} cannot be released, because the strategy weights by it: every node counts one"
             )
         return msgspec.structs.replace(
             self._terms,

@@ -202,11 +202,7 @@ Running = SingleRound | KeptSeries
 
 #: After this many changes in a row nothing is prepared, until the same is asked twice.
 _MISSES = 2
-_CHANGED = {
-    "nodes": "other nodes are asked",
-    "terms": "the terms have changed",
-    "length": "the model has another size",
-}
+_CHANGED = {"nodes": "other nodes are asked", "terms": "the terms have changed", "length": "the model has another size"}
 
 
 class Asked(NamedTuple):
@@ -385,9 +381,7 @@ class Attempts:
         seed = [self._aside, int.from_bytes(self._model, "big")]
         stepped = model | stepped_aside(real_numbers(model, terms.counters), np.random.default_rng(seed))
         record = ArrayRecord({name: Array(value) for name, value in stepped.items()})
-        moved = RecordDict(
-            {name: record if isinstance(one, ArrayRecord) else one for name, one in content.items()}
-        )
+        moved = RecordDict({name: record if isinstance(one, ArrayRecord) else one for name, one in content.items()})
         if terms.counted_task(moved) == self._model:
             raise AttemptsSpent(
                 f"{_LOST}, and it has no real number that could move a little: start again from another model"

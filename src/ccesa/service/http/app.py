@@ -62,9 +62,7 @@ class Bytes(Response):
 class _Reading:
     """The routes that change nothing."""
 
-    def __init__(
-        self, desk: Desk, federation: Federation, members: Members, limits: Limits, meters: Meters
-    ) -> None:
+    def __init__(self, desk: Desk, federation: Federation, members: Members, limits: Limits, meters: Meters) -> None:
         self._desk, self._federation, self._members = desk, federation, members
         self._limits, self._meters = limits, meters
         #: The latest result that was asked for, its JSON and its ETag: clients may fetch it in many parts.
@@ -102,9 +100,7 @@ class _Reading:
         """Give a client its request in the open exchange, as soon as there is one."""
         client = await self._members.who(request)
         series, after = request.path_params["series"], asking.after(request)
-        self._desk.seen(
-            client, series, after
-        )  # the hub compares it with its database, which may have gone back
+        self._desk.seen(client, series, after)  # the hub compares it with its database, which may have gone back
         patience = self._patience(request)
 
         def is_over(view: View) -> bool:
@@ -116,9 +112,7 @@ class _Reading:
         view = await patience.until(lambda view: is_over(view) or is_asked(view))
         self._desk.seen(client)
         if is_over(view):
-            raise Problem(
-                "series-over", "ask for the federation to learn which series is next", series=view.series
-            )
+            raise Problem("series-over", "ask for the federation to learn which series is next", series=view.series)
         if is_asked(view):
             envelope = view.requests[client]
             self._meters.sent.inc(len(envelope))
@@ -132,9 +126,7 @@ class _Reading:
         if not self._federation.hub.publish:
             raise Problem("not-found", "this federation does not publish its results")
         if self._desk.is_set_aside(client):
-            raise Problem(
-                "set-aside", "a member that is set aside gets no results until the operator lets it in again"
-            )
+            raise Problem("set-aside", "a member that is set aside gets no results until the operator lets it in again")
         patience = self._patience(request)
         view = await patience.until(lambda view: view.question >= question or view.is_over)
         found = await self._desk.result(question) if view.question >= question else None
@@ -175,9 +167,7 @@ def _json(content: Any) -> Response:
     return Response(msgspec.json.encode(content), 200, FRESH, "application/json")
 
 
-def app(
-    desk: Desk, federation: Federation, limits: Limits | None = None, meters: Meters | None = None
-) -> Starlette:
+def app(desk: Desk, federation: Federation, limits: Limits | None = None, meters: Meters | None = None) -> Starlette:
     """Return the application that members of a federation talk to; ``Front`` serves it.
 
     Raises:

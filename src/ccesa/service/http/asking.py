@@ -106,9 +106,7 @@ def check_size(found: int, most: int) -> None:
         raise Problem("too-large", f"send at most {most} bytes", most_bytes=most)
 
 
-async def pieces(
-    request: Request, limits: Limits, check: Callable[[], object] = lambda: None
-) -> AsyncIterator[bytes]:
+async def pieces(request: Request, limits: Limits, check: Callable[[], object] = lambda: None) -> AsyncIterator[bytes]:
     """Yield a body as it arrives.
 
     Args:
@@ -264,9 +262,7 @@ class Members:
         except primitives.BadSignature:
             client = None
         if client is None:
-            raise ConfigError(
-                "no member of this federation made this signature: compare the charters and the keys"
-            )
+            raise ConfigError("no member of this federation made this signature: compare the charters and the keys")
         return client
 
     def _count_session(self, client: int) -> None:

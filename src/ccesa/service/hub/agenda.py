@@ -71,9 +71,7 @@ class Agenda:
         summed = {row.question for row in self.rounds if row.outcome == SUM}
         self.answered = {question for question in summed if question is not None}
         every, most, used_up = range(self.questions), self._federation.agreement.attempts, self._used_up()
-        self.pending = [
-            one for one in every if one not in summed and one not in used_up and self._attempts[one] < most
-        ]
+        self.pending = [one for one in every if one not in summed and one not in used_up and self._attempts[one] < most]
         self.lost = {one for one in self._attempts if one is not None} - summed - set(self.pending)
 
     @property
@@ -158,9 +156,7 @@ class Agenda:
             return self._numbers[row.question]
         value = value_of(self._federation, self._store, row)
         with asking("result"):
-            said = self._coordinator.result(
-                Result(question=row.question, value=value, survivors=row.survivors)
-            )
+            said = self._coordinator.result(Result(question=row.question, value=value, survivors=row.survivors))
             numbers = {str(name)[:64]: float(number) for name, number in (said or {}).items()}
         self._numbers[row.question] = numbers
         return numbers
@@ -269,9 +265,7 @@ class Presence:
         """Share at once with other hubs what members claim to know: it may stop all hubs."""
         if known := dict(self._known):
             self._store.knows(known)
-            self._known = {
-                client: place for client, place in self._known.items() if place != known.get(client)
-            }
+            self._known = {client: place for client, place in self._known.items() if place != known.get(client)}
             self.reload()
 
     def ahead_of(self, place: tuple[int, int]) -> str:

@@ -34,10 +34,7 @@ class Board:
     def __init__(self, federation: Federation, store: Store, presence: Presence) -> None:
         self._federation, self._store, self.presence = federation, store, presence
         self._loop = asyncio.get_running_loop()
-        self._reader, self._fetcher = (
-            ThreadPoolExecutor(1, "ccesa-board"),
-            ThreadPoolExecutor(1, "ccesa-fetch"),
-        )
+        self._reader, self._fetcher = (ThreadPoolExecutor(1, "ccesa-board"), ThreadPoolExecutor(1, "ccesa-fetch"))
         #: Tasks that are being sent, each in memory once, and the latest of them.
         self._tasks: WeakValueDictionary[bytes, memoryview] = WeakValueDictionary()
         self._latest: memoryview | None = None

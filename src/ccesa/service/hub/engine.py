@@ -257,9 +257,7 @@ class Engine:
             receipts += self._taken(replica, opened, due)
         return receipts
 
-    def _taken(
-        self, replica: Replica, opened: ExchangeRow, due: dict[int, Handed]
-    ) -> list[tuple[Handed, Receipt]]:
+    def _taken(self, replica: Replica, opened: ExchangeRow, due: dict[int, Handed]) -> list[tuple[Handed, Receipt]]:
         """Take replies to the open exchange, one per client."""
         place = (replica.row.series, opened.exchange)
         digests = {client: hashlib.sha256(handed.reply).digest() for client, handed in due.items()}
@@ -282,9 +280,7 @@ class Engine:
             self._mark = replace(self._mark, saved=saved_last)
         if not saved:  # the exchange has closed, or this hub was taken for dead
             self._replica = None
-        receipts = {
-            client: Receipt(taken=Taken.SAVED) if saved else _TOO_SLOW for client in answers
-        } | receipts
+        receipts = {client: Receipt(taken=Taken.SAVED) if saved else _TOO_SLOW for client in answers} | receipts
         return [(due[client], receipt) for client, receipt in receipts.items()]
 
     def _refused(self, client: int, fault: Exception) -> Receipt:

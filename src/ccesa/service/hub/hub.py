@@ -133,9 +133,7 @@ class Hub:
             store = open_store(self.federation.store, hub=True)
             closing.callback(store.close)
             store.check_federation(self.federation.name, self.federation.digest)
-            board = Board(
-                self.federation, open_store(self.federation.store), Presence(self.federation, store)
-            )
+            board = Board(self.federation, open_store(self.federation.store), Presence(self.federation, store))
             closing.callback(board.close)
             counter = OpeningCounter(self.federation.counter)
             closing.callback(counter.close)

@@ -149,10 +149,7 @@ class Records:
 
     def _promised(self, row: RoundRow) -> dict[str, object]:
         """Return charter and certificate behind a sum, and the privacy spent up to it."""
-        agreed, privacy = (
-            self._federation.agreement,
-            measure_privacy(self._federation, [*self._agenda.rounds, row]),
-        )
+        agreed, privacy = (self._federation.agreement, measure_privacy(self._federation, [*self._agenda.rounds, row]))
         return {
             "charter": agreed.digest.hex() or None,
             "certificate": agreed.certificate.logged,

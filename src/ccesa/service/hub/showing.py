@@ -67,16 +67,10 @@ class Showing:
     def _advice(self, state: State, now: float) -> str:
         """Return advice for the operator about a state."""
         if state == "gathering":
-            missing = [
-                client
-                for client in range(self._federation.clients)
-                if not self._presence.is_here(client, now)
-            ]
+            missing = [client for client in range(self._federation.clients) if not self._presence.is_here(client, now)]
             names = [self._federation.agreement.names[client] for client in missing]
             more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
-            return (
-                f"Start the sites that are missing: {', '.join(names[:_NAMED])}{more}." if names else _SITES
-            )
+            return f"Start the sites that are missing: {', '.join(names[:_NAMED])}{more}." if names else _SITES
         is_stale = state == "stuck" and self._leader.is_stale
         return _GONE_BACK if is_stale else _ADVICE.get(state, "")
 
@@ -179,7 +173,5 @@ def _steps(replica: Replica, answered: set[int]) -> list[StepStatus]:
 
 def _round(row: RoundRow) -> RoundStatus:
     return RoundStatus(
-        **{name: getattr(row, name) for name in _SAME},
-        survivors=len(row.survivors),
-        pairs=list(row.pairs),
+        **{name: getattr(row, name) for name in _SAME}, survivors=len(row.survivors), pairs=list(row.pairs)
     )

@@ -149,9 +149,7 @@ def read_json(body: bytes, what: type[J]) -> J:
     try:
         return msgspec.json.decode(body, type=what)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FaultyServer(
-            f"the answer is not that of a hub; check the address: {shown(str(error), 200)}"
-        ) from None
+        raise FaultyServer(f"the answer is not that of a hub; check the address: {shown(str(error), 200)}") from None
 
 
 def pause_of(answer: HubAnswer) -> int:
@@ -161,18 +159,7 @@ def pause_of(answer: HubAnswer) -> int:
 
 
 Kind = Literal[
-    "waiting",
-    "joined",
-    "working",
-    "sending",
-    "sent",
-    "summed",
-    "late",
-    "out",
-    "nothing",
-    "refused",
-    "away",
-    "over",
+    "waiting", "joined", "working", "sending", "sent", "summed", "late", "out", "nothing", "refused", "away", "over"
 ]
 
 

@@ -253,9 +253,7 @@ class _Carrier:
         return answer
 
 
-def drive(
-    core: Flow[None], carry: Callable[[Call], HubAnswer], sleep: Callable[[float], None] = time.sleep
-) -> None:
+def drive(core: Flow[None], carry: Callable[[Call], HubAnswer], sleep: Callable[[float], None] = time.sleep) -> None:
     """Run a core to its end. Drop all its secrets however it ends, also after an interrupt."""
     answer: HubAnswer | None = None
     with contextlib.closing(core), contextlib.suppress(StopIteration):

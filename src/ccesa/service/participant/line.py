@@ -14,17 +14,7 @@ import msgspec
 
 from ccesa.agreement.identity import in_base64
 from ccesa.errors import ConfigError, FaultyServer, quoted
-from ccesa.service.participant.calls import (
-    Call,
-    Event,
-    Flow,
-    HubAnswer,
-    Pause,
-    Tell,
-    read,
-    read_base64,
-    silent,
-)
+from ccesa.service.participant.calls import Call, Event, Flow, HubAnswer, Pause, Tell, read, read_base64, silent
 from ccesa.service.participant.site import Enrolled, is_token
 from ccesa.wire import Data
 
@@ -116,9 +106,7 @@ class Line:
             if answer.status in (200, 201):
                 token = read(answer, _Session).token
                 if not is_token(token):
-                    raise FaultyServer(
-                        f"the token contains characters not allowed in a header: {quoted(token)}"
-                    )
+                    raise FaultyServer(f"the token contains characters not allowed in a header: {quoted(token)}")
                 self.token = token
                 return token
         raise FaultyServer(f"the hub does not let this member in ({answer})")

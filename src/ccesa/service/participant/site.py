@@ -77,8 +77,7 @@ class Enrolled:
         """Refuse a hub that announces another guard or charter."""
         if not guard_named(guard).chartered:
             raise FaultyServer(
-                f"this site has a charter, and the hub runs rounds with guard = {shown(guard)}, "
-                "which has none"
+                f"this site has a charter, and the hub runs rounds with guard = {shown(guard)}, which has none"
             )
         own = self.agreement.digest.hex()
         if digest != own:
@@ -122,9 +121,7 @@ class Invited:
     def check_hub(self, guard: str, digest: str | None) -> None:
         """Refuse a hub that announces a guard with a charter."""
         if guard_named(guard).chartered:
-            raise ConfigError(
-                f"this hub runs rounds with guard = {guard}: take part with a charter and an identity"
-            )
+            raise ConfigError(f"this hub runs rounds with guard = {guard}: take part with a charter and an identity")
 
     def account(self, ledger: Ledger | None, mechanism: Mechanism) -> Account | None:
         """Return the account that vectors with noise are charged to; None where this site keeps no ledger."""

@@ -4,15 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ccesa.agreement.config import RoundConfig
-from ccesa.errors import (
-    CcesaError,
-    FaultyServer,
-    MalformedMessage,
-    OrderError,
-    VectorError,
-    own_failure,
-    shown,
-)
+from ccesa.errors import CcesaError, FaultyServer, MalformedMessage, OrderError, VectorError, own_failure, shown
 from ccesa.memory import ROUND, UsedOnce
 from ccesa.privacy.ledger import Account
 from ccesa.protocol import envelope
@@ -58,9 +50,7 @@ class Taking:
         used_rounds = UsedOnce(site.memory, ROUND)
         self._series = SeriesClient(terms.config, self._client, used_rounds=used_rounds)
         self._steps = steps_of(terms.config)
-        self._most = sum(
-            sorted(m.limit(step.request, terms.config) + 4 for step in self._steps)[-envelope.MOST :]
-        )
+        self._most = sum(sorted(m.limit(step.request, terms.config) + 4 for step in self._steps)[-envelope.MOST :])
         #: Which client this is; where nobody has said so, the hub says it in its first request.
         self._place = site.standing.client
         #: The task that this site holds: its digest, by this site's own account, and what it says.
@@ -186,9 +176,7 @@ class Taking:
             if kind is self._steps[0].reply:
                 self._tell("joined", f"joined round {number}", number)
             elif kind is not None and m.has_vector(kind):
-                self._tell(
-                    "sent", f"sent a masked vector of {len(message):,} bytes for round {number}", number
-                )
+                self._tell("sent", f"sent a masked vector of {len(message):,} bytes for round {number}", number)
             elif kind is self._steps[-1].reply:
                 self._tell("summed", f"in the sum of round {number}", number)
                 done = self._site.once

@@ -43,9 +43,7 @@ def entry(head: AuditRow | None, kind: str, body: dict[str, Any], now: float) ->
     except (TypeError, ValueError):
         raise ConfigError(f"an entry {kind} of the audit log is not JSON") from None
     place, previous = (0, START) if head is None else (head.place + 1, head.hash)
-    return AuditRow(
-        place=place, time=float(now), kind=kind, body=text, hash=_hash(previous, place, now, kind, text)
-    )
+    return AuditRow(place=place, time=float(now), kind=kind, body=text, hash=_hash(previous, place, now, kind, text))
 
 
 def verify(rows: Iterable[AuditRow], noted: bytes | None = None) -> list[AuditRow]:
@@ -132,10 +130,5 @@ def blame(run: Run, counts: Mapping[int, int], reason: str, now: float, limit: i
 
 def _hash(previous: bytes, place: int, time: float, kind: str, body: str) -> bytes:
     return labels.digest(
-        labels.AUDIT,
-        previous,
-        struct.pack("<Q", place),
-        struct.pack("<d", time),
-        kind.encode(),
-        body.encode(),
+        labels.AUDIT, previous, struct.pack("<Q", place), struct.pack("<d", time), kind.encode(), body.encode()
     )

@@ -198,11 +198,7 @@ class SQLite(Database):
     WRITE = ALONE = ("PRAGMA synchronous = FULL", "BEGIN IMMEDIATE")  # SQLite has one writer at a time
     CLAIM = ("PRAGMA synchronous = NORMAL", "BEGIN IMMEDIATE")
     #: Deleted rows are overwritten in the file, but stay in the write-ahead log until it is truncated.
-    ERASE = (
-        "PRAGMA busy_timeout = 100",
-        "PRAGMA wal_checkpoint(TRUNCATE)",
-        f"PRAGMA busy_timeout = {1000 * _SECONDS}",
-    )
+    ERASE = ("PRAGMA busy_timeout = 100", "PRAGMA wal_checkpoint(TRUNCATE)", f"PRAGMA busy_timeout = {1000 * _SECONDS}")
     errors = sqlite3.Error
 
     def __init__(self, path: Path, *, hub: bool, create: bool) -> None:
@@ -258,9 +254,7 @@ class SQLite(Database):
         except OSError:
             raise Unavailable(f"the database {self._path} is missing") from None
         name = f"file:{quote(str(self._path))}?mode=rw"  # do not make a missing file anew
-        connection = sqlite3.connect(
-            name, uri=True, timeout=_SECONDS, isolation_level=None, check_same_thread=False
-        )
+        connection = sqlite3.connect(name, uri=True, timeout=_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             for setting in _SETTINGS:
                 connection.execute(f"PRAGMA {setting}").close()

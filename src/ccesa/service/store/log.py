@@ -50,9 +50,7 @@ class Log(Replies):
         """Note in a database that it has gone back: no hub goes on with it, until one begins anew."""
         with self._database.alone() as run:
             if run(
-                "INSERT INTO facts VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING name",
-                _GONE_BACK,
-                reason.encode(),
+                "INSERT INTO facts VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING name", _GONE_BACK, reason.encode()
             ):
                 audit.append(run, "gone back", {"reason": reason}, now)
 
@@ -152,12 +150,8 @@ class Log(Replies):
             if not found:
                 raise OrderError(f"exchange {exchange} of series {series} was never opened")
             if found == [(None,)]:
-                run(
-                    "UPDATE exchanges SET closed = ? WHERE series = ? AND exchange = ?", now, series, exchange
-                )
-                run(
-                    "DELETE FROM answers WHERE series = ? AND exchange = ? AND body IS NULL", series, exchange
-                )
+                run("UPDATE exchanges SET closed = ? WHERE series = ? AND exchange = ?", now, series, exchange)
+                run("DELETE FROM answers WHERE series = ? AND exchange = ? AND body IS NULL", series, exchange)
 
 
 def _next(run: Run, series: int) -> int | None:

@@ -20,9 +20,7 @@ from ccesa.service.store.rows import ExchangeRow, SeriesRow
 ABOVE = "series above"
 #: A counter counts this many exchanges for a series.
 _EXCHANGES = 1 << 32
-_OPENED = (
-    "SELECT members, task, question, opened, exchange, closed IS NOT NULL FROM exchanges WHERE series = ?"
-)
+_OPENED = "SELECT members, task, question, opened, exchange, closed IS NOT NULL FROM exchanges WHERE series = ?"
 _LAST, _ONE = f"{_OPENED} ORDER BY exchange DESC LIMIT 1", f"{_OPENED} AND exchange = ?"
 
 
@@ -119,9 +117,7 @@ def _lacking_answer(run: Run, saved: SavedAnswer) -> str:
     for (forgotten,) in run("SELECT forgotten FROM series WHERE series = ?", saved.series):
         if forgotten > saved.exchange:
             return ""
-    rows = run(
-        "SELECT body FROM answers WHERE series = ? AND exchange = ? AND client = ?", *place, saved.client
-    )
+    rows = run("SELECT body FROM answers WHERE series = ? AND exchange = ? AND client = ?", *place, saved.client)
     kept = rows == [(saved.answer,)]
     return "" if kept else f"an answer of client {saved.client} to exchange {place[1]} of series {place[0]}"
 

@@ -29,13 +29,10 @@ class People(StorePart):
     def members(self) -> dict[int, MemberRow]:
         """Return members by client id, without those that were never heard from."""
         rows = self._read(
-            "SELECT client, blames, set_aside, seen, known_series, known_exchange FROM members"
-            " ORDER BY client"
+            "SELECT client, blames, set_aside, seen, known_series, known_exchange FROM members ORDER BY client"
         )
         return {
-            client: MemberRow(
-                client=client, blames=blames, set_aside=reason, seen=seen, known=(series, exchange)
-            )
+            client: MemberRow(client=client, blames=blames, set_aside=reason, seen=seen, known=(series, exchange))
             for client, blames, reason, seen, series, exchange in rows
         }
 
@@ -104,9 +101,7 @@ class People(StorePart):
 
     def tokens(self) -> list[TokenRow]:
         rows = self._read("SELECT client, label FROM tokens ORDER BY client, label")
-        return [
-            TokenRow(client=None if client == _OPERATOR else client, label=label) for client, label in rows
-        ]
+        return [TokenRow(client=None if client == _OPERATOR else client, label=label) for client, label in rows]
 
     def add_session(self, digest: bytes, nonce: bytes, client: int, expires: float) -> bool:
         """Begin a session; return False if the nonce was used before."""

@@ -14,23 +14,14 @@ from ccesa.wire import Data
 #: Values in one statement that every database accepts.
 _VALUES = 1000
 _OPEN = "SELECT closed FROM exchanges WHERE series = ? AND exchange = ? FOR SHARE"
-_CLAIM = (
-    "INSERT INTO answers (series, exchange, client, hub, digest) VALUES (?, ?, ?, ?, ?)"
-    " ON CONFLICT DO NOTHING"
-)
-_CLAIMS = (
-    "SELECT client, hub, digest, body IS NOT NULL FROM answers"
-    " WHERE series = ? AND exchange = ? AND client IN"
-)
+_CLAIM = "INSERT INTO answers (series, exchange, client, hub, digest) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_CLAIMS = "SELECT client, hub, digest, body IS NOT NULL FROM answers WHERE series = ? AND exchange = ? AND client IN"
 _RELEASE = "DELETE FROM answers WHERE series = ? AND exchange = ? AND client = ? AND hub = ? AND body IS NULL"
 _SAVE = (
     "UPDATE answers SET body = ? WHERE series = ? AND exchange = ? AND client = ? AND hub = ?"
     " AND (body IS NULL OR body = ?)"
 )
-_TOTAL = (
-    "INSERT INTO sums VALUES (?, ?, ?, ?)"
-    " ON CONFLICT (series, exchange, hub) DO UPDATE SET total = excluded.total"
-)
+_TOTAL = "INSERT INTO sums VALUES (?, ?, ?, ?) ON CONFLICT (series, exchange, hub) DO UPDATE SET total = excluded.total"
 _ANSWERS = (
     "SELECT client, body FROM answers WHERE series = ? AND exchange = ? AND hub <> ?"
     " AND body IS NOT NULL ORDER BY client"
@@ -64,9 +55,7 @@ class Replies(StorePart):
         with self._database.writing() as run:
             run.many(_RELEASE, [(series, exchange, client, hub) for client in sorted(clients)])
 
-    def save(
-        self, series: int, exchange: int, hub: str, answers: Mapping[int, bytes], total: Data | None
-    ) -> bool:
+    def save(self, series: int, exchange: int, hub: str, answers: Mapping[int, bytes], total: Data | None) -> bool:
         """Save answers that a hub has claimed, together with its whole sum in this exchange so far, if any.
 
         Saving the same answers again is harmless.
@@ -77,9 +66,7 @@ class Replies(StorePart):
         """
         if not answers:
             return True
-        rows = [
-            (answers[client], series, exchange, client, hub, answers[client]) for client in sorted(answers)
-        ]
+        rows = [(answers[client], series, exchange, client, hub, answers[client]) for client in sorted(answers)]
         try:
             with self._database.writing() as run:
                 if not _is_open(run, series, exchange) or run.many(_SAVE, rows) != len(rows):
@@ -134,11 +121,7 @@ class Replies(StorePart):
         with self._database.writing() as run:
             # Claims are in open exchanges only, and nobody claims or saves while their rows are locked.
             run("SELECT exchange FROM exchanges WHERE closed IS NULL FOR UPDATE")
-            run(
-                "DELETE FROM answers WHERE body IS NULL"
-                " AND hub NOT IN (SELECT hub FROM hubs WHERE seen >= ?)",
-                since,
-            )
+            run("DELETE FROM answers WHERE body IS NULL AND hub NOT IN (SELECT hub FROM hubs WHERE seen >= ?)", since)
             run("DELETE FROM hubs WHERE seen < ?", since)
 
 

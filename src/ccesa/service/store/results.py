@@ -105,11 +105,7 @@ class Results(StorePart):
     # Rounds
 
     def put_round(
-        self,
-        row: RoundRow,
-        blamed: Iterable[int] = (),
-        limit: int = 3,
-        promised: Mapping[str, object] | None = None,
+        self, row: RoundRow, blamed: Iterable[int] = (), limit: int = 3, promised: Mapping[str, object] | None = None
     ) -> set[int] | None:
         """Keep a round. A round with an outcome stays as it is; one without is replaced.
 
@@ -142,9 +138,7 @@ class Results(StorePart):
         """Return all rounds in their order, without sums; read only those after ``known`` if they suffice."""
         last = (known[-1].series, known[-1].number) if known else (0, -1)
         with self._database.reading() as run:
-            rows = run(
-                "SELECT told, NULL FROM rounds WHERE (series, number) > (?, ?) ORDER BY series, number", *last
-            )
+            rows = run("SELECT told, NULL FROM rounds WHERE (series, number) > (?, ?) ORDER BY series, number", *last)
             [(count,)] = run("SELECT count(*) FROM rounds")
             if count != len(known) + len(rows):
                 known, rows = (), run("SELECT told, NULL FROM rounds ORDER BY series, number")
@@ -152,10 +146,7 @@ class Results(StorePart):
 
     def total_of(self, question: int) -> RoundRow | None:
         """Return the round that answered a question, with its sum."""
-        sql = (
-            "SELECT told, total FROM rounds WHERE question = ? AND outcome = 'sum'"
-            " ORDER BY series, number LIMIT 1"
-        )
+        sql = "SELECT told, total FROM rounds WHERE question = ? AND outcome = 'sum' ORDER BY series, number LIMIT 1"
         rows = self._read(sql, question)
         return _round(*rows[0]) if rows else None
 
@@ -194,9 +185,7 @@ def _value(run: Run, name: str) -> bytes:
 
 
 def _put(run: Run, name: str, value: bytes) -> None:
-    run(
-        "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value
-    )
+    run("INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value)
 
 
 def _round(told: str, total: bytes | None) -> RoundRow:

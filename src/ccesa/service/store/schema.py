@@ -40,7 +40,7 @@ _MIGRATIONS = {
     2: (  # the latest exchange that a member says it knows, where this database has none of it
         "ALTER TABLE members ADD COLUMN known_series BIGINT NOT NULL DEFAULT 0",
         "ALTER TABLE members ADD COLUMN known_exchange BIGINT NOT NULL DEFAULT -1",
-    ),
+    )
 }
 VERSION = max(_MIGRATIONS)
 #: Versions that commands read as they are, and that a hub migrates when it starts.
