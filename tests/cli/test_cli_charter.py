@@ -154,7 +154,7 @@ def test_a_new_charter_never_falls_back_to_a_weaker_agreement(folder):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--charter", "new.toml"), "--charter needs --guard active"),
+        (("--charter", "new.toml"), "--charter goes with --guard active"),
         (("--guard", "active", "--clients", "30", "--charter", "new.toml"), "--charter needs --members"),
         (("--guard", "active", "--members", "admitted.txt", "--clients", "29"), "the 30 members"),
         (("--guard", "active", "--members", "nobody.txt"), "the list has no members"),
@@ -162,23 +162,13 @@ def test_a_new_charter_never_falls_back_to_a_weaker_agreement(folder):
         (("--guard", "active", "--members", "admitted.txt", "--charter", "charter.toml"), "will not be overwritten"),
         (("--guard", "active", "--members", "admitted.txt", "--charter", "a/b.toml"), "there is no folder"),
         (
-            *(
-                (
-                    (
-                        "--guard",
-                        "active",
-                        "--members",
-                        "admitted.txt",
-                        "--charter",
-                        "old.toml",
-                        "--expires",
-                        "2001-01-01",
-                    )
-                ),
+            (
+                *("--guard", "active", "--members", "admitted.txt"),
+                *("--charter", "old.toml", "--expires", "2001-01-01"),
             ),
             "--expires 2001-01-01 is in the past",
         ),
-        (("--clients", "40", "--attempts", "1"), "need --charter FILE"),
+        (("--clients", "40", "--attempts", "1"), "go with --charter FILE"),
         (
             (*("--guard", "active", "--members", "admitted.txt"), *("--charter", "none.toml", "--attempts", "0")),
             "0 is not in the range 1<=x<=1000",

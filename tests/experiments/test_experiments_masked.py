@@ -10,7 +10,7 @@ from experiments.cifar_masked.protocol import Protocol
 from experiments.cifar_masked.setup import FULL, QUICK, Series
 
 from ccesa.crypto import masks
-from ccesa.errors import RoundFailed
+from ccesa.errors import ConfigError
 from experiments import rounds
 
 FEW = replace(QUICK, clients=20, rounds=3, training=200, test=50)
@@ -62,7 +62,7 @@ def test_a_mask_that_is_missing_spoils_the_sum():
 def test_a_sum_of_another_length_is_refused():
     task, protocol = SERIES.task(0), Protocol(0)
     protocol.prepare(task)
-    with pytest.raises(RoundFailed):
+    with pytest.raises(ConfigError, match="sum: expected 68 bytes, got 4"):
         protocol.finish(task.config.context, bytes(4))
 
 

@@ -204,7 +204,7 @@ def test_a_family_of_graphs_is_its_module_and_its_name_in_the_list(package):
 def test_a_generator_is_its_stream_and_its_name_in_the_list(package):
     listed = package / "crypto" / "primitives.py"
     replace(listed, "class Generator(", f"{GENERATOR.strip()}\n\n\nclass Generator(")
-    replace(listed, "GENERATORS = {\n", 'GENERATORS = {\n    "aes256-ctr": Generator(32, 16, aes256_ctr),\n')
+    replace(listed, "GENERATORS = {", 'GENERATORS = {"aes256-ctr": Generator(32, 16, aes256_ctr), ')
     assert touched(package) == {"crypto/primitives.py"}
     run(package, "-c", ROUNDS_WITH_THE_GENERATOR)
     options = ("--clients", "10", "--length", "9", "--generator", "aes256-ctr")

@@ -201,7 +201,7 @@ def test_what_is_raised_exists(one):
 def test_an_error_says_when_it_is_raised_and_who_is_at_fault(one):
     assert re.search(r"\b[Rr]aised\b", one.text)
     if one.thing not in (errors.CcesaError, errors.RoundsLost):  # of everything; of many rounds
-        assert re.search(r"at fault|[Tt]o blame", one.text)
+        assert re.search(r"\bfault\b|[Tt]o blame", one.text)
 
 
 def test_the_sizes_of_messages_are_those_of_the_page():

@@ -359,7 +359,8 @@ def test_neither_its_key_nor_the_noise_is_in_a_state_or_log(accept, tmp_path):
         made_by[client] = made.encode([values], config.context, sources[client])
         return made_by[client].vector
 
-    server = Server(config, log=RoundLog(tmp_path / "log", counter=tmp_path / "counter"))
+    log = RoundLog(tmp_path / "log", counter=tmp_path / "counter")
+    server = Server(config, log=log)
     clients = [Client(config, i, lambda i=i: vector(i)) for i in range(5)]
     requests, kept = server.open(), []
     while requests:
@@ -371,6 +372,7 @@ def test_neither_its_key_nor_the_noise_is_in_a_state_or_log(accept, tmp_path):
             server.receive(i, reply)
             kept += [data, reply]
         requests = server.close()
+    log.close()
     fine, _ = on_grid(made, np.full(400, 0.01), config.context)
     everything = b"".join([*kept, (tmp_path / "log").read_bytes()])
     for source, encoded in zip(sources, made_by.values(), strict=True):

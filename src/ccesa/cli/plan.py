@@ -214,7 +214,7 @@ class CharterOptions:
         Console(stderr=True).print(
             f"\n[bold]charter[/bold]  {path}, serial {agreed.serial}, until {agreed.expiry}\n{next_step}\n"
             f"needs    {quorum_in_words(agreed)} to be there for a round\n"
-            "send it to every member, who compares the digest: ccesa charter show FILE",
+            "Send it to every member. Each compares the digest: ccesa charter show FILE",
             soft_wrap=True,
         )
 
