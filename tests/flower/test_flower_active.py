@@ -16,6 +16,7 @@ from ccesa.flower.both import envelope
 from ccesa.flower.both.terms import ReplyTerms
 from ccesa.policy import Policy
 from ccesa.simulate.enrolment import NOTHING
+from ccesa.values.fields import WORD_BITS
 from flower_grid import (
     ERROR,
     MemoryGrid,
@@ -186,9 +187,8 @@ def test_a_node_refuses_a_charter_that_has_expired(tmp_path, monkeypatch, said):
     grid = MemoryGrid(make_app(), NODES, node_configs=configs)
     secure = SecureGrid(grid, charter=charter)
     monkeypatch.undo()
-    monkeypatch.setattr(
-        secure._rounds, "_charter", _Tireless(**{name: getattr(charter, name) for name in charter.__struct_fields__})
-    )
+    tireless = _Tireless(**{name: getattr(charter, name) for name in charter.__struct_fields__})
+    monkeypatch.setattr(secure._rounds, "agreement", tireless)
     assert list(secure.send_and_receive(messages(grid, new_model()))) == []
     assert sum("step advertise refused: the charter with serial 1 expired" in one for one in said) == NODES
 
@@ -459,4 +459,4 @@ def test_terms_of_a_charter(enrolled):
     learning = msgspec.structs.replace(LEARNING, metrics=("z", "num-examples", "a"), max_weight=100.0)
     terms = ReplyTerms.under(msgspec.structs.replace(charter, learning=learning), "evaluate")
     assert (terms.metrics, terms.metric_slots, terms.max_weight) == (["=a", "=z"], 2, 128.0)
-    assert (terms.clients, terms.bits, terms.field_bits) == (NODES + 1, charter.bits, learning.field_bits)
+    assert (terms.clients, WORD_BITS, terms.field_bits) == (NODES + 1, charter.bits, learning.field_bits)

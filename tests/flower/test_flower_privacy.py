@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from ccesa.errors import BudgetSpent, ConfigError
 from ccesa.flower import SecureGrid
+from ccesa.flower.both import packing as packing_side
 from ccesa.flower.both.packing import NoisyPacking, Reply, packing_for
 from ccesa.flower.both.terms import ReplyTerms
 from ccesa.flower.server.rounds import NoisyRounds, Releases
 from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer, chosen
 from ccesa.privacy.mechanism import total
+from ccesa.privacy.quantizer import around_zero
 from flower_grid import DROP, ERROR, MemoryGrid, as_model, as_record, lose, make_app, model_in, new_model, number
 from flower_noise import DEMAND, SIZE, changed, enrol_with_noise, large_model, mechanism, plain_mean, residue
 from flower_rounds import NODES, messages, one_round
@@ -149,12 +151,13 @@ def fixed_noise(monkeypatch):
     monkeypatch.setattr(
         NoisyQuantizer, "encode", lambda self, arrays, context: encode(self, arrays, context, lambda size: FIXED)
     )
+    monkeypatch.setattr(packing_side, "around_zero", lambda noise: around_zero(noise, lambda size: FIXED))
 
 
 def packing(kind: str = "train", **others) -> NoisyPacking:
     noise = mechanism(36 if kind == "train" else 2)
     terms = ReplyTerms(message_type=kind, clients=NODES, privacy=noise, **others)
-    return packing_for(terms, new_model()).for_round(bytes(32))
+    return packing_for(terms, new_model(), bytes(32))
 
 
 def test_nothing_but_the_arrays_is_in_a_vector(fixed_noise):

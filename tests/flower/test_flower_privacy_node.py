@@ -56,7 +56,7 @@ def test_noise_of_colluders_does_not_count(said):
     grid = MemoryGrid(make_app(changed), NODES, node_configs={1002: {"ccesa-colluders": 1}})
     start = {"initial_arrays": as_record(new_model()), "num_rounds": 2}
     flower.FedAvg(fraction_evaluate=0.0).start(grid=SecureGrid(grid, privacy=DEMAND), **start)
-    assert any("the noise counts on 5 honest nodes, but a sum of at least 5 has only 4" in line for line in said)
+    assert any("the noise counts on 5 honest nodes, but a sum of at least 5 nodes has only 4" in line for line in said)
     assert who_trains(grid) == OTHERS
     grid = MemoryGrid(make_app(changed), NODES, node_configs={1002: {"ccesa-colluders": 1}})
     assert one_round(grid, privacy=DEMAND, collusion=0.1) is not None
@@ -109,7 +109,7 @@ def test_nor_does_it_answer_a_query(key, tmp_path, said):
     [
         ("ccesa-min-noise", -1.0, "ccesa-min-noise must be 0 or greater"),
         ("ccesa-min-noise", "much", "Expected `float`, got `str`"),
-        ("ccesa-colluders", -1, "ccesa-colluders must be 0 or greater"),
+        ("ccesa-colluders", -1, "ccesa-colluders in this node's configuration: Expected `int` >= 0"),
         ("ccesa-budget", "3.0,1e-6", "ccesa-budget needs ccesa-ledger"),
         ("ccesa-budget", "3.0", "ccesa-budget must be epsilon,delta"),
         ("ccesa-budget", "3.0;1e-6", "ccesa-budget must be epsilon,delta"),
@@ -169,7 +169,7 @@ def raw(**fields):
         (raw(variance=4 * 256), {}, "not a terms"),
         (raw(variance=2500), {}, "not a terms"),
         (raw(bound=1_000_000), {}, "not a terms"),
-        (raw(honest=6), {}, "the noise counts on 6 honest nodes, but a sum of at least 5 has only 5"),
+        (raw(honest=6), {}, "the noise counts on 6 honest nodes, but a sum of at least 5 nodes has only 5"),
         (raw(dimension=37), {}, ANOTHER),
         (raw(dimension=35), {}, ANOTHER),
         (raw(against="lies"), {}, "noise against a server that lies needs a charter"),
@@ -356,7 +356,7 @@ def test_the_masking_request_twice_draws_no_second_noise(tmp_path):
 
 def test_the_same_change_never_gives_the_same_vector():
     terms = ReplyTerms(message_type="train", clients=NODES, privacy=mechanism(36))
-    packing = packing_for(terms, new_model()).for_round(bytes(32))
+    packing = packing_for(terms, new_model(), bytes(32))
     arrays, _ = changed(1001, new_model())
     vectors = [packing.pack(Reply(arrays=arrays, metrics={}, weight=1.0))[0] for _ in range(2)]
     assert not np.array_equal(*vectors)

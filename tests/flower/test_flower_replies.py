@@ -258,7 +258,7 @@ def test_a_reply_without_a_weight(said):
         arrays, metrics = trained(node, model)
         return arrays, {} if node == 1003 else metrics
 
-    assert_contributes_nothing(make_app(train), "no metric 'num-examples' that is a number", said)
+    assert_contributes_nothing(make_app(train), "needs the metric 'num-examples', a number to weight it by", said)
 
 
 BAD_ARRAYS = {

@@ -290,7 +290,7 @@ def test_s33_a_round_that_was_kept_back_is_over_when_another_follows(defended, m
 
 def taken_alone(self, config: bytes) -> SuspendedClient | None:
     """Older rounds stay."""
-    ours, others = self._split()
+    ours = self._load()
     found = next((one for one in ours if one.config == config), None)
-    self._kept.store([*others, *(one for one in ours if one is not found)])
+    self._store([one for one in ours if one is not found])
     return found

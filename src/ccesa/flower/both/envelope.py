@@ -11,15 +11,13 @@ from ccesa.agreement.identity import KEY_BYTES, Identity
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError, MalformedMessage
 
-#: The record that carries the protocol, in both directions; in a node's state, its clients between steps.
+#: The record that carries the protocol in both directions. In a node's state it has the suspended clients.
 KEY = "ccesa"
 #: Error codes of replies, in the range that Flower leaves to applications.
 REFUSED, FAILED, SPENT, BUDGET = 2001, 2002, 2003, 2004
-#: Not steps of the protocol: a node shows which identity it has; a node drops what it keeps of a round.
+#: Besides the steps of the protocol: a node shows its identity, or drops what it keeps of a round.
 INTRODUCE, FORGET = "introduce", "forget"
-
-#: One sentence for each code, whatever the reason was: the reason could reveal the node's data, files or
-#: lists.
+#: One sentence for each code. The reason stays on the node: it could reveal data, files or lists.
 SENTENCES = {
     REFUSED: "this node refuses; its own log says why",
     FAILED: "this node failed; its own log says why",
@@ -30,7 +28,7 @@ NOT_IN_CLEAR = "this node answers secure aggregation only: train through SecureG
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """One request of the protocol, and what a node needs to answer it."""
+    """One request of the protocol, and all that a node needs to answer it."""
 
     step: str
     config: bytes = b""
@@ -40,10 +38,10 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeAnswer(NamedTuple):
-    """One reply of the protocol, or of several rounds of a series."""
+    """A reply of the protocol. In a series it covers several rounds, of which the node can refuse some."""
 
     reply: bytes
-    #: Of a refusal in one round of a series; the reply is for the other rounds.
+    #: Why the node refuses a round; 0 if it refuses none.
     code: int = 0
 
 
@@ -53,7 +51,7 @@ def kind_of(message_type: object) -> str:
 
 
 def request_with(content: RecordDict, request: Envelope) -> RecordDict:
-    """Return the content of a request: the envelope beside what the app is to see."""
+    """Return the content of a request: the envelope, and the records for the app."""
     return RecordDict({**content, KEY: ConfigRecord(msgspec.structs.asdict(request))})
 
 
@@ -67,13 +65,15 @@ def request_in(message: Message) -> Envelope | None:
 
 
 def answer(message: Message, given: NodeAnswer) -> Message:
-    """Make the reply of a node that answers: the protocol's bytes, and a code if there is one."""
+    """Make a node's reply: the protocol's bytes, and a code if there is one; an error if there is only a code."""
+    if given.code and not given.reply:
+        return refuse(message, given.code)
     refused = {"code": given.code} if given.code else {}
     return Message(RecordDict({KEY: ConfigRecord({"reply": given.reply, **refused})}), reply_to=message)
 
 
 def answer_in(message: Message) -> NodeAnswer:
-    """Return the protocol's reply in a node's; MalformedMessage where there is none."""
+    """Return the answer in a node's reply; MalformedMessage if it has none."""
     record = _record(message)
     if record is None:
         raise MalformedMessage("the reply has no answer of secure aggregation; add secure_mod to the mods of the app")
@@ -85,13 +85,13 @@ def answer_in(message: Message) -> NodeAnswer:
     return NodeAnswer(reply, code)
 
 
-def refusal(message: Message, code: int, reason: str = "") -> Message:
-    """Make the reply of a node that does not answer, with the sentence of the code or another one."""
+def refuse(message: Message, code: int, reason: str = "") -> Message:
+    """Make the error that a node replies, with this reason or the sentence of the code."""
     return Message(Error(code=code, reason=reason or SENTENCES[code]), reply_to=message)
 
 
 def without_envelope(content: RecordDict) -> RecordDict:
-    """Return the records that the app itself may see."""
+    """Return the records for the app."""
     return RecordDict({name: record for name, record in content.items() if name != KEY})
 
 

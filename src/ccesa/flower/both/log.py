@@ -1,4 +1,4 @@
-"""Lines in Flower's log, all of which begin with the same words."""
+"""Lines in Flower's log. All begin with the same words."""
 
 from functools import cache
 from logging import ERROR, INFO, WARNING
@@ -17,11 +17,11 @@ def warn(line: str) -> None:
 
 
 def fail(line: str, error: BaseException) -> None:
-    """Log an error of somebody's own code with its traceback."""
+    """Log an error in the user's own code, with its traceback."""
     log(ERROR, _LINE, line, exc_info=error)
 
 
 @cache
 def info_once(line: str) -> None:
-    """Log a line once in this process, however often it is true."""
+    """Log a line only once in this process."""
     info(line)

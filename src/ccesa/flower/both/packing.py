@@ -1,20 +1,19 @@
-"""Replies of nodes as vectors, and their sum as one reply: what goes into a round, and what comes out of it.
+"""Packing turns the replies of nodes into vectors, and the sum of these into one reply.
 
 Without noise a reply's arrays travel as differences to the model that was sent, its metrics in a fixed number
-of slots, and its number of examples as the weight. Under the same masks go the names of its metrics and
-records, what had to be cut off, and whether there was anything to send at all: that a node's values fit the
-bounds that the server chose, or that its training failed, is as secret as the values.
+of slots, and its number of examples as the weight. The names of its metrics and records travel under the same
+masks, and so does what was cut off, and whether there was anything to send. Whether a node's values fit the
+bounds of the server, or its training failed, is as secret as the values.
 
 With noise training releases the change of all arrays of real numbers, as one vector that is clipped to the
-norm. An evaluation releases the metrics that were agreed on, each within its bound, as the first numbers of
-such a vector. Nothing else is released: every node counts one, arrays of whole numbers stay as they were
-sent, and a node that has nothing to send adds noise like all others, so nobody sees how many of them there
-are.
+norm. An evaluation releases the agreed metrics, each within its bound, as the first numbers of such a vector.
+Nothing else is released. Every node counts one, and arrays of whole numbers stay as they were sent. A node
+that has nothing to send adds noise like all others, so nobody sees how many of them there are.
 """
 
 import itertools
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -24,25 +23,10 @@ from numpy.typing import NDArray
 
 from ccesa import labels
 from ccesa.errors import ConfigError, VectorError
-from ccesa.flower.both.terms import (
-    COUNTER_CLIP,
-    SCALE,
-    Arrays,
-    Metrics,
-    ReplyTerms,
-    are_slots,
-    decode_metrics,
-    differences,
-    encode_metrics,
-    metric_digits,
-    move,
-    pick_metrics,
-    real_numbers,
-    restore_metrics,
-    slots_of,
-)
+from ccesa.flower.both import terms as slots
+from ccesa.flower.both.terms import COUNTER_CLIP, SCALE, Arrays, Metrics, ReplyTerms, differences, move, real_numbers
 from ccesa.privacy.mechanism import Mechanism
-from ccesa.privacy.quantizer import NoisyQuantizer
+from ccesa.privacy.quantizer import NoisyQuantizer, around_zero
 from ccesa.values.fields import ARITHMETIC_ERROR, Digits, Fields, Row
 from ccesa.values.quantize import WEIGHT_UNITS, Quantizer
 from ccesa.words import Vector
@@ -60,8 +44,7 @@ class HiddenNames:
     """Writes names of at most ``room`` bytes into fields whose sum over all clients stays in range.
 
     Every node adds its names, a few bits in each field. If all have the same names, each field of the sum is
-    one node's times their number, and the names come back. If not, the server learns that some differ, not
-    whose.
+    one node's times their number, and the names come back. Otherwise the server learns only that some differ.
     """
 
     room: int
@@ -74,11 +57,10 @@ class HiddenNames:
 
     @property
     def count(self) -> int:
-        """Fields that the names take, whatever they are."""
+        """The number of fields, which does not depend on the names."""
         return -(-8 * (_HEAD + self.room) // self._width)
 
     def has_room(self, names: list[str]) -> bool:
-        """Return whether there is room for these names."""
         return len(msgspec.msgpack.encode(names)) <= self.room
 
     def encode(self, names: list[str]) -> Row:
@@ -98,30 +80,22 @@ class HiddenNames:
         if rest.any() or (row >> self._width).any():
             return None
         bits = (row[:, None] >> np.arange(self._width)) & 1
-        return _read(np.packbits(bits.astype(np.uint8).ravel(), bitorder="little").tobytes())
-
-
-def _read(data: bytes) -> list[str] | None:
-    text = data[_HEAD : _HEAD + int.from_bytes(data[:_LENGTH_BYTES], "little")]
-    if _digest(text) != data[_LENGTH_BYTES:_HEAD]:
-        return None
-    try:
-        return _DECODER.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None  # the nodes agreed on nonsense
+        data = np.packbits(bits.astype(np.uint8).ravel(), bitorder="little").tobytes()
+        text = data[_HEAD : _HEAD + int.from_bytes(data[:_LENGTH_BYTES], "little")]
+        if _digest(text) != data[_LENGTH_BYTES:_HEAD]:
+            return None
+        try:
+            return _DECODER.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None  # the nodes agreed on nonsense
 
 
 def _digest(text: bytes) -> bytes:
     return labels.digest(labels.FLOWER_NAMES, text)[:_DIGEST_BYTES]
 
 
-# Without noise
-
-
 #: The names of an ArrayRecord and a MetricRecord, if nodes do not agree on other names.
 RECORDS = ("arrays", "metrics")
-#: Bytes for the names of both records; for those of the metrics, and for each of their slots.
-_RECORD_ROOM, _METRIC_ROOM, _SLOT_ROOM = 96, 8, 24
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,38 +109,47 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeanReply(msgspec.Struct, frozen=True, kw_only=True):
-    """The weighted mean over the survivors that contributed, and how exact it is."""
+    """The weighted mean over the survivors that contributed, and how exact or noisy it is."""
 
     arrays: Arrays
     metrics: Metrics
+    #: With noise, the number of survivors.
     weight: float
-    #: How far any metric, and any value of an array that is not a counter, can be off through rounding, if
-    #: nothing was clipped, before an array is cast back to its own type.
-    error: float
-    #: How far any value of a counter can be off, which is more; 0 if there are none.
-    counter_error: float
-    #: Metrics that are not there, because some node's was not a finite number or beyond ``metric_clip``.
-    unusable: list[str]
-    #: Metrics of the terms that no node has as such a number: an evaluation has others than training.
-    absent: list[str]
-    #: Nodes that had to cut values down to the bound of their array, and how many values that were in all.
-    clipped: int
-    clipped_values: int
-    #: Nodes with more weight than ``max_weight``; they count as that.
-    capped: int
-    #: Survivors that contributed nothing: no reply, or none that could be used.
-    nothing: int
-    #: Whether all nodes have metrics of the same names. If not, there are no metrics.
-    alike: bool
+    #: The standard deviation of the noise in every parameter, or in every metric of an evaluation; None
+    #: without noise. With noise none of the fields below is released.
+    noise: float | None = None
     #: The names of the apps' arrays and metrics.
-    records: tuple[str, str]
-
-    noise: None = None
+    records: tuple[str, str] = RECORDS
+    #: How far rounding can move a metric, or a value of an array that is not a counter, before the array is
+    #: cast back to its own type. Clipping is not counted.
+    error: float = 0.0
+    #: How far rounding can move a value of a counter; 0 without counters.
+    counter_error: float = 0.0
+    #: Metrics that are left out, because on some node they are not finite, or beyond ``metric_clip``.
+    unusable: list[str] = []
+    #: Metrics of the terms that no node has as such a number: an evaluation has others than training.
+    absent: list[str] = []
+    #: Nodes that had to cut values down to the bound of their array, and how many values that were in all.
+    clipped: int = 0
+    clipped_values: int = 0
+    #: Nodes with more weight than ``max_weight``; they count as that.
+    capped: int = 0
+    #: Survivors that contributed nothing: no reply, or none that could be used.
+    nothing: int = 0
+    #: Whether all nodes have metrics of the same names. If not, there are no metrics.
+    alike: bool = True
 
     @property
-    def bound(self) -> float:
-        """How far any value at all can be off."""
-        return max(self.error, self.counter_error)
+    def bound(self) -> float | None:
+        """How far rounding can move any value; None with noise, which has no bound."""
+        return max(self.error, self.counter_error) if self.noise is None else None
+
+
+# Without noise
+
+
+#: Bytes for the names of both records; for those of the metrics, and for each of their slots.
+_RECORD_ROOM, _METRIC_ROOM, _SLOT_ROOM = 96, 8, 24
 
 
 @dataclass(frozen=True)
@@ -181,74 +164,67 @@ class Packing:
         """Words of a vector."""
         return self.terms.fields.length(sum(self._sizes))
 
-    def for_round(self, context: bytes) -> "Packing":
-        """Return the packing of one round: without noise it is the same for all of them."""
-        return self
-
     def pack(self, reply: Reply) -> tuple[Vector, int]:
         """Return one node's vector, and how many values of its arrays were clipped.
 
-        Raises VectorError if the reply cannot be used; the node sends ``nothing`` then.
+        Raises VectorError if the reply cannot be used. The node then sends ``nothing``.
         """
-        terms = self.terms
+        terms, units = self.terms, self._units(reply.weight)
         arrays = differences(self.model, reply.arrays) if terms.kind == "train" else {}
-        units = self._units(reply.weight)
         changes, clipped = self._quantizer.row(arrays, self._quantizer.weight(units))
-        slots = slots_of(reply.metrics) if terms.metrics is None else terms.metrics
-        values = pick_metrics(slots, reply.metrics)
-        fits = [math.isfinite(value) and abs(value) <= terms.metric_clip for value in values]
-        kept = [value if fit else 0.0 for value, fit in zip(values, fits, strict=True)]
-        kept += [0.0] * (terms.metric_slots - len(kept))
-        numbers = encode_metrics(kept, units, terms.metric_clip, self._digits)
-        lacking = [not fit for fit in fits] + [False] * (terms.metric_slots - len(fits))
-        cut = self._clipped.encode([clipped])
-        counts = self._counts.encode([*lacking, clipped > 0, reply.weight > terms.max_weight, False])
+        named = slots.slots_of(reply.metrics) if terms.metrics is None else terms.metrics
+        values = slots.pick_metrics(named, reply.metrics)
+        values += [0.0] * (terms.metric_slots - len(values))
+        lacking = [not abs(value) <= terms.metric_clip for value in values]  # NaN is
+        usable = [0.0 if lacks else value for value, lacks in zip(values, lacking, strict=True)]
         records = list(reply.records)
-        names = [self._record_names.encode(records if self._record_names.has_room(records) else list(RECORDS))]
-        if self.metric_names is not None:
-            names.append(self.metric_names.encode(slots))
-        return terms.fields.pack(np.concatenate([changes, numbers, *names, cut, counts])), clipped
+        parts = [
+            changes,
+            slots.encode_metrics(usable, units, terms.metric_clip, self._digits),
+            self._record_names.encode(records if self._record_names.has_room(records) else list(RECORDS)),
+            *(() if self.metric_names is None else [self.metric_names.encode(named)]),
+            self._clipped.encode([clipped]),
+            self._counts.encode([*lacking, clipped > 0, reply.weight > terms.max_weight, False]),
+        ]
+        return terms.fields.pack(np.concatenate(parts)), clipped
 
     def nothing(self) -> Vector:
         """Return the vector of a node that has nothing to send: zeros, and one in a count.
 
-        It has no weight either. One unit of weight for a change of zero would hide nothing, since the number
-        of such nodes is in the sum, and would move the mean.
+        It has no weight. A unit of weight for a change of zero would move the mean, and would hide nothing:
+        the number of such nodes is in the sum.
         """
         row = np.zeros(sum(self._sizes), np.int64)
         row[-1] = 1
         return self.terms.fields.pack(row)
 
     def unpack(self, total: Vector, survivors: int) -> MeanReply:
-        """Return the mean from the sum over so many survivors; VectorError where there is none."""
+        """Return the mean from the sum over the survivors; VectorError if none of them contributed."""
         ends = list(itertools.accumulate(self._sizes[:-1]))
         sums = self.terms.fields.unpack(total, sum(self._sizes))
         head, numbers, record_names, metric_names, cut, counted = np.split(sums, ends)
-        *lacking_in, clipped, capped, nothing = self._counts.decode(counted)
+        *lacking, clipped, capped, nothing = self._counts.decode(counted)
         if nothing >= survivors:
             raise VectorError(
                 f"{nothing} of {survivors} nodes contributed nothing, so there is no mean; read their logs"
             )
-        times = survivors - nothing
-        mean = self._quantizer.mean(head)
-        units = self._quantizer.units(mean.weight)
-        slots = self._slots(metric_names, times)
-        lacking = {name: np.array(row) for name, row in restore_metrics(slots or [], np.array(lacking_in)).items()}
-        left_out = [name for name, row in lacking.items() if row.any()]
-        absent = [name for name in left_out if self.terms.metrics and np.all(lacking[name] == times)]
-        means = decode_metrics(numbers, units, self.terms.metric_clip, self._digits)
+        times, mean = survivors - nothing, self._quantizer.mean(head)
+        units, named = self._quantizer.units(mean.weight), self._slots(metric_names, times)
+        values = slots.decode_metrics(numbers, units, self.terms.metric_clip, self._digits)
+        metrics = slots.restore_metrics(named or [], values)
+        lacks = slots.restore_metrics(named or [], np.array(lacking))
+        left_out = [name for name in metrics if np.any(lacks[name])]
+        absent = [name for name in left_out if self.terms.metrics and np.all(np.equal(lacks[name], times))]
         return MeanReply(
             arrays={name: move(self.model[name], change) for name, change in mean.arrays.items()},
-            metrics={
-                name: value for name, value in restore_metrics(slots or [], means).items() if name not in left_out
-            },
+            metrics={name: value for name, value in metrics.items() if name not in left_out},
             unusable=[name for name in left_out if name not in absent],
             absent=absent,
             clipped=clipped,
             clipped_values=self._clipped.decode(cut)[0],
             capped=capped,
             nothing=nothing,
-            alike=slots is not None,
+            alike=named is not None,
             records=self._records(record_names, times),
             weight=mean.weight,
             error=max(self._error(self.terms.clip, units), self._metric_error(units)),
@@ -257,17 +233,13 @@ class Packing:
 
     @cached_property
     def metric_names(self) -> HiddenNames | None:
-        """Room for the names of metrics; None where the terms have them."""
-        if self.terms.metrics is not None:
-            return None
-        return self._names(_METRIC_ROOM + _SLOT_ROOM * self.terms.metric_slots)
+        """Room for the names of metrics; None if the terms have them."""
+        room = _METRIC_ROOM + _SLOT_ROOM * self.terms.metric_slots
+        return HiddenNames(room=room, fields=self.terms.fields) if self.terms.metrics is None else None
 
     @cached_property
     def _record_names(self) -> HiddenNames:
-        return self._names(_RECORD_ROOM)
-
-    def _names(self, room: int) -> HiddenNames:
-        return HiddenNames(room=room, fields=self.terms.fields)
+        return HiddenNames(room=_RECORD_ROOM, fields=self.terms.fields)
 
     @cached_property
     def _sizes(self) -> tuple[int, ...]:
@@ -287,7 +259,7 @@ class Packing:
 
     @cached_property
     def _digits(self) -> Digits:
-        return metric_digits(self.terms.fields)
+        return slots.metric_digits(self.terms.fields)
 
     @cached_property
     def _clipped(self) -> Digits:
@@ -296,12 +268,12 @@ class Packing:
 
     @cached_property
     def _counts(self) -> Digits:
-        """Yes or no for each node; the sum says how many nodes said yes."""
+        """Yes or no for each node; the sum is the number of nodes with yes."""
         return Digits(fields=self.terms.fields, largest=1)
 
     @cached_property
     def _quantizer(self) -> Quantizer[dict[str, NDArray[Any]]]:
-        """Make the quantizer of replies to this model. An evaluation has no arrays."""
+        """The quantizer of replies to this model. An evaluation has no arrays."""
         sent, terms = self.model if self.terms.kind == "train" else {}, self.terms
         return Quantizer.for_model(
             {name: np.broadcast_to(np.float64(0), value.shape) for name, value in sent.items()},
@@ -319,15 +291,15 @@ class Packing:
         """Return the slots in use; None if they are not the same on all nodes."""
         if self.metric_names is None:
             return self.terms.metrics
-        slots = self.metric_names.decode(sums, times)
-        fits = slots is not None and are_slots(slots) and len(slots) <= self.terms.metric_slots
-        return slots if fits else None
+        named = self.metric_names.decode(sums, times)
+        fits = named is not None and slots.are_slots(named) and len(named) <= self.terms.metric_slots
+        return named if fits else None
 
     def _units(self, weight: float) -> int:
-        """Return the units of a weight, at least one, and at most those of ``max_weight``.
+        """Return the units of a weight: at least one, and at most those of ``max_weight``.
 
-        So neither a bound for which all but the largest weight round to nothing, nor nodes without examples,
-        leave a single node in the sum.
+        So no node is alone in the sum, even if all others have no examples, or their weights round to nothing
+        beside the bound.
         """
         if not 0 <= weight < math.inf:
             raise VectorError(f"{self.terms.weighted_by!r} weights the reply and must be 0 or greater, not {weight!r}")
@@ -351,23 +323,6 @@ class Packing:
 _METRICS = "metrics"
 
 
-class NoisyMean(msgspec.Struct, frozen=True, kw_only=True):
-    """The mean over all survivors, with the noise of each survivor in it."""
-
-    arrays: Arrays
-    metrics: Metrics
-    #: The number of survivors.
-    weight: float
-    #: The standard deviation of the noise in every parameter, or in every metric of an evaluation.
-    noise: float
-    #: Names of records on the nodes are not released.
-    records: tuple[str, str] = RECORDS
-    #: Not released.
-    nothing: int = 0
-    #: Noise has no bound.
-    bound: None = None
-
-
 @dataclass(frozen=True)
 class NoisyPacking:
     """Turns replies to one model into vectors with noise, and the sum of these into the mean reply."""
@@ -375,84 +330,77 @@ class NoisyPacking:
     terms: ReplyTerms
     mechanism: Mechanism
     model: Arrays = field(repr=False)
-    #: Of the round; without it there is a length, and no vector.
-    context: bytes = b""
+    #: Of the round: the vectors of each round are rotated in another way.
+    context: bytes
 
     @property
     def length(self) -> int:
         """Words of a vector."""
         return self._quantizer.length
 
-    def for_round(self, context: bytes) -> "NoisyPacking":
-        """Return the packing of one round; vectors of different rounds are rotated in different ways."""
-        return replace(self, context=context)
-
     def pack(self, reply: Reply) -> tuple[Vector, int]:
         """Return one node's vector with fresh noise, and 1 if the reply was longer than the norm.
 
-        Raises VectorError if the reply cannot be used; the node sends ``nothing`` then.
+        Raises VectorError if the reply cannot be used. The node then sends ``nothing``.
         """
-        made = self._quantizer.encode(self._released(reply), self.context)
+        made = self._quantizer.encode(self._release(reply), self.context)
         return made.vector, made.clipped
 
     def nothing(self) -> Vector:
         """Return the vector of a node that has nothing to send: noise around zero."""
-        zeros = {name: np.zeros(shape) for name, shape in self._shapes.items()}
-        return self._quantizer.encode(zeros, self.context).vector
+        return around_zero(self.mechanism)
 
-    def unpack(self, total: Vector, survivors: int) -> NoisyMean:
-        """Return the mean from the sum over so many survivors."""
+    def unpack(self, total: Vector, survivors: int) -> MeanReply:
+        """Return the mean from the sum over the survivors."""
         mean = self._quantizer.decode(total, survivors, self.context)
         noise = self.mechanism.noise(survivors) / survivors
         if self.terms.kind == "evaluate":
-            slots = self.terms.metrics or []
-            values = mean.arrays[_METRICS][: len(slots)] / self._scale
-            metrics = restore_metrics(slots, values)
-            return NoisyMean(arrays={}, metrics=metrics, weight=mean.weight, noise=noise / self._scale)
+            named = self.terms.metrics or []
+            metrics = slots.restore_metrics(named, mean.arrays[_METRICS][: len(named)] / self._scale)
+            return MeanReply(arrays={}, metrics=metrics, weight=mean.weight, noise=noise / self._scale)
         arrays = {
             name: move(value, mean.arrays[name]) if name in self._shapes else value
             for name, value in self.model.items()
         }
-        return NoisyMean(arrays=arrays, metrics={}, weight=mean.weight, noise=noise)
+        return MeanReply(arrays=arrays, metrics={}, weight=mean.weight, noise=noise)
 
-    def _released(self, reply: Reply) -> dict[str, NDArray[np.float64]]:
+    def _release(self, reply: Reply) -> dict[str, NDArray[np.float64]]:
         """Return the part of a reply that is released, in the form of the quantizer's layout."""
         if self.terms.kind == "train":
             sent = {name: self.model[name] for name in self._shapes}
             return differences(sent, {name: reply.arrays[name] for name in reply.arrays.keys() & sent})
-        values = np.array(pick_metrics(self.terms.metrics or [], reply.metrics))
-        row, most = np.zeros(self._shapes[_METRICS]), self.terms.metric_clip
-        row[: values.size] = np.clip(np.where(np.isfinite(values), values, 0.0), -most, most) * self._scale
+        values = np.array(slots.pick_metrics(self.terms.metrics or [], reply.metrics))
+        row, bound = np.zeros(self._shapes[_METRICS]), self.terms.metric_clip
+        row[: values.size] = np.clip(np.where(np.isfinite(values), values, 0.0), -bound, bound) * self._scale
         return {_METRICS: row}
 
     @cached_property
     def _scale(self) -> float:
-        """How much of the norm one unit of a metric takes: all metrics at their bounds take all of it."""
+        """The part of the norm for one unit of a metric: all metrics at their bounds have the whole norm."""
         return self.mechanism.norm / (self.terms.metric_clip * math.sqrt(self.terms.metric_slots))
 
     @cached_property
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """Arrays that are released; one row has the metrics, and zeros where there are fewer of them."""
+        """Arrays that are released; one row has the metrics, and zeros if there are fewer of them."""
         if self.terms.kind == "train":
             released = real_numbers(self.model, self.terms.counters)
             return {name: value.shape for name, value in released.items()}
-        slots, most = self.terms.metrics or [], self.mechanism.dimension
-        if not 1 <= len(slots) <= most or any(slot[:1] != "=" for slot in slots):
-            raise ConfigError(f"an evaluation with noise releases 1 to {most} named numbers, not {len(slots)} metrics")
-        return {_METRICS: (most,)}
+        named, room = self.terms.metrics or [], self.mechanism.dimension
+        if not 1 <= len(named) <= room or any(slot[:1] != "=" for slot in named):
+            raise ConfigError(f"an evaluation with noise releases 1 to {room} named numbers, not {len(named)} metrics")
+        return {_METRICS: (room,)}
 
     @cached_property
     def _quantizer(self) -> NoisyQuantizer[dict[str, NDArray[Any]]]:
-        """Make the quantizer; ConfigError if the noise is made for another number of parameters."""
+        """The quantizer; ConfigError if the noise is made for another number of parameters."""
         zero = np.float64(0)
         arrays = {name: np.broadcast_to(zero, shape) for name, shape in self._shapes.items()}
         return NoisyQuantizer.for_model(arrays, self.mechanism)
 
 
 AnyPacking = Packing | NoisyPacking
-AnyMean = MeanReply | NoisyMean
 
 
-def packing_for(terms: ReplyTerms, model: Arrays) -> AnyPacking:
-    """Return the packing for replies to this model: with noise, if the terms have it."""
-    return Packing(terms, model) if terms.mechanism is None else NoisyPacking(terms, terms.mechanism, model)
+def packing_for(terms: ReplyTerms, model: Arrays, context: bytes = b"") -> AnyPacking:
+    """Return the packing for replies to this model. With noise only ``length`` works without a context."""
+    return Packing(terms, model) if terms.mechanism is None else NoisyPacking(terms, terms.mechanism, model, context)

@@ -1,11 +1,11 @@
-"""What server and nodes agree on besides the configuration: how a model and its metrics become one vector.
+"""Terms say how a model and its metrics become one vector. Server and nodes agree on them.
 
 Metrics are whole numbers in digits, so that large and small values keep their precision. A metric v of a
 client with weight w (in units of the quantizer) becomes round((v / clip + 1) · w · 2^30). The sum of these,
 divided by the sum of the weights, gives back the weighted mean.
 
-A metric takes one slot for each of its numbers. A slot is named by a sign and the metric's name: ``=loss`` is
-a number, and each ``+per-class`` is one number of a list.
+A metric takes one slot for each of its numbers. The name of a slot is a sign and the metric's name: ``=loss``
+is a number, and each ``+per-class`` is one number of a list.
 """
 
 import hashlib
@@ -24,19 +24,18 @@ from ccesa.agreement.charter import Charter, Learning
 from ccesa.errors import ConfigError, VectorError, quoted
 from ccesa.flower.both.envelope import kind_of
 from ccesa.privacy.mechanism import Mechanism
-from ccesa.values.fields import WORD_BITS, Digits, Fields, Row
+from ccesa.values.fields import Digits, Fields, Row
 from ccesa.values.quantize import WEIGHT_UNITS
 
 Arrays = dict[str, NDArray[Any]]
 Metrics = dict[str, float | list[float]]
 
-#: What holds where nobody says otherwise.
+#: The default settings.
 DEFAULTS = Learning()
-#: Differences of counters (in batch norm layers) are larger than those of weights.
+#: The bound on the change of a counter (in batch norm layers), which is larger than that of a weight.
 COUNTER_CLIP = float(2**14)
 #: Of metrics.
 SCALE = 1 << 30
-_MAX_BYTES = 1 << 20
 _NUMBER, _OF_LIST = "=", "+"
 
 
@@ -44,7 +43,7 @@ _NUMBER, _OF_LIST = "=", "+"
 
 
 def model_of(content: RecordDict) -> Arrays:
-    """Return the arrays of a train or evaluate message, in which at most one ArrayRecord is allowed."""
+    """Return the arrays of a message, which may have one ArrayRecord."""
     records: list[ArrayRecord] = [record for record in content.values() if isinstance(record, ArrayRecord)]
     if len(records) > 1:
         raise ConfigError(f"a message has {len(records)} ArrayRecords; secure aggregation takes one")
@@ -61,7 +60,7 @@ def counters_of(model: Arrays) -> set[str]:
 
 
 def real_numbers(model: Arrays, counters: Collection[str]) -> Arrays:
-    """Return the other arrays, without those that had whole numbers once."""
+    """Return the arrays of real numbers, without those that were counters once."""
     left_out = counters_of(model) | {*counters}
     return {name: value for name, value in model.items() if name not in left_out}
 
@@ -77,13 +76,13 @@ def differences(model: Arrays, reply: Arrays) -> Arrays:
 
 
 def move(value: NDArray[Any], difference: NDArray[np.float64]) -> NDArray[Any]:
-    """Return the model's array plus the mean difference in its own type; a mean of counters is a float."""
+    """Return the array moved by the mean difference, in its own type; a mean of counters is a float."""
     moved = np.add(value, difference, dtype=np.float64)
     return moved.astype(value.dtype) if value.dtype.kind == "f" else moved
 
 
 def content_parts(content: RecordDict) -> list[bytes]:
-    """Return every record with its name, in an order that does not depend on how it travelled."""
+    """Return every record with its name, in an order that does not depend on the transport."""
     parts: list[bytes] = []
     for name, record in sorted(content.items()):
         parts += [name.encode(), type(record).__name__.encode()]
@@ -107,17 +106,17 @@ def _record_parts(record: ArrayRecord) -> list[bytes]:
 
 
 def metric_digits(fields: Fields) -> Digits:
-    """Return the digits in which one number of one client travels."""
+    """Return the form of one metric of one client."""
     return Digits(fields=fields, largest=2 * WEIGHT_UNITS * SCALE)
 
 
 def encode_metrics(values: list[float], units: int, clip: float, form: Digits) -> Row:
-    """Return the digits of one client's values, none of which is beyond ``clip``."""
+    """Return the digits of one client's values, which lie within ``clip``."""
     return form.encode(round((value / clip + 1.0) * units * SCALE) for value in values)
 
 
 def decode_metrics(sums: Row, units: int, clip: float, form: Digits) -> NDArray[np.float64]:
-    """Return the weighted mean of every value, from the sum over clients whose weights sum to ``units``."""
+    """Return the weighted mean of each value, from the sum over clients with ``units`` of weight."""
     return np.array([(total / (units * SCALE) - 1.0) * clip for total in form.decode(sums)])
 
 
@@ -131,7 +130,7 @@ def slots_of(metrics: Metrics) -> list[str]:
 
 
 def are_slots(slots: list[str]) -> bool:
-    """Return whether metrics could have these slots: in order, and every name once."""
+    """Return whether metrics can have these slots: in order, each name once."""
     rows = [(slot, len(list(row))) for slot, row in itertools.groupby(slots)]
     names = [slot[1:] for slot, _ in rows]
     signs = all(slot[:1] == _OF_LIST or (slot[:1] == _NUMBER and width == 1) for slot, width in rows)
@@ -139,7 +138,7 @@ def are_slots(slots: list[str]) -> bool:
 
 
 def pick_metrics(slots: list[str], metrics: Metrics) -> list[float]:
-    """Return the values for these slots; NaN for a metric that is missing or has another form."""
+    """Return the values for these slots; NaN for a metric that is missing or has another type."""
     values: list[float] = []
     for slot, row in itertools.groupby(slots):
         value, width = metrics.get(slot[1:], math.nan), len(list(row))
@@ -164,27 +163,27 @@ def restore_metrics(slots: list[str], values: NDArray[Any]) -> Metrics:
 class ReplyTerms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", forbid_unknown_fields=True):
     """How replies to one type of message become vectors.
 
-    Under ``curious`` they are settings of ``SecureGrid`` and travel with every request, and a node has limits
-    for them. Under a charter server and nodes derive them, each from its own copy, and nothing travels.
+    Under ``curious`` they are settings of ``SecureGrid`` and travel with every request. A node has limits for
+    them. Under a charter server and nodes derive them, each from its own copy.
     """
 
-    #: In full: an app can have a function for ``train.probe`` beside the one for ``train``.
+    #: In full: an app can have one function for ``train`` and one for ``train.probe``.
     message_type: str
     clients: int
     clip: float = DEFAULTS.clip
     metric_clip: float = DEFAULTS.metric_clip
-    #: Bits of a field; with the number of clients it says how every number lies in the words.
+    #: Bits of a field.
     field_bits: int = DEFAULTS.field_bits
-    #: A power of two: then whole numbers of examples, up to 2^24 of them, travel as they are.
+    #: A power of two, so that whole numbers of up to 2^24 examples are not rounded.
     max_weight: float = DEFAULTS.max_weight
     weighted_by: str = DEFAULTS.weighted_by
     metric_slots: int = msgspec.field(name="slots", default=16)
-    #: The slots by name; None: a node fills them with the metrics it has, and the names travel too.
+    #: The names of the slots; None: a node fills them with the metrics that it has, and sends their names.
     metrics: list[str] | None = None
-    #: Names of arrays that were integers once; their mean is a float, which strategies send on.
+    #: Names of arrays that were integers once: their mean is a float, and strategies send it on.
     counters: list[str] = []
-    #: The noise in every vector; left out where there is none. With it ``clip``, the weight and the fields
-    #: above mean nothing: every node counts one.
+    #: The noise in every vector, if there is noise. With it ``clip``, the weight and the fields above do not
+    #: count: every node counts one.
     privacy: Mechanism | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
@@ -199,7 +198,7 @@ class ReplyTerms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2"
 
     @classmethod
     def under(cls, charter: Charter, message_type: str) -> "ReplyTerms":
-        """Return the terms of this charter for messages of this type; ConfigError if it has none."""
+        """Return the terms of this charter for messages of this type; ConfigError if it has no such messages."""
         agreed = learning_of(charter)
         if message_type not in agreed.message_types:
             raise ConfigError(
@@ -231,11 +230,6 @@ class ReplyTerms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2"
         return Fields(self.field_bits, self.clients) if self.mechanism is None else self.mechanism.fields
 
     @property
-    def bits(self) -> int:
-        """Bits of a word."""
-        return WORD_BITS
-
-    @property
     def kind(self) -> str:
         """``train`` or ``evaluate``."""
         return kind_of(self.message_type)
@@ -250,21 +244,21 @@ class ReplyTerms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2"
 
     @staticmethod
     def decode(data: bytes) -> "ReplyTerms":
-        return wire.decode(_DECODER, data, _MAX_BYTES, "terms")
+        return wire.decode(_DECODER, data, 1 << 20, "terms")
 
     def round_task(self, content: RecordDict) -> bytes:
-        """Return the digest of what the nodes are asked to work on, as the mask request names it.
+        """Return the digest of the nodes' task, as the mask request names it.
 
-        A node computes it from what it got, and refuses if the two differ. The settings for training and the
-        message's full type, which says which function of the app is called, are part of it. A server could
-        otherwise switch off the training of all nodes but one, and the sum would be that one's change.
+        A node computes it from its message, and refuses if the two differ. The digest covers the settings for
+        training and the message's full type, which selects a function of the app. Otherwise a server could
+        switch off the training of all nodes but one, and the sum would be the change of that node.
         """
         return labels.digest(labels.FLOWER_TASK, self.encode(), *content_parts(content))
 
     def counted_task(self, content: RecordDict) -> bytes:
-        """Return the digest by which a node counts its contributions: the model, and what is done with it.
+        """Return the digest by which a node counts its contributions: of the model and the message's type.
 
-        Nothing else is in it, so no setting, bound or number of a round makes another task of the same model.
+        No setting, bound or number of a round makes another task of the same model.
         """
         records = [record for record in content.values() if isinstance(record, ArrayRecord)]
         parts = [part for record in records for part in _record_parts(record)]
@@ -285,13 +279,13 @@ def learning_of(charter: Charter) -> Learning:
 
 
 def power_of_two(max_weight: float) -> float:
-    """Round up to a power of two, as it is in terms."""
+    """Round ``max_weight`` up to a power of two."""
     if not 0 < max_weight <= 2.0**1000:
         raise ConfigError(f"max_weight must be a positive number of at most 2^1000, not {max_weight!r}")
     return 2.0 ** math.ceil(math.log2(max_weight))
 
 
 def check_message_type(message_type: str) -> None:
-    """Refuse messages that neither train nor evaluate."""
+    """Refuse all messages but train and evaluate."""
     if kind_of(message_type) not in ("train", "evaluate"):
         raise ConfigError(f"secure aggregation has no messages of type {message_type!r}")

@@ -1,12 +1,12 @@
 """``secure_mod`` is a node's part: it answers the protocol, and trains only in the masking step.
 
-Nothing of the app's reply leaves the node but under masks. What the server hears in the clear does not depend
-on the node's data: an app that fails, or whose reply cannot be used, contributes zeros and a count under the
+Nothing of the app's reply leaves the node in the clear. What the server sees in the clear does not depend on
+the node's data: an app that fails, or whose reply cannot be used, contributes zeros and a count under the
 masks. All reasons are in the node's own log.
 
-Between messages the client is suspended in the node's own state (``context.state``), which stays on the node,
-and is wiped when the round, or the series of rounds, is over. A node that was restarted has no state, refuses
-the rest of the rounds in flight, and is in the next one that is begun.
+Between messages the client is suspended in the node's own state (``context.state``), which stays on the node.
+It is wiped when the round, or the series of rounds, is over. A node that was restarted has no state: it
+refuses the rest of the rounds in flight, and takes part in the next round that begins.
 """
 
 import time
@@ -17,33 +17,11 @@ from typing import Any
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp.typing import ClientAppCallable
 
+from ccesa import errors
 from ccesa.agreement.config import RoundConfig
-from ccesa.errors import (
-    BudgetSpent,
-    CcesaError,
-    ConfigError,
-    FaultyServer,
-    MalformedMessage,
-    OrderError,
-    TaskSpent,
-    VectorError,
-    quoted,
-    shown,
-)
+from ccesa.errors import CcesaError, ConfigError, VectorError, quoted, shown
 from ccesa.flower.both import envelope, log
-from ccesa.flower.both.envelope import (
-    BUDGET,
-    FAILED,
-    FORGET,
-    INTRODUCE,
-    REFUSED,
-    SPENT,
-    Envelope,
-    NodeAnswer,
-    introduce,
-    kind_of,
-    without_envelope,
-)
+from ccesa.flower.both.envelope import Envelope, NodeAnswer, kind_of, without_envelope
 from ccesa.flower.both.packing import RECORDS, AnyPacking, NoisyPacking, Packing, Reply, packing_for
 from ccesa.flower.both.terms import Metrics, ReplyTerms, model_of, slots_of
 from ccesa.flower.node.settings import NodeSettings, account_of, check_noise
@@ -55,10 +33,11 @@ from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.contributing import Careful
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.steps import steps_of
+from ccesa.values.fields import WORD_BITS
 from ccesa.wire import Data
 from ccesa.words import Vector
 
-#: Makes the client of a round from its id and configuration, and the rounds that were used before.
+#: Makes the client of a round from its id, its configuration and the rounds that were used before.
 MakeClient = Callable[..., Client]
 
 _ALLOWING = "; to allow it, set ccesa-plain=true"
@@ -73,10 +52,10 @@ def secure_mod(message: Message, context: Context, call_next: ClientAppCallable)
     Args:
         message: A message from the ServerApp.
         context: The node's own, with its settings and the state of its rounds.
-        call_next: The app, which is called in the masking step; errors that it raises stay in the node's log.
+        call_next: The app, which is called in the masking step. Its errors stay in the node's log.
 
     Returns:
-        The answer of the protocol, or a refusal with a code; the reason is in the node's log.
+        The answer of the protocol, or a refusal with a code. The reason is in the node's log.
     """
     queried = kind_of(message.metadata.message_type) == "query"
     try:
@@ -84,23 +63,20 @@ def secure_mod(message: Message, context: Context, call_next: ClientAppCallable)
         request = None if queried else envelope.request_in(message)
     except CcesaError as error:
         log.warn(f"refused a message: {_reason(error)}")
-        return envelope.refusal(message, REFUSED)
+        return envelope.refuse(message, envelope.REFUSED)
     if request is None:
         if settings.answers_in_clear or (queried and not settings.needs_noise):
             return call_next(message, context)
         allowed = not (settings.has_charter or settings.needs_noise)
         log.warn("refused a message in the clear" + _ALLOWING * allowed)
-        return envelope.refusal(message, REFUSED, envelope.NOT_IN_CLEAR)
+        return envelope.refuse(message, envelope.REFUSED, envelope.NOT_IN_CLEAR)
     try:
-        answer = _Node(message, context, call_next, settings).answer(request)
+        return envelope.answer(message, _Node(message, context, call_next, settings).answer(request))
     except CcesaError as error:
-        answer = NodeAnswer(b"", _refused(f"step {shown(request.step)}", error))
+        return envelope.refuse(message, _log_refusal(f"step {shown(request.step)}", error))
     except Exception as error:  # Flower would send its text to the server
         log.fail(f"step {shown(request.step)} failed", error)
-        answer = NodeAnswer(b"", FAILED)
-    if answer.code and not answer.reply:
-        return envelope.refusal(message, answer.code)
-    return envelope.answer(message, answer)
+        return envelope.refuse(message, envelope.FAILED)
 
 
 class _Node:
@@ -115,10 +91,10 @@ class _Node:
 
     def answer(self, request: Envelope) -> NodeAnswer:
         self._suspended.sweep(self._settings.forget_after)
-        if request.step == INTRODUCE:
-            identity, charter = self._settings.identity, self._settings.charter
-            return NodeAnswer(introduce(identity, self._context.node_id, request.request, charter.digest))
-        if request.step == FORGET:
+        if request.step == envelope.INTRODUCE:
+            identity, digest = self._settings.identity, self._settings.charter.digest
+            return NodeAnswer(envelope.introduce(identity, self._context.node_id, request.request, digest))
+        if request.step == envelope.FORGET:
             self._suspended.wipe(request.config)
             return NodeAnswer(b"")
         config, terms = self._agreed(request)
@@ -150,53 +126,46 @@ class _Node:
         kept = self._suspended.take(request.config)  # after a failure nothing of the series is left
         first = of_series.unpack(request.request)[:1]
         if not first:
-            raise MalformedMessage("the exchange of a series has no message")
-        place, used = _addressee(first[0], config), UsedOnce(memory, ROUND)
-        series = SeriesClient(config, partial(make, place), used_rounds=used)
+            raise errors.MalformedMessage("the exchange of a series has no message")
+        make_one = partial(make, _addressee(first[0], config))
+        make_series = partial(SeriesClient, config, make_one, used_rounds=UsedOnce(memory, ROUND))
+        series = make_series()
         if kept is None:
             memory.sweep(self._now)
         else:
             try:
                 series.resume(kept.client, UsedOnce(memory, STATE))
-            except (OrderError, ConfigError) as error:  # this node can still be in rounds that begin now
-                _refused("rounds in flight are", error)
-                series = SeriesClient(config, partial(make, place), used_rounds=used)
+            except (errors.OrderError, ConfigError) as error:  # this node can still be in rounds that begin now
+                _log_refusal("rounds in flight are", error)
+                series = make_series()
         try:
             answer = series.receive(request.request)
-        except FaultyServer:  # not one exchange, or an older one: nothing has changed
+        except errors.FaultyServer:  # not one exchange, or an older one: nothing has changed
             self._keep(request.config, series, kept)
             raise
         codes = [
-            _refused(f"step {request.step}: round {number} of a series is", fault)
+            _log_refusal(f"step {request.step}: round {number} of a series is", fault)
             for number, fault in sorted(series.faults.items())
         ]
         self._keep(request.config, series, kept)
         return NodeAnswer(answer, max(codes, default=0))
 
     def _keep(self, config: bytes, series: SeriesClient, kept: SuspendedClient | None) -> None:
-        """Suspend a series until its next exchange, unless nothing secret is left of it."""
+        """Suspend a series until its next exchange, unless no round is in flight."""
         if series.rounds:
             self._suspended.put(config, series.suspend(), kept.born if kept else None)
 
     def _client(
         self, terms: ReplyTerms, memory: Memory, place: int, config: RoundConfig, used: UsedOnce | None = None
     ) -> Client:
-        """Make the client of a round; ``place`` is its id, which a node with a charter knows itself."""
-
+        """Make the client of a round. ``place`` is its id, unless the node has a charter and knows its own."""
+        own, content = self._settings, without_envelope(self._message.content)
         vector = Careful(lambda: self._vector(config, terms))
-
-        def task() -> bytes:
-            return terms.round_task(without_envelope(self._message.content))
-
-        def counted(task: bytes) -> bytes:
-            return terms.counted_task(without_envelope(self._message.content))
-
-        own = self._settings
         options: dict[str, Any] = {
-            "task": task,
+            "task": lambda: terms.round_task(content),
+            "counted": lambda task: terms.counted_task(content),
             "used_rounds": used,
             "tasks": memory,
-            "counted": counted,
             "account": account_of(own, terms.mechanism),
             "threads": own.threads,
         }
@@ -215,25 +184,24 @@ class _Node:
             config, terms = charter.decode(request.config), ReplyTerms.under(charter, message_type)
         else:
             config, terms = RoundConfig.decode(request.config), ReplyTerms.decode(request.terms)
-            for name in ("bits", "clients"):
-                ours, agreed = getattr(terms, name), getattr(config, name)
-                if ours != agreed:
-                    raise ConfigError(f"terms for {ours} {name} do not fit a round of {agreed}")
+            for name, ours in (("bits", WORD_BITS), ("clients", terms.clients)):
+                if ours != getattr(config, name):
+                    raise ConfigError(f"terms for {ours} {name} do not fit a round of {getattr(config, name)}")
             self._settings.check_terms(message_type, terms)
         check_noise(self._settings, config, terms.mechanism)
         return config, terms
 
     def _vector(self, config: RoundConfig, terms: ReplyTerms) -> Vector:
-        """Return this node's contribution, when everything else was checked."""
+        """Return this node's contribution. Everything else was checked before."""
         content = without_envelope(self._message.content)
-        packing = packing_for(terms, model_of(content)).for_round(config.context)
+        packing = packing_for(terms, model_of(content), config.context)
         if packing.length != config.length:
             raise ConfigError(f"terms for {packing.length} elements do not fit a round of {config.length}")
         self._message.content = content
         return self._contribution(packing)
 
     def _contribution(self, packing: AnyPacking) -> Vector:
-        """Run the app, and pack its reply. Without a usable one it is zeros and a count, or noise alone."""
+        """Run the app and pack its reply. If that fails, return zeros and a count, or only noise."""
         try:
             return pack_reply(self._call_next(self._message, self._context), packing)
         except CcesaError as error:
@@ -245,11 +213,13 @@ class _Node:
         return packing.nothing()
 
 
-def _refused(what: str, error: CcesaError) -> int:
-    """Log the reason on this node, and return the code, which is all that the server hears."""
-    spent = isinstance(error, TaskSpent)
+def _log_refusal(what: str, error: CcesaError) -> int:
+    """Log the reason on this node, and return the code. The server gets nothing else."""
+    spent = isinstance(error, errors.TaskSpent)
     log.warn(f"{what} refused: {_reason(error)}{_COUNTING * spent}")
-    return SPENT if spent else BUDGET if isinstance(error, BudgetSpent) else REFUSED
+    if spent:
+        return envelope.SPENT
+    return envelope.BUDGET if isinstance(error, errors.BudgetSpent) else envelope.REFUSED
 
 
 def _reason(error: CcesaError) -> str:
@@ -266,11 +236,14 @@ def _addressee(request: Data, config: RoundConfig) -> int:
 
 
 def pack_reply(message: Message | None, packing: AnyPacking) -> Vector:
-    """Return the vector; raise if the reply cannot be used. This node's log says what is cut off."""
-    content = _content(message)
+    """Return the vector; raise VectorError if the reply cannot be used. This node's log says what is cut off."""
+    if message is None:
+        raise VectorError("the app gave no reply")
+    if message.has_error():
+        raise VectorError(f"the app answered with an error: {shown(message.error.reason)}")
     if isinstance(packing, NoisyPacking):
-        return _pack_noisy(content, packing)
-    reply, terms = _read(content, packing), packing.terms
+        return _pack_noisy(message.content, packing)
+    reply, terms = _read(message.content, packing), packing.terms
     vector, clipped = packing.pack(reply)
     if clipped:
         log.warn(f"{clipped} values were clipped at {terms.clip:g}")
@@ -280,34 +253,26 @@ def pack_reply(message: Message | None, packing: AnyPacking) -> Vector:
 
 
 def _pack_noisy(content: RecordDict, packing: NoisyPacking) -> Vector:
-    terms, found = packing.terms, _metrics(content)
+    terms, metrics = packing.terms, _metrics(content)
     trains = terms.kind == "train"
-    for name in sorted(found):
+    for name in sorted(metrics):
         if trains or name not in terms.named_metrics:
             log.info_once(f"metric {quoted(name)} of a {terms.kind} round stays on this node")
     arrays = model_of(content) if trains else {}
-    vector, clipped = packing.pack(Reply(arrays=arrays, metrics=found, weight=1.0))
+    vector, clipped = packing.pack(Reply(arrays=arrays, metrics=metrics, weight=1.0))
     if clipped:
         log.info(f"the contribution of this node is clipped to the norm {packing.mechanism.norm:g}")
     return vector
 
 
-def _content(message: Message | None) -> RecordDict:
-    if message is None:
-        raise VectorError("the app gave no reply")
-    if message.has_error():
-        raise VectorError(f"the app answered with an error: {shown(message.error.reason)}")
-    return message.content
-
-
 def _read(content: RecordDict, packing: Packing) -> Reply:
-    terms, found = packing.terms, _metrics(content)
-    weight = found.pop(terms.weighted_by, None)
+    terms, metrics = packing.terms, _metrics(content)
+    weight = metrics.pop(terms.weighted_by, None)
     if weight is None or isinstance(weight, list):
-        raise VectorError(f"the reply has no metric {terms.weighted_by!r} that is a number to weight it by")
+        raise VectorError(f"the reply needs the metric {terms.weighted_by!r}, a number to weight it by")
     return Reply(
         arrays=model_of(content) if terms.kind == "train" else {},
-        metrics=_with_slots(found, packing),
+        metrics=_with_slots(metrics, packing),
         weight=float(weight),
         records=(_name(content, ArrayRecord, RECORDS[0]), _name(content, MetricRecord, RECORDS[1])),
     )
@@ -322,11 +287,11 @@ def _metrics(content: RecordDict) -> Metrics:
     }
 
 
-def _with_slots(found: Metrics, packing: Packing) -> Metrics:
-    """Return the metrics that have a slot, and room for the name; log once which are left out."""
+def _with_slots(metrics: Metrics, packing: Packing) -> Metrics:
+    """Return the metrics for which there is a slot and room for the name; log the others once."""
     terms, names, kept = packing.terms, packing.metric_names, Metrics()
-    for name, value in sorted(found.items()):
-        if terms.metrics is not None or names is None:
+    for name, value in sorted(metrics.items()):
+        if names is None:
             fits = name in terms.named_metrics
             why = f"metric {quoted(name)} is not in the charter and stays on this node"
         else:

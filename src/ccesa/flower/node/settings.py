@@ -1,10 +1,10 @@
-"""What a node insists on, whatever the server says: keys of its own configuration.
+"""The settings of a node come from keys in its own configuration. The server cannot change them.
 
-``flower-supernode --node-config 'ccesa-floor-clients=10 ccesa-memory="/var/lib/ccesa"'``, or with a charter,
-which says all of it: ``ccesa-charter="/etc/ccesa/charter.toml" ccesa-identity="/etc/ccesa/site.key"``
+``flower-supernode --node-config 'ccesa-floor-clients=10 ccesa-memory="/var/lib/ccesa"'``. A charter takes the
+place of most keys: ``ccesa-charter="/etc/ccesa/charter.toml" ccesa-identity="/etc/ccesa/site.key"``
 
-Without a charter the server chooses the noise, and the node computes what it is worth by itself: it uses only
-the numbers of the mechanism, and none of the server's promises.
+Without a charter the server chooses the noise, and the node computes its worth. It uses only the numbers of
+the mechanism, and none of the server's promises.
 """
 
 import math
@@ -26,7 +26,7 @@ from ccesa.privacy.ledger import Account, Ledger
 from ccesa.privacy.mechanism import Mechanism, check_budget
 
 _PREFIX, _FLOOR = "ccesa-", "ccesa-floor-"
-#: All that a charter leaves to its nodes.
+#: The keys that a charter leaves to its nodes.
 _BESIDE_CHARTER = {
     _PREFIX + name
     for name in ["identity", "charter", "memory", "forget-after", "threads", "min-noise", "budget", "ledger"]
@@ -38,34 +38,34 @@ def _key(field: str) -> str:
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=_key):
-    """The keys of one node, checked. Field ``max_clip`` is key ``ccesa-max-clip``, and so on."""
+    """The checked keys of one node. The field ``max_clip`` is the key ``ccesa-max-clip``, and so on."""
 
     #: Whether this node also answers in the clear.
     answers_in_clear: bool = msgspec.field(name="ccesa-plain", default=False)
-    #: Separated by commas, in full, with the function of the app that they call.
+    #: Full types, separated by commas: ``train.probe`` calls another function of the app than ``train``.
     message_types: str = ",".join(DEFAULTS.message_types)
     weighted_by: str = DEFAULTS.weighted_by
     minimum_metric_clip: float = msgspec.field(name="ccesa-floor-metric_clip", default=0.0)
     max_clip: float = math.inf
-    #: By default as ``max_clip``.
+    #: By default ``max_clip``.
     max_counter_clip: float | None = None
-    #: How often this node contributes to one task, and releases shares for one; a charter has its own.
-    attempts: int = ATTEMPTS
-    releases: int = RELEASES
+    #: How often this node contributes to one task, and releases shares for it; a charter has its own numbers.
+    attempts: Annotated[int, msgspec.Meta(ge=1)] = ATTEMPTS
+    releases: Annotated[int, msgspec.Meta(ge=1)] = RELEASES
     #: The folder in which this node remembers what must not happen twice.
     memory: str | None = None
-    #: Seconds that the keys of a round wait for its next message; no message of Flower's lives longer.
+    #: How many seconds the keys of a round wait for its next message; no message of Flower lives longer.
     forget_after: float = float(DEFAULT_TTL)
-    #: The most threads that make masks; 0 stands for as many as help.
+    #: The maximum of threads that make masks; 0: as many as help.
     threads: Annotated[int, msgspec.Meta(ge=0)] = 0
     #: The minimum standard deviation of the noise in a sum, in units of the norm.
     min_noise: float = 0.0
-    #: Epsilon and delta that one training may spend, separated by a comma, if it has all its rounds.
+    #: Epsilon and delta, separated by a comma, that all rounds of one training may spend.
     budget: str | None = None
-    #: The file to which every vector is charged; it has the budget of all trainings together.
+    #: The file to which every vector is charged. It has the budget of all trainings together.
     ledger: str | None = None
-    #: How many of all nodes may work with the server: their noise does not count.
-    colluders: int = 0
+    #: How many of all nodes may work with the server. Their noise does not count.
+    colluders: Annotated[int, msgspec.Meta(ge=0)] = 0
     identity_file: str | None = msgspec.field(name="ccesa-identity", default=None)
     charter_file: str | None = msgspec.field(name="ccesa-charter", default=None)
     #: The node's own minimums for rounds; the guard has the others.
@@ -78,32 +78,25 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
         for key, value in given.items():
             if key not in _KEYS:
                 raise ConfigError(f"this node's configuration has unknown key {key!r}; known are {', '.join(_KEYS)}")
-            try:
-                msgspec.convert(value, _KEYS[key])
-            except msgspec.ValidationError as error:
-                raise ConfigError(f"{key} in this node's configuration: {error}") from error
+            _convert(value, _KEYS[key], f"{key} in this node's configuration")
         others = [key for key in given if key not in _BESIDE_CHARTER]
         if "ccesa-charter" in given and others:
             raise ConfigError(
-                f"leave out {', '.join(others)} beside ccesa-charter: the charter says what this node takes "
-                "part in, and the node answers nothing in the clear"
+                f"leave out {', '.join(others)} beside ccesa-charter: the charter has these settings, and the "
+                "node answers nothing in the clear"
             )
         floor = {name: given.pop(_FLOOR + name) for name in Floor.__struct_fields__ if _FLOOR + name in given}
-        try:
-            return msgspec.convert({**given, "floor": floor}, cls)
-        except msgspec.ValidationError as error:
-            raise ConfigError(f"this node's configuration: {error}") from error
+        return _convert({**given, "floor": floor}, cls, "this node's configuration")
 
     def __post_init__(self) -> None:
         if (self.charter_file is None) != (self.identity_file is None):
             raise ConfigError("ccesa-charter and ccesa-identity go together; this node has only one of them")
-        self._check_attempts()
+        if self.releases > self.attempts:
+            raise ConfigError(f"ccesa-releases must be at most {self.attempts} (ccesa-attempts), not {self.releases}")
         if not 0 < self.forget_after < math.inf:
             raise ConfigError("ccesa-forget-after must be a positive number of seconds")
         for message_type in self._message_types:
             check_message_type(message_type)
-        if self.colluders < 0:
-            raise ConfigError(f"ccesa-colluders must be 0 or greater, not {self.colluders}")
         if not 0 <= self.min_noise < math.inf:
             raise ConfigError(f"ccesa-min-noise must be 0 or greater, not {self.min_noise}")
         if self.needs_noise and self.answers_in_clear:
@@ -113,15 +106,9 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
             if self.ledger is None:
                 raise ConfigError("ccesa-budget needs ccesa-ledger, which counts the vectors of all trainings")
 
-    def _check_attempts(self) -> None:
-        if self.attempts < 1:
-            raise ConfigError(f"ccesa-attempts must be at least 1, not {self.attempts}")
-        if not 1 <= self.releases <= self.attempts:
-            raise ConfigError(f"ccesa-releases must be 1 to {self.attempts} (ccesa-attempts), not {self.releases}")
-
     @property
     def needs_noise(self) -> bool:
-        """Whether this node takes part only in rounds with noise."""
+        """Whether this node refuses rounds without noise."""
         return self.min_noise > 0 or self.budget is not None or self.ledger is not None
 
     @property
@@ -149,7 +136,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
         return Identity.load(_file(self.identity_file, "ccesa-identity"))
 
     def check_terms(self, message_type: str, terms: ReplyTerms) -> None:
-        """Refuse terms beyond this node's limits: with them a lying server could make one node stand out."""
+        """Refuse terms beyond this node's limits. With them a lying server could make one node stand out."""
         if terms.message_type != message_type:
             raise ConfigError(f"terms for {terms.message_type!r} came in a message of type {message_type!r}")
         if message_type not in self._message_types:
@@ -182,9 +169,16 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
         return [one.strip() for one in self.message_types.split(",")]
 
 
-#: Every key, and of which type it is.
+#: The type of every key.
 _KEYS = {field.encode_name: field.type for field in msgspec.structs.fields(NodeSettings)[:-1]}
 _KEYS |= {_FLOOR + field.name: field.type for field in msgspec.structs.fields(Floor)}
+
+
+def _convert(value: object, kind: Any, what: str) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{what}: {error}") from error
 
 
 def _file(name: str | None, key: str) -> Path:
@@ -198,7 +192,7 @@ def _file(name: str | None, key: str) -> Path:
 
 
 def check_noise(own: NodeSettings, config: RoundConfig, mechanism: Mechanism | None) -> None:
-    """Refuse a round with less noise than this node insists on; without any, where it insists on some."""
+    """Refuse a round with less noise than this node insists on."""
     if mechanism is None:
         if own.needs_noise:
             raise ConfigError(
@@ -219,14 +213,14 @@ def check_noise(own: NodeSettings, config: RoundConfig, mechanism: Mechanism | N
 
 
 def account_of(own: NodeSettings, mechanism: Mechanism | None) -> Account | None:
-    """Return the account that vectors with this noise are charged to; None without a ledger."""
+    """Return the account to which vectors with this noise are charged; None without a ledger."""
     if own.ledger is None or mechanism is None:
         return None
     return Ledger(own.ledger).account(mechanism, own.charter.digest if own.has_charter else None)
 
 
 def _check_without_charter(own: NodeSettings, config: RoundConfig, mechanism: Mechanism) -> None:
-    """Refuse a norm above this node's, or noise of more honest nodes than it counts in every sum."""
+    """Refuse a norm above this node's, or noise that counts on more honest nodes than are in every sum."""
     if mechanism.against != "follows":
         raise ConfigError("noise against a server that lies needs a charter")
     if own.colluders and not config.accept:
@@ -238,14 +232,14 @@ def _check_without_charter(own: NodeSettings, config: RoundConfig, mechanism: Me
     if mechanism.honest > honest:
         raise ConfigError(
             f"the noise counts on {mechanism.honest} honest nodes, but a sum of at least "
-            f"{config.min_survivors} has only {honest} for certain (ccesa-colluders)"
+            f"{config.min_survivors} nodes has only {honest} for certain (ccesa-colluders)"
         )
     if mechanism.norm > own.max_clip:
         raise ConfigError(f"norm = {mechanism.norm:g}, this node allows {own.max_clip:g} (ccesa-max-clip)")
 
 
 def _check_budget(mechanism: Mechanism, epsilon: float, delta: float) -> None:
-    """Refuse a training that would spend more than this in all its rounds."""
+    """Refuse a training whose rounds together spend more than this."""
     spent = mechanism.released(mechanism.honest, epsilon).times(mechanism.rounds).epsilon(delta)
     if not spent <= epsilon:
         raise ConfigError(

@@ -1,7 +1,7 @@
-"""What a node keeps between messages: suspended clients in its state, and what it has done in a folder.
+"""A node keeps suspended clients in its state between messages, and in a folder what it has done.
 
-Flower keeps a node's state (``context.state``) from message to message for as long as a run lasts. Without a
-folder, as in a simulation, the node remembers what it has done in its state, too.
+Flower keeps a node's state (``context.state``) from message to message while a run lasts. Without a folder,
+as in a simulation, the node remembers in its state what it has done.
 """
 
 from collections.abc import Iterator
@@ -21,22 +21,21 @@ from ccesa.memory import MASK, RELEASE, ROUND, STATE, VECTOR, Entry, FolderMemor
 
 T = TypeVar("T")
 _FIELD = "kept"
-#: For each type of message, the running round or series, and one more: a late message must not end the
-#: running one.
+#: For each type of message the running round or series, and one more, so that no late message ends it.
 _MAXIMUM_CLIENTS = 2
-#: The most entries in a node's state, by what they are about; the oldest go.
+#: The most entries in a node's state, by what they are about; the oldest are dropped.
 _MAXIMUM_ENTRIES = {ROUND: 4096, STATE: 16, MASK: 4096, VECTOR: 4096, RELEASE: 4096}
 _RECORD = "ccesa-memory"
 
 
 class StateValue(Generic[T]):
-    """One value of a node's state. A damaged one is dropped, so that the node is not kept out of rounds."""
+    """A value in a node's state. A damaged one is dropped, so that it does not keep the node out of rounds."""
 
     def __init__(self, context: Context, name: str, its_type: type[T]) -> None:
         self._state, self._name, self._type = context.state, name, its_type
 
     def load(self) -> T | None:
-        """Return the value; None without one."""
+        """Return the value; None if it is missing."""
         if self._name not in self._state:
             return None
         try:
@@ -47,16 +46,17 @@ class StateValue(Generic[T]):
             return None
 
     def store(self, value: T | None) -> None:
-        """Keep this value in place of the last one; None leaves nothing."""
+        """Replace the value; without one, remove it."""
         self._state.pop(self._name, None)
         if value:
             self._state[self._name] = ConfigRecord({_FIELD: msgspec.msgpack.encode(value)})
 
 
 class SuspendedClient(msgspec.Struct, frozen=True, kw_only=True):
-    """One suspended client, with the configuration of its round, or of the first round of its series."""
+    """A suspended client of a round or a series."""
 
     message_type: str
+    #: Of the round, or of the first round of the series.
     config: bytes
     client: bytes
     #: When its round or series began on this node, and when it was suspended, in seconds since 1970.
@@ -75,52 +75,45 @@ class SuspendedClients:
         self._type, self._now = message_type, now
 
     def take(self, config: bytes) -> SuspendedClient | None:
-        """Take a client out of the state, with all older ones: they will never come as far as its round.
+        """Remove a client and all older ones, whose rounds cannot come as far any more; return the client.
 
         None if this node has no part in the round, as after a restart.
         """
-        ours, others = self._split()
+        ours = self._load()
         taken = next((client for client in ours if client.config == config), None)
         if taken is not None:
-            newer = [client for client in ours if client.born >= taken.born and client is not taken]
-            self._kept.store([*others, *newer])
+            self._store([client for client in ours if client.born >= taken.born and client is not taken])
         return taken
 
     def put(self, config: bytes, client: bytes, born: float | None = None) -> None:
         """Keep a client. ``born`` is that of the client that was taken; without it, its round begins now."""
-        ours, others = self._split()
-        fresh = SuspendedClient(
-            message_type=self._type,
-            config=config,
-            client=client,
-            born=self._now if born is None else born,
-            since=self._now,
-        )
-        kept = [*(one for one in ours if one.config != config), fresh]
-        self._kept.store([*others, *sorted(kept, key=lambda one: one.born)[-_MAXIMUM_CLIENTS:]])
+        born = self._now if born is None else born
+        fresh = SuspendedClient(message_type=self._type, config=config, client=client, born=born, since=self._now)
+        kept = [*(client for client in self._load() if client.config != config), fresh]
+        self._store(sorted(kept, key=lambda client: client.born)[-_MAXIMUM_CLIENTS:])
 
     def wipe(self, config: bytes) -> None:
         """Drop the client of this round or series."""
-        ours, others = self._split()
-        self._kept.store([*others, *(client for client in ours if client.config != config)])
+        self._store([client for client in self._load() if client.config != config])
 
     def sweep(self, seconds: float) -> None:
-        """Drop all that have waited for longer than this, or are from the future after a clock was set."""
+        """Drop all, of any type of message, that have waited longer, or are from the future: a clock was set."""
         every = self._kept.load() or []
         awaited = [client for client in every if abs(self._now - client.since) <= seconds]
         if len(awaited) < len(every):
             log.warn("dropped the keys of a round that did not go on")
             self._kept.store(awaited)
 
-    def _split(self) -> tuple[list[SuspendedClient], list[SuspendedClient]]:
-        """Return the suspended clients for this type of message, and the others."""
-        every = self._kept.load() or []
-        ours = [client for client in every if client.message_type == self._type]
-        return ours, [client for client in every if client.message_type != self._type]
+    def _load(self) -> list[SuspendedClient]:
+        return [client for client in self._kept.load() or [] if client.message_type == self._type]
+
+    def _store(self, ours: list[SuspendedClient]) -> None:
+        others = [client for client in self._kept.load() or [] if client.message_type != self._type]
+        self._kept.store([*others, *ours])
 
 
 class StateMemory:
-    """Keeps entries in the node's state, as long as a run lasts."""
+    """Keeps entries in the node's state while a run lasts."""
 
     def __init__(self, context: Context) -> None:
         self._kept = StateValue(context, _RECORD, dict[str, list[Entry]])
@@ -144,11 +137,11 @@ class StateMemory:
         return entry in self.entries(entry.about)
 
     def sweep(self, now: float) -> None:
-        """There are never too many."""
+        """Do nothing: the number of entries is bounded."""
 
 
 def open_memory(settings: NodeSettings, context: Context) -> Memory:
-    """Open the folder that the node names; else one in Flower's own, if this process belongs to one node.
+    """Open the node's folder, or one in Flower's own folder if this process belongs to one node.
 
     A SuperNode with a charter needs a folder. Others, and simulated nodes, fall back on their state: without
     a charter the server is trusted to ask for nothing twice.
@@ -159,7 +152,7 @@ def open_memory(settings: NodeSettings, context: Context) -> Memory:
         return StateMemory(context)
     try:
         return FolderMemory(get_flwr_home() / "ccesa" / str(context.node_id))
-    except (ConfigError, RuntimeError) as error:  # RuntimeError: there is no home
+    except (ConfigError, RuntimeError) as error:  # RuntimeError: the user has no home
         if settings.has_charter:
             raise ConfigError(f"{error}; give this node a folder of its own: ccesa-memory") from error
         log.warn(f"{error}; this node's memory ends with the run")
@@ -167,7 +160,7 @@ def open_memory(settings: NodeSettings, context: Context) -> Memory:
 
 
 def _is_own_process(context: Context) -> bool:
-    """A SuperNode starts a process for each message, which knows its node; simulated nodes share theirs."""
+    """A SuperNode starts a process for each message, which knows its node; simulated nodes share one."""
     try:
         return bool(TaskIdentity.node_id == context.node_id)
     except RuntimeError:  # not set

@@ -1,4 +1,4 @@
-"""Messages to nodes and their answers: one exchange, the transport of a round, and client ids."""
+"""The server sends messages to nodes and takes their answers, in exchanges, rounds and introductions."""
 
 import math
 import os
@@ -12,35 +12,12 @@ from flwr.app import Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
+from ccesa import errors
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
-from ccesa.errors import (
-    AttemptsSpent,
-    ConfigError,
-    Disconnected,
-    FaultyClient,
-    MalformedMessage,
-    RoundFailed,
-    TooFewClients,
-    Unreliable,
-    VectorError,
-    shown,
-)
-from ccesa.flower.both import log
-from ccesa.flower.both.envelope import (
-    BUDGET,
-    FAILED,
-    FORGET,
-    INTRODUCE,
-    KEY,
-    REFUSED,
-    SENTENCES,
-    SPENT,
-    Envelope,
-    answer_in,
-    client_of,
-    request_with,
-)
+from ccesa.errors import ConfigError, FaultyClient, RoundFailed, VectorError, shown
+from ccesa.flower.both import envelope, log
+from ccesa.flower.both.envelope import Envelope, request_with
 from ccesa.flower.both.terms import ReplyTerms
 from ccesa.flower.server.report import Reasons, in_nodes, nodes_text
 from ccesa.flower.server.strategy import RoundLost
@@ -55,8 +32,10 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0
 _TICK = 1e-6
 #: Of the time that is left to a round, the parts of the step in which nodes train; other steps have one.
 TRAINING_PARTS = 4
-#: Replies that are fetched at once, at most, and what they may weigh together.
+#: The maximum of replies that are fetched at once, and of their bytes together.
 _AT_ONCE, _BYTES_AT_ONCE = 16, 1 << 24
+#: The maximum of characters of a reason that a node gives.
+_REASON = 200
 _HINT = (
     "add it to the ClientApp, ClientApp(mods=[secure_mod]); where mods are on single functions, to both "
     "@app.train and @app.evaluate, or give SecureGrid secure_evaluate=False"
@@ -81,11 +60,8 @@ class Outcome(Enum):
     REFUSED = auto()
 
 
-_CODES = {REFUSED, FAILED, SPENT, BUDGET}
-
-
 class StrategyTimeout:
-    """When the strategy's own timeout is over. Sending is not counted, as in Flower's own grids."""
+    """The strategy's own timeout. Sending is not counted, as in Flower's own grids."""
 
     def __init__(self, timeout: float | None) -> None:
         self._ends = math.inf if timeout is None else time.monotonic() + timeout
@@ -105,13 +81,13 @@ class StepExchange:
 
     grid: Grid
     step: str
-    #: None: everyone is waited for, as long as there is time.
+    #: None: wait for all nodes while there is time.
     policy: Policy | None = None
-    #: The first message of a round: it has no model, so an app without the mod is likely to raise.
+    #: The first message of a round. It has no model, so an app without the mod is likely to raise.
     first: bool = False
     #: By node.
     outcomes: dict[int, Outcome] = field(default_factory=dict)
-    #: Nodes that have contributed as often as they may; in a series they can have answered something else.
+    #: Nodes that have contributed as often as they may. In a series they can have answered something else.
     spent: set[int] = field(default_factory=set)
     _missing: Reasons = field(default_factory=Reasons)
     #: The reply of one of the nodes without the mod.
@@ -123,8 +99,8 @@ class StepExchange:
         """Send all; yield nodes and answers until all have come, enough have come, or the time is up.
 
         ``limit`` is called when all are out, and returns the seconds that are left for the answers. ``size``
-        is that of a vector, if answers are vectors: large ones are fetched a few at a time. What is ready
-        when the time is up is taken.
+        is that of a vector, if answers are vectors: large ones are fetched a few at a time. Replies that are
+        ready when the time is up are taken.
         """
         left, asked, answered = self._push(requests), len(requests), 0
         seconds, began = limit(), time.monotonic()
@@ -142,7 +118,7 @@ class StepExchange:
             last, before = stays_open() < _TICK, len(left)
             for reply in _fetch(self.grid, sorted(left), at_once):
                 node = left.pop(reply.metadata.reply_to_message_id, None)  # None: to another request
-                answer = None if node is None else self._opened(node, reply)
+                answer = None if node is None else self._open(node, reply)
                 if node is not None and answer is not None:
                     answered += 1
                     yield node, answer
@@ -152,7 +128,7 @@ class StepExchange:
             if left:
                 time.sleep(min(wait, stays_open()))
         for node in left.values():
-            self._lost(node, Outcome.SILENT, "no answer in time")
+            self._lose(node, Outcome.SILENT, "no answer in time")
 
     def having(self, *outcomes: Outcome) -> set[int]:
         """Return the nodes whose messages had one of these outcomes."""
@@ -181,35 +157,34 @@ class StepExchange:
 
     def _push(self, requests: list[Message]) -> dict[str, int]:
         """Send, and return the nodes by the ids of their messages."""
-        sent = {one for one in self.grid.push_messages(requests) if one}
+        sent = {message_id for message_id in self.grid.push_messages(requests) if message_id}
         nodes = {request.metadata.message_id: node_of(request) for request in requests}
-        for name in nodes.keys() - sent:
-            self._lost(nodes[name], Outcome.UNSENT, "the message could not be sent")
-        return {name: node for name, node in nodes.items() if name in sent}
+        for message_id in nodes.keys() - sent:
+            self._lose(nodes[message_id], Outcome.UNSENT, "the message could not be sent")
+        return {message_id: node for message_id, node in nodes.items() if message_id in sent}
 
-    def _opened(self, node: int, reply: Message) -> bytes | None:
-        """Return the answer in a reply; a node that has none is lost in this step."""
+    def _open(self, node: int, reply: Message) -> bytes | None:
+        """Return the answer in a reply; without one, the node is lost in this step."""
         if reply.has_error():
-            code, reason = reply.error.code, shown(str(reply.error.reason), most=200)
+            code, reason = reply.error.code, shown(str(reply.error.reason), most=_REASON)
             raised = self.first and code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION
-            refused = Outcome.REFUSED if code in _CODES else Outcome.BROKEN
-            self._lost(node, Outcome.WITHOUT_MOD if raised else refused, reason, code)
+            refused = Outcome.REFUSED if code in envelope.SENTENCES else Outcome.BROKEN
+            self._lose(node, Outcome.WITHOUT_MOD if raised else refused, reason, code)
             return None
         try:
-            answer = answer_in(reply)
-        except MalformedMessage as error:
-            broken = KEY in reply.content
-            outcome = Outcome.BROKEN if broken else Outcome.WITHOUT_MOD
-            self._lost(node, outcome, shown(str(error), most=200))
+            answer = envelope.answer_in(reply)
+        except errors.MalformedMessage as error:
+            outcome = Outcome.BROKEN if envelope.KEY in reply.content else Outcome.WITHOUT_MOD
+            self._lose(node, outcome, shown(str(error), most=_REASON))
             return None
         if answer.code:  # the node refuses one round of a series, and answers in another
-            self._lost(node, Outcome.REFUSED, SENTENCES[answer.code], answer.code)
+            self._lose(node, Outcome.REFUSED, envelope.SENTENCES[answer.code], answer.code)
         self.outcomes[node] = Outcome.ANSWERED
         return answer.reply
 
-    def _lost(self, node: int, outcome: Outcome, reason: str, code: int = 0) -> None:
+    def _lose(self, node: int, outcome: Outcome, reason: str, code: int = 0) -> None:
         self.outcomes[node] = outcome
-        if code in (SPENT, BUDGET):
+        if code in (envelope.SPENT, envelope.BUDGET):
             self.spent.add(node)
         if outcome is Outcome.WITHOUT_MOD:
             self._without_mod = self._without_mod or reason
@@ -230,19 +205,18 @@ def _fetch(grid: Grid, ids: list[str], at_once: int) -> Iterator[Message]:
 # One round
 
 
-#: Seconds for sending, and by which the clocks of nodes may differ: no message is too old on arrival because
-#: of that.
+#: Seconds for sending, and for clocks of nodes that differ, so that no message is too old on arrival.
 _SLACK = 600.0
 #: Seconds for nodes to forget a round.
 _GOODBYE = 5.0
-_OF_MISSING_NODES = (TooFewClients, Unreliable, Disconnected)
+_OF_MISSING_NODES = (errors.TooFewClients, errors.Unreliable, errors.Disconnected)
 
 
 @dataclass
 class RoundTransport:
     """Carries the messages of one round to the nodes that take part, by their client ids in it.
 
-    In a series they are envelopes, in which set-up of the rounds after it rides along.
+    In a series they are envelopes, which also have the set-up of the rounds after it.
     """
 
     grid: Grid
@@ -251,25 +225,24 @@ class RoundTransport:
     terms: ReplyTerms
     messages: dict[int, Message]
     timeout: StrategyTimeout
-    policy: Policy | None = None
-    #: Whether nodes have answered to this type of message before: then the mod is there.
-    mod_seen: bool = False
+    policy: Policy | None
+    #: Types of messages to which some node has answered, so that the nodes have the mod.
+    mod_seen: set[str]
     #: The maximum of lying neighbours of any node, if a charter has one.
-    around: int | None = None
-    #: Whether any node has answered.
-    has_answers: bool = False
+    around: int | None
+    #: Nodes that may hold keys of this round, or of its series, which hands the same set to all its rounds.
+    holding: set[int]
     #: Nodes that did not answer in some step, and those of them that may not contribute to this task again.
     _lost: set[int] = field(default_factory=set)
     _spent: set[int] = field(default_factory=set)
-    #: Nodes that may hold keys of this round, or of its series, which hands the same set to all its rounds.
-    holding: set[int] = field(default_factory=set)
-    #: Nodes that have answered the last step, and those that did not answer their last request: they are out
-    #: of all rounds that were in flight then, and may hold keys of them.
+    #: Nodes that have answered the last step.
     answered_last: set[int] = field(default_factory=set)
+    #: Nodes that did not answer their last request. They are out of all rounds that were in flight then, and
+    #: may hold keys of them.
     left_behind: set[int] = field(default_factory=set)
-    #: Nodes that were asked for a vector, which counts as released whether it came or not.
+    #: Nodes that were asked for a vector, which counts as released even if it did not come.
     asked_for_vectors: set[int] = field(default_factory=set)
-    #: Whether any node was asked for shares; after that it no longer works on this task.
+    #: Whether any node was asked for shares. After that it no longer works on this task.
     asked_for_shares: bool = False
     #: Why nodes were lost in the last step.
     _missing: list[str] = field(default_factory=list)
@@ -278,7 +251,6 @@ class RoundTransport:
     def carry(self, step: Step, requests: Requests) -> Iterator[tuple[int, bytes]]:
         """Carry one step for ``run_round``; log at its end which nodes are missing."""
         asked = {self.nodes[client]: client for client in requests if client in self.messages}
-        size = self.config.vector_bytes if _trains(step) else 0
         sent = [self._request(step, client, requests[client]) for client in asked.values()]
         exchange = StepExchange(self.grid, step.name, self.policy, first=step == self._steps[0])
         self.holding.update(asked)
@@ -286,8 +258,13 @@ class RoundTransport:
             self.asked_for_vectors.update(asked)
         self.asked_for_shares |= step == self._steps[-1]
         began = time.monotonic()
-        for node, answer in exchange.answers(sent, lambda: self._sent(step, began), size):
-            self.has_answers = True
+
+        def limit() -> float:
+            self.timeout.extend(time.monotonic() - began)  # sending is not counted
+            return self._seconds(step)
+
+        for node, answer in exchange.answers(sent, limit, self.config.vector_bytes if _trains(step) else 0):
+            self.mod_seen.add(self.terms.message_type)
             if step == self._steps[-1]:
                 self.answered_last.add(node)
             yield asked[node], answer
@@ -304,21 +281,19 @@ class RoundTransport:
         ends with AttemptsSpent. If the task is ``given_up``, training goes on without it.
         """
         why = "; ".join([in_nodes(failure, self.nodes, self.around), *self._missing])
-        if isinstance(failure, _OF_MISSING_NODES) and 2 * len(self._spent) > len(self._lost):
-            why = (
-                f"{nodes_text(self._spent)} may not contribute to this task again, and the round fails "
-                f"without them: {why}"
-            )
-            if self.terms.kind != "train":
-                return RoundLost(why, repeatable=False)
-            if given_up():
-                return RoundLost(why, repeatable=True)
-            return AttemptsSpent(
-                f"{why}. A node works on one model in one run only, until it has released shares for it or "
-                "sent as many vectors as it may (releases, attempts), and with noise as long as its budget "
-                "lasts: start again from another model, or with more noise"
-            )
-        return RoundLost(why, repeatable=isinstance(failure, RoundFailed))
+        if not isinstance(failure, _OF_MISSING_NODES) or 2 * len(self._spent) <= len(self._lost):
+            return RoundLost(why, repeatable=isinstance(failure, RoundFailed))
+        nodes = nodes_text(self._spent)
+        why = f"{nodes} may not contribute to this task again, and the round fails without them: {why}"
+        if self.terms.kind != "train":
+            return RoundLost(why, repeatable=False)
+        if given_up():
+            return RoundLost(why, repeatable=True)
+        return errors.AttemptsSpent(
+            f"{why}. A node works on one model in one run only, until it has released shares for it or "
+            "sent as many vectors as it may (releases, attempts), and with noise as long as its budget "
+            "lasts: start again from another model, or with more noise"
+        )
 
     def report(self) -> None:
         """Log the replies that were refused."""
@@ -345,14 +320,9 @@ class RoundTransport:
             self.holding -= exchange.having(Outcome.REFUSED)
         if exchange.first:
             self.holding -= exchange.having(Outcome.UNSENT)
-            if not self.mod_seen:
+            if self.terms.message_type not in self.mod_seen:
                 exchange.check_mod()
         self._missing = exchange.report()
-
-    def _sent(self, step: Step, began: float) -> float:
-        """Return the seconds of a step whose messages are out; sending them is not counted."""
-        self.timeout.extend(time.monotonic() - began)
-        return self._seconds(step)
 
     def _seconds(self, step: Step) -> float:
         """Return the time of a step. A node that never answers uses up no time of the steps after it."""
@@ -362,7 +332,7 @@ class RoundTransport:
         return min(lasts, self.timeout.left * parts[0] / sum(parts))
 
     def _request(self, step: Step, client: int, request: bytes) -> Message:
-        """Make a node's message. Only the masking step has the model, and only without a charter terms."""
+        """Make a node's message. It has the model only in the masking step, and terms only without a charter."""
         given = self.messages[client]
         terms = b"" if guard_named(self.config.guard).chartered else self.terms.encode()
         part = Envelope(step=step.name, config=self.config.encode(), terms=terms, request=request)
@@ -381,10 +351,10 @@ def forget(grid: Grid, config: RoundConfig, message_type: str, nodes: set[int], 
 
     Wait for them if it is lost: it may have been the last one.
     """
-    content = request_with(RecordDict(), Envelope(step=FORGET, config=config.encode()))
+    content = request_with(RecordDict(), Envelope(step=envelope.FORGET, config=config.encode()))
     requests = [Message(content, node, message_type) for node in sorted(nodes)]
     if requests:
-        exchange = StepExchange(grid, FORGET)
+        exchange = StepExchange(grid, envelope.FORGET)
         for _ in exchange.answers(requests, lambda: _GOODBYE if wait else 0.0):
             pass
         if wait:
@@ -399,29 +369,30 @@ def _trains(step: Step) -> bool:
 # Client ids
 
 
-_PATIENCE = 600.0  # seconds, without a policy and a timeout of the strategy
+#: Seconds for an introduction, without a policy and a timeout of the strategy.
+_PATIENCE = 600.0
 
 
 class ClientIds:
-    """Client ids by node, in any order."""
+    """Numbers the clients of a round in the order of their nodes' ids."""
 
     def assign(self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout) -> dict[int, Message]:
         """Return the messages by client."""
-        by_node = {node_of(message): message for message in messages}
-        return {client: by_node[node] for client, node in enumerate(sorted(by_node))}
+        return dict(enumerate(sorted(messages, key=node_of)))
 
 
 class IntroducedIds(ClientIds):
-    """Client ids by node: places in the charter, once nodes have introduced themselves."""
+    """Gives each node its place in the charter, once it has introduced itself."""
 
     def __init__(self, grid: Grid, charter: Charter) -> None:
         self._grid, self._charter = grid, charter
+        #: The places of nodes, by node.
         self._introduced: dict[int, int] = {}
         #: By node that gave its place up: the node with the same identity that came later.
         self._successors: dict[int, int] = {}
 
     def assign(self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout) -> dict[int, Message]:
-        """Return the messages by client."""
+        """Return the messages by client; nodes without a place get none."""
         by_node = {node_of(message): message for message in messages}
         if by_node.keys() - self._introduced.keys():
             self._forget_the_gone()
@@ -439,15 +410,16 @@ class IntroducedIds(ClientIds):
 
     def _introduce(self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout) -> None:
         challenge, mod_seen = os.urandom(32), bool(self._introduced)
-        content = request_with(RecordDict(), Envelope(step=INTRODUCE, request=challenge))
-        requests = [
-            Message(content, message.metadata.dst_node_id, message.metadata.message_type) for message in messages
-        ]
-        exchange, refused = StepExchange(self._grid, INTRODUCE, policy, first=True), Reasons()
+        content = request_with(RecordDict(), Envelope(step=envelope.INTRODUCE, request=challenge))
+        requests = [Message(content, node_of(message), message.metadata.message_type) for message in messages]
+        exchange, refused = StepExchange(self._grid, envelope.INTRODUCE, policy, first=True), Reasons()
         before = {client: node for node, client in self._introduced.items()}
-        for node, answer in exchange.answers(requests, lambda: _introduction_seconds(policy, timeout)):
+        seconds = timeout.left / (2 * TRAINING_PARTS + 1)  # one part of the time, like a step without training
+        if policy is None and seconds == math.inf:
+            seconds = _PATIENCE
+        for node, answer in exchange.answers(requests, lambda: seconds):
             try:
-                self._admit(node, client_of(self._charter, node, challenge, answer), before)
+                self._admit(node, envelope.client_of(self._charter, node, challenge, answer), before)
             except ConfigError as error:
                 refused.add(str(error), node)
         if not mod_seen:
@@ -470,9 +442,3 @@ class IntroducedIds(ClientIds):
             self._successors[former] = node
             log.warn(f"node {node} takes the place of node {former}, which has the same identity")
         self._introduced[node] = client
-
-
-def _introduction_seconds(policy: Policy | None, timeout: StrategyTimeout) -> float:
-    """Return how long an introduction may take: one part of the time, like a step without training."""
-    seconds = timeout.left / (2 * TRAINING_PARTS + 1)
-    return _PATIENCE if policy is None and seconds == math.inf else seconds

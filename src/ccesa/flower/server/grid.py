@@ -1,4 +1,4 @@
-"""``SecureGrid``: a Flower grid through which a strategy sees the mean of all replies, and no single one."""
+"""``SecureGrid`` is a Flower grid through which a strategy sees the mean of all replies, and no single one."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -12,24 +12,26 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
 from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, RoundFailed, TooFewClients, VectorError
 from ccesa.flower.both import log
 from ccesa.flower.both.envelope import kind_of
-from ccesa.flower.both.packing import AnyMean, AnyPacking, packing_for
+from ccesa.flower.both.packing import MeanReply, packing_for
 from ccesa.flower.both.terms import ReplyTerms, model_of
 from ccesa.flower.server.exchange import RoundTransport, StrategyTimeout, node_of
 from ccesa.flower.server.report import log_evidence, log_result
-from ccesa.flower.server.rounds import MINIMUM_NODES, Releases, check_policy, rounds_of
-from ccesa.flower.server.series import Asked, Attempts, KeptSeries, Preparing, Running, SeriesOfOne, SingleRound
+from ccesa.flower.server.rounds import MINIMUM_NODES, Releases, check_policy, make_rounds
+from ccesa.flower.server.series import Asked, Attempts, KeptSeries, Preparing, Running, SingleRound
 from ccesa.flower.server.strategy import LostRounds, RoundLost, Start, check_caller, find_start
 from ccesa.policy import Policy
 from ccesa.privacy.mechanism import DifferentialPrivacy
 from ccesa.protocol.parties import check_executor
 from ccesa.protocol.series import Series
+from ccesa.protocol.server import Server
 
 
 def check_alike(messages: list[Message]) -> None:
-    """Refuse all but one message per node, the same for all: only then is there a mean of changes."""
+    """Refuse messages that differ, or two to a node: only replies to one model have a mean."""
     node, times = Counter(message.metadata.dst_node_id for message in messages).most_common(1)[0]
     if times > 1:
         raise ConfigError(f"{times} messages to node {node} at once; secure aggregation sends one to each")
@@ -42,7 +44,7 @@ def check_alike(messages: list[Message]) -> None:
             )
 
 
-def make_reply(asked: Message, terms: ReplyTerms, mean: AnyMean) -> Message:
+def make_reply(asked: Message, terms: ReplyTerms, mean: MeanReply) -> Message:
     """Make the one reply for all nodes: mean and total weight, under the names of the apps' records."""
     arrays, metrics = mean.records
     content: dict[str, Any] = {metrics: MetricRecord({terms.weighted_by: mean.weight, **mean.metrics})}
@@ -77,7 +79,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         grid: The grid that Flower gives to the ServerApp.
         charter: The agreement of the federation: rounds are under the guard ``active``. It takes the place of
             the settings from ``privacy`` to ``post_quantum``.
-        privacy: How little all rounds together reveal about any one node (none). Nodes add noise, and every
+        privacy: The limit on what all rounds together reveal about a node (none). Nodes add noise, and every
             node counts one.
         metrics: With ``privacy``, the metrics that evaluations release; no others are sent (none).
         reliability_bits: With ``privacy``, a round may be lost with probability 2^-``reliability_bits`` (20).
@@ -153,23 +155,21 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         }
         if type(retries) is not int or retries < 0:
             raise ConfigError(f"retries must be 0 or greater, not {retries!r}")
-        self._grid = grid
         check_executor(executor)
-        self._rounds = rounds_of(charter, settings, secure_evaluate)
-        self._server = partial(self._rounds.server, executor=executor)
+        self._rounds = make_rounds(charter, settings, secure_evaluate)
+        if policy is not None:
+            check_policy(policy, self._rounds.dropout)
+        self._grid, self._policy, self._executor = grid, policy, executor
         self._client_ids, self._secure_evaluate = self._rounds.client_ids(grid), secure_evaluate
-        self._policy = policy
         self._retries, self._lost_rounds = retries, LostRounds(give_up_after)
+        self._releases = Releases(self._rounds.privacy)
         #: Types of messages to which some node has answered as ``secure_mod`` does.
         self._mod_seen: set[str] = set()
         #: By type of message.
         self._preparing: dict[str, Preparing] = {}
         self._attempts: dict[str, Attempts] = {}
-        self._releases = None if self._rounds.privacy is None else Releases(self._rounds.privacy)
         self.error_bound: float | None = None
         self.noise: float | None = None
-        if policy is not None:
-            check_policy(policy, self._rounds.dropout)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Send train and evaluate messages through secure rounds, all others through the wrapped grid.
@@ -232,12 +232,11 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             return []
         model, kind = model_of(messages[0].content), kind_of(message_type)
         preparing = self._preparing.setdefault(message_type, Preparing())
-        nodes = frozenset(map(node_of, messages))
         attempts = self._attempts.setdefault(message_type, Attempts(self._rounds.maximum_releases))
         try:
             terms = self._rounds.terms(message_type, len(messages), model, check_caller())
             log.info_once(terms.fields.in_words)
-            if kind == "train" and start is not None and self._releases is not None:
+            if kind == "train" and start is not None:
                 self._releases.check_ahead(
                     start.left,
                     evaluates=self._rounds.releases("evaluate"),
@@ -245,14 +244,11 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
                 )
             mean = attempts.enter(terms, messages)
             if mean is None:
-                packing = packing_for(terms, model)
-                preparing.enter(
-                    Asked(nodes, terms, packing.length),
-                    None if start is None else start.left,
-                    partial(self._new_series, packing, attempts),
-                )
-                one_round = partial(self._round, preparing, attempts, packing, messages)
-                mean = self._repeated(one_round, StrategyTimeout(timeout))
+                asked = Asked(frozenset(map(node_of, messages)), terms, packing_for(terms, model).length)
+                left = None if start is None else start.left
+                preparing.enter(asked, left, partial(self._new_series, asked, attempts))
+                clock = StrategyTimeout(timeout)
+                mean = self._repeat(partial(self._round, preparing, attempts, asked, messages, clock), clock)
                 attempts.note_mean(mean)
         except RoundLost as lost:
             log.warn(f"the {kind} round with {len(messages)} nodes is lost: {lost}")
@@ -261,47 +257,40 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         self._lost_rounds.note_success(kind)
         return [make_reply(messages[0], terms, mean)]
 
-    def _repeated(self, one_round: Callable[[StrategyTimeout], AnyMean], timeout: StrategyTimeout) -> AnyMean:
+    def _repeat(self, one_round: Callable[[], MeanReply], timeout: StrategyTimeout) -> MeanReply:
         """Return the mean of the first round that is not lost; each has keys of its own."""
         for _ in range(self._retries):
             try:
-                return one_round(timeout)
+                return one_round()
             except RoundLost as lost:
                 if not lost.repeatable or not timeout.left:
                     raise
                 log.warn(f"a round is lost, and repeated: {lost}")
-        return one_round(timeout)
+        return one_round()
 
-    def _new_series(self, packing: AnyPacking, attempts: Attempts, rounds: int | None) -> KeptSeries:
-        config = attempts.place(self._rounds.config(packing, accept=True))
+    def _new_series(self, asked: Asked, attempts: Attempts, rounds: int | None, single: bool = False) -> KeptSeries:
+        config = attempts.place(self._rounds.config(asked.terms, asked.length, accept=True))
         series = Series(config, server=self._server, rounds=rounds)
-        return KeptSeries(self._grid, packing.terms.message_type, series)
+        return KeptSeries(self._grid, asked.terms.message_type, series, single=single)
 
-    def _single_round(self, packing: AnyPacking, attempts: Attempts) -> Running:
-        config = attempts.place(self._rounds.config(packing, accept=False))
-        message_type = packing.terms.message_type
+    def _single_round(self, asked: Asked, attempts: Attempts) -> Running:
+        config = attempts.place(self._rounds.config(asked.terms, asked.length, accept=False))
         if config.accept:  # the agreement needs it
-            series = Series(config, server=self._server, rounds=1)
-            return SeriesOfOne(self._grid, message_type, series)
-        return SingleRound(self._grid, message_type, self._server(config))
+            return self._new_series(asked, attempts, rounds=1, single=True)
+        return SingleRound(self._grid, asked.terms.message_type, self._server(config))
+
+    def _server(self, config: RoundConfig) -> Server:
+        return Server(config, self._rounds.agreement, dropout=self._rounds.dropout, executor=self._executor)
 
     def _round(
-        self,
-        preparing: Preparing,
-        attempts: Attempts,
-        packing: AnyPacking,
-        given: list[Message],
-        timeout: StrategyTimeout,
-    ) -> AnyMean:
-        terms = packing.terms
-        messages = attempts.messages(given, terms)
-        if messages is not given:
-            packing = packing_for(terms, model_of(messages[0].content))
-        task = terms.round_task(messages[0].content)
-        if self._releases is not None and terms.mechanism is not None:
-            self._releases.check(map(node_of, messages), terms.mechanism)
+        self, preparing: Preparing, attempts: Attempts, asked: Asked, given: list[Message], timeout: StrategyTimeout
+    ) -> MeanReply:
+        terms, messages = asked.terms, attempts.messages(given, asked.terms)
+        content = messages[0].content
+        task = terms.round_task(content)
+        self._releases.check(asked.nodes, terms.mechanism)
         by_client = self._client_ids.assign(messages, self._policy, timeout)
-        running = preparing.next_round(terms.kind, by_client, task, partial(self._single_round, packing, attempts))
+        running = preparing.next_round(terms.kind, by_client, task, partial(self._single_round, asked, attempts))
         transport = RoundTransport(
             self._grid,
             config=running.config,
@@ -309,7 +298,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             messages=by_client,
             timeout=timeout,
             policy=self._policy,
-            mod_seen=terms.message_type in self._mod_seen,
+            mod_seen=self._mod_seen,
             around=self._rounds.around,
             holding=running.holding,
         )
@@ -317,19 +306,16 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         try:
             aggregate = running.run(transport, task)
             survivors = len(aggregate.survivors)
-            mean = packing.for_round(running.context).unpack(aggregate.vector, survivors)
+            mean = packing_for(terms, model_of(content), running.context).unpack(aggregate.vector, survivors)
             check_contributors(survivors, mean.nothing)
             lost = False
         except (RoundFailed, VectorError) as failure:  # other errors are mistakes in code
             raise transport.failed(failure, given_up=attempts.give_up) from failure
         finally:
             attempts.note(running, transport, lost=lost)
-            if self._releases is not None and terms.mechanism is not None:
-                self._releases.add(transport.asked_for_vectors, terms.mechanism)
+            self._releases.add(transport.asked_for_vectors, terms.mechanism)
             transport.report()
             running.end(lost=lost)
-            if transport.has_answers:
-                self._mod_seen.add(terms.message_type)
         if terms.kind == "train":
             self.error_bound, self.noise = mean.bound, mean.noise
         log_result(terms, survivors, mean, len(messages), running.config.graph.mean_degree(len(messages)))

@@ -1,6 +1,6 @@
-"""What operators read about rounds, with node ids in place of the protocol's client ids.
+"""Reports about rounds name nodes by Flower's node ids, not by the protocol's client ids.
 
-Equal reasons share a line, and text from others is cut and escaped.
+Equal reasons share a line. Text from nodes is cut and escaped.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,20 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from ccesa.errors import CcesaError, FaultyClient, RoundFailed, shown
 from ccesa.evidence import Evidence, Naming, by_id, counted
 from ccesa.flower.both import log
-from ccesa.flower.both.packing import AnyMean, NoisyMean
+from ccesa.flower.both.packing import MeanReply
 from ccesa.flower.both.terms import ReplyTerms
 
-#: Reasons that a step has lines for, and characters of an error of the protocol.
+#: The maximum of reasons that have a line of their own, and of characters of an error of the protocol.
 _REASONS, _CHARACTERS = 5, 1000
 
 
 def nodes_text(nodes: Iterable[int]) -> str:
-    """Return ``node 17``, or how many nodes there are and their ids."""
+    """Return ``node 17``, or the number of nodes and their ids."""
     return counted("node", nodes)
 
 
 def as_nodes(nodes: Mapping[int, int]) -> Naming:
-    """Name clients by the ids of their nodes; clients without a node stay clients."""
+    """Name clients by the ids of their nodes, or as clients if one of them has no node."""
 
     def name(clients: Iterable[int]) -> str:
         every = list(clients)
@@ -34,8 +34,7 @@ def as_nodes(nodes: Mapping[int, int]) -> Naming:
 def in_nodes(error: CcesaError, nodes: Mapping[int, int], around: int | None = None) -> str:
     """Return the text of an error of the protocol with node ids, without the sender of a reply.
 
-    It is cut and escaped, as the protocol quotes what clients send. ``around`` is the number of lying
-    neighbours that a charter tolerates; see ``suspect``.
+    It is cut and escaped, because the protocol quotes messages of clients. ``around``: see ``suspect``.
     """
     naming = as_nodes(nodes)
     if isinstance(error, FaultyClient):
@@ -45,7 +44,7 @@ def in_nodes(error: CcesaError, nodes: Mapping[int, int], around: int | None = N
 
 
 def suspect(evidence: Evidence, nodes: Mapping[int, int], around: int | None) -> str:
-    """Return the nodes that must have lied, if the number of an honest node's lying neighbours is agreed."""
+    """Return the nodes that must have lied, if a charter says how many neighbours ``around`` a node may lie."""
     suspects = evidence.suspects(around) if around is not None else ()
     if not suspects:
         return ""
@@ -72,10 +71,10 @@ class Reasons:
             yield f"{nodes_text(rest)}: other reasons"
 
 
-def log_result(terms: ReplyTerms, survivors: int, mean: AnyMean, asked: int, neighbours: float) -> None:
+def log_result(terms: ReplyTerms, survivors: int, mean: MeanReply, asked: int, neighbours: float) -> None:
     """Log how many nodes are in the sum, how exact or noisy it is, and what is missing."""
     count = f"{terms.kind}, {survivors} of {asked} nodes in the sum, {neighbours:.4g} neighbours each"
-    if isinstance(mean, NoisyMean):
+    if mean.noise is not None:
         what = "every parameter" if terms.kind == "train" else "every metric"
         log.info(f"{count}; {what} of the mean has noise with a standard deviation of {mean.noise:.2g}")
         return
@@ -104,7 +103,7 @@ def log_result(terms: ReplyTerms, survivors: int, mean: AnyMean, asked: int, nei
 
 
 def log_evidence(evidence: Evidence, nodes: Mapping[int, int], around: int | None) -> None:
-    """Log the pairs of nodes one of which lied, unless the network did; which of the three is unknown."""
+    """Log the pairs of nodes of which one lied, or the network between them did."""
     if evidence:
         pairs = evidence.described(as_nodes(nodes)) + suspect(evidence, nodes, around)
         log.warn(f"in each of these pairs one node lied, or the network did: {pairs}")

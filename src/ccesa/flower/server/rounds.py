@@ -1,20 +1,21 @@
-"""Where terms and servers of rounds come from: a plan that is made from settings, or everyone's charter."""
+"""Terms and configurations of rounds follow from a plan that is made from settings, or from a charter."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 from flwr.serverapp import Grid
 
-from ccesa.agreement.agreement import RELEASES
+from ccesa.agreement.agreement import RELEASES, TRUST, Agreement
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.keys import DEFAULT, POST_QUANTUM, needs_accept
 from ccesa.errors import BudgetSpent, ConfigError, ImpossiblePlan, quoted
 from ccesa.flower.both import log
 from ccesa.flower.both.envelope import kind_of
-from ccesa.flower.both.packing import AnyPacking, Packing
+from ccesa.flower.both.packing import Packing
 from ccesa.flower.both.terms import (
     DEFAULTS,
     Arrays,
@@ -35,57 +36,71 @@ from ccesa.plan.planner import plan, plan_or_complete
 from ccesa.plan.result import Plan
 from ccesa.policy import Policy
 from ccesa.privacy.mechanism import DifferentialPrivacy, Mechanism, total
-from ccesa.protocol.server import Server
-from ccesa.values.fields import Fields
+from ccesa.values.fields import WORD_BITS, Fields
 
 #: No round has fewer clients.
 MINIMUM_NODES = 3
-#: Fields of a policy about the members of a hub; in Flower the strategy chooses nodes.
+#: The settings that all rounds without a charter have.
+_ASSUMED = ("dropout", "collusion", "post_quantum")
+#: Fields of a policy about the members of a hub. In Flower the strategy chooses nodes.
 _OF_HUBS = ("gather", "absent", "faults")
 
 
 class UncharteredRounds:
     """Rounds without a charter: the planner makes each of them for the nodes that it asks."""
 
-    #: No charter limits how many of anyone's neighbours lie.
+    agreement: Agreement = TRUST
+    #: No charter limits how many neighbours of a node lie.
     around: None = None
     #: How often nodes release shares for one model, unless a node or its ledger allows otherwise.
     maximum_releases = RELEASES
 
-    def __init__(self, dropout: float = 0.1, collusion: float = CURIOUS.collusion, post_quantum: bool = False) -> None:
+    def __init__(
+        self,
+        make_plan: Callable[..., Plan],
+        *,
+        dropout: float = 0.1,
+        collusion: float = CURIOUS.collusion,
+        post_quantum: bool = False,
+        **asked: Any,
+    ) -> None:
         Assumptions(clients=MINIMUM_NODES, dropout=dropout, collusion=collusion)
-        self.dropout, self._collusion = dropout, collusion
-        self._agreement = POST_QUANTUM if post_quantum else DEFAULT
+        self.dropout = dropout
+        agreement = POST_QUANTUM if post_quantum else DEFAULT
+        self._make_plan = partial(make_plan, dropout=dropout, collusion=collusion, agreement=agreement, **asked)
         #: Names of the arrays that were whole numbers in a model which the strategy sent.
         self._counters: set[str] = set()
-        self._has_planned = False
+        #: By number of nodes and length; with noise the length is the number of parameters.
+        self._plans: dict[tuple[int, int], Plan] = {}
 
     def client_ids(self, grid: Grid) -> ClientIds:
-        """Return the client ids of nodes, which are in any order."""
         return ClientIds()
 
-    def server(self, config: RoundConfig, **options: Any) -> Server:
-        """Make the server of one round."""
-        return Server(config, dropout=self.dropout, **options)
+    def config(self, terms: ReplyTerms, length: int, *, accept: bool) -> RoundConfig:
+        """Return the configuration of a round; with *accept* it is the first of a series."""
+        planned = self._plan(terms.clients, terms.mechanism.dimension if terms.mechanism else length)
+        return planned.config(accept=accept or planned.accept)
 
-    def _make_plan(self, nodes: int, make: Callable[[], Plan]) -> Plan:
-        """Make a plan for this many nodes: too few for any plan are an error at first, and later a loss."""
-        if self._has_planned and nodes < MINIMUM_NODES:
+    def _plan(self, nodes: int, length: int) -> Plan:
+        """Return the plan for this many nodes. Too few nodes for a plan are an error at first, and later a loss."""
+        if (nodes, length) in self._plans:
+            return self._plans[nodes, length]
+        if self._plans and nodes < MINIMUM_NODES:
             raise RoundLost(f"{nodes} nodes, a round needs at least {MINIMUM_NODES}", repeatable=False)
         try:
-            planned = make()
+            planned = self._make_plan(nodes, length=length)
         except ImpossiblePlan as error:
-            if not self._has_planned:
+            if not self._plans:
                 raise
             raise RoundLost(str(error), repeatable=False) from error
-        self._has_planned = True
+        self._plans[nodes, length] = planned
         for note in planned.notes:
             log.info_once(note)
         return planned
 
 
 class PlannedRounds(UncharteredRounds):
-    """Rounds without noise. Other settings than those of plan and weight are fields of the terms."""
+    """Rounds without noise. ``others`` are fields of the terms, and what all rounds without a charter have."""
 
     privacy: None = None
 
@@ -96,14 +111,12 @@ class PlannedRounds(UncharteredRounds):
         weighted_by: str | None = None,
         bits: int | None = None,
         precision: float | None = None,
-        dropout: float = 0.1,
-        collusion: float = CURIOUS.collusion,
-        post_quantum: bool = False,
-        **bounds: Any,
+        **others: Any,
     ) -> None:
-        super().__init__(dropout, collusion, post_quantum)
+        assumed = {name: others.pop(name) for name in _ASSUMED if name in others}
+        super().__init__(plan_or_complete, bits=WORD_BITS, **assumed)
         weight = power_of_two(max_weight)
-        self._terms = ReplyTerms(message_type="train", clients=MINIMUM_NODES, max_weight=weight, **bounds)
+        self._terms = ReplyTerms(message_type="train", clients=MINIMUM_NODES, max_weight=weight, **others)
         self._weighted_by, self._bits, self._precision = weighted_by, bits, precision
         _ = Packing(self._terms, {}).length, self._field_bits(MINIMUM_NODES)  # refuses nonsense at once
 
@@ -127,21 +140,12 @@ class PlannedRounds(UncharteredRounds):
         """Return the width for this many nodes. Counters have a bound and a precision of their own."""
         return Fields.chosen(nodes, self._bits, self._precision, self._terms.clip).bits
 
-    def config(self, packing: AnyPacking, *, accept: bool) -> RoundConfig:
-        """Return the configuration of a round for such replies; with *accept* it is the first of a series."""
-        planned = self._make_plan(packing.terms.clients, lambda: self._plan(packing))
-        return planned.config(agreement=self._agreement, accept=accept or needs_accept(self._agreement))
-
-    def _plan(self, packing: AnyPacking) -> Plan:
-        asked = {"collusion": self._collusion, "length": packing.length, "bits": self._terms.bits}
-        return plan_or_complete(packing.terms.clients, self.dropout, **asked)
-
 
 class NoisyRounds(UncharteredRounds):
     """Rounds with noise. The plan of each has the noise for as many nodes as it asks.
 
-    Every plan is made for the same demand, so no release spends more than the demand's share of one, whatever
-    the number of nodes is.
+    Every plan is made for the same demand. So each release spends at most its share of the demand, for any
+    number of nodes.
     """
 
     def __init__(
@@ -151,14 +155,12 @@ class NoisyRounds(UncharteredRounds):
         reliability_bits: float | None = None,
         metrics: Sequence[str] = (),
         metric_clip: float | None = None,
-        dropout: float = 0.1,
-        collusion: float = CURIOUS.collusion,
-        post_quantum: bool = False,
         **others: Any,
     ) -> None:
         check_type("privacy", privacy, DifferentialPrivacy)
         if privacy.against != "follows":
             raise ConfigError("privacy against a server that lies needs a charter: SecureGrid(charter=...)")
+        assumed = {name: others.pop(name) for name in _ASSUMED if name in others}
         if others:
             raise ConfigError(
                 f"leave out {', '.join(others)} beside privacy: every node counts one, and one norm bounds "
@@ -168,9 +170,8 @@ class NoisyRounds(UncharteredRounds):
             raise ConfigError(f"metrics must be a list of names, not {quoted(metrics)}")
         if (metric_clip is None) == bool(metrics):
             raise ConfigError("metrics and metric_clip go together: with noise each metric needs a bound")
-        super().__init__(dropout, collusion, post_quantum)
-        self.privacy, self._reliability_bits = privacy, reliability_bits
-        slots = slots_of(dict.fromkeys(metrics, 0.0))
+        super().__init__(plan, reliability_bits=reliability_bits, privacy=privacy, **assumed)
+        self.privacy, slots = privacy, slots_of(dict.fromkeys(metrics, 0.0))
         self._terms = ReplyTerms(
             message_type="train",
             clients=MINIMUM_NODES,
@@ -178,8 +179,6 @@ class NoisyRounds(UncharteredRounds):
             metric_slots=len(slots),
             metrics=slots,
         )
-        #: By number of nodes and of parameters.
-        self._plans: dict[tuple[int, int], Plan] = {}
 
     def releases(self, message_type: str) -> bool:
         """Return whether there is anything to ask the nodes for: an evaluation needs named metrics."""
@@ -190,7 +189,7 @@ class NoisyRounds(UncharteredRounds):
         self._counters |= counters_of(model)
         trains, counters = kind_of(message_type) == "train", sorted(self._counters)
         released = sum(value.size for value in real_numbers(model, counters).values())
-        planned = self._planned(nodes, released if trains else self._terms.metric_slots)
+        planned = self._plan(nodes, released if trains else self._terms.metric_slots)
         weighted_by = of_strategy or DEFAULTS.weighted_by
         if weighted_by in self._terms.named_metrics:
             raise ConfigError(
@@ -205,52 +204,32 @@ class NoisyRounds(UncharteredRounds):
             privacy=planned.mechanism or msgspec.UNSET,
         )
 
-    def config(self, packing: AnyPacking, *, accept: bool) -> RoundConfig:
-        """Return the configuration of a round for such replies; with *accept* it is the first of a series."""
-        mechanism = packing.terms.mechanism
-        planned = self._planned(packing.terms.clients, mechanism.dimension if mechanism else 0)
-        return planned.config(accept=accept or planned.accept)
-
-    def _planned(self, nodes: int, parameters: int) -> Plan:
-        if (nodes, parameters) not in self._plans:
-            planned = self._make_plan(nodes, lambda: self._plan(nodes, parameters))
-            self._plans[nodes, parameters] = planned
-        return self._plans[nodes, parameters]
-
-    def _plan(self, nodes: int, parameters: int) -> Plan:
-        return plan(
-            nodes,
-            self.dropout,
-            self._collusion,
-            length=parameters,
-            reliability_bits=self._reliability_bits,
-            agreement=self._agreement,
-            privacy=self.privacy,
-        )
-
 
 class CharteredRounds:
-    """Rounds of a charter. Nothing is planned, and nothing is left to set."""
+    """Rounds of a charter. Nothing is planned, and nothing can be set."""
 
     def __init__(self, charter: Charter) -> None:
         charter.check_current()
         self._learning = learning_of(charter)
         for message_type in self._learning.message_types:
             ReplyTerms.under(charter, message_type)  # refuses unknown types of messages
-        self._charter = charter
+        self.agreement = charter
         self.privacy = charter.mechanism.demand if charter.mechanism else None
         self.dropout, self.around = charter.certificate.dropout, charter.certificate.around
-        #: How often nodes release shares for one model; with noise only their ledgers limit it.
+        #: How often nodes release shares for one model. With noise only their ledgers limit it.
         self.maximum_releases = None if charter.mechanism else charter.releases
+
+    def client_ids(self, grid: Grid) -> ClientIds:
+        return IntroducedIds(grid, self.agreement)
 
     def releases(self, message_type: str) -> bool:
         """Return whether there is anything to ask for: with noise, evaluations need named metrics."""
         return kind_of(message_type) == "train" or self.privacy is None or bool(self._learning.metrics)
 
     def terms(self, message_type: str, nodes: int, model: Arrays, of_strategy: str | None) -> ReplyTerms:
-        """Return the charter's terms; every member has a place, whoever was sampled."""
-        self._charter.check_current()
-        terms = ReplyTerms.under(self._charter, message_type)
+        """Return the charter's terms, in which every member has a place, sampled or not."""
+        self.agreement.check_current()
+        terms = ReplyTerms.under(self.agreement, message_type)
         _agreed_weight(of_strategy, terms.weighted_by, "the charter")
         if terms.kind == "train" and terms.mechanism is None:
             for name in sorted(counters_of(model) - {*terms.counters}):
@@ -260,31 +239,22 @@ class CharteredRounds:
                 )
         return terms
 
-    def config(self, packing: AnyPacking, *, accept: bool) -> RoundConfig:
-        """Return the configuration of a round for such replies; with *accept* it is the first of a series."""
-        accept = accept or needs_accept(self._charter.agreement)
-        return self._charter.config(length=packing.length, accept=accept)
-
-    def client_ids(self, grid: Grid) -> ClientIds:
-        """Return the client ids of nodes: the charter's, once nodes have introduced themselves."""
-        return IntroducedIds(grid, self._charter)
-
-    def server(self, config: RoundConfig, **options: Any) -> Server:
-        """Make the server of one round."""
-        return Server(config, self._charter, dropout=self.dropout, **options)
+    def config(self, terms: ReplyTerms, length: int, *, accept: bool) -> RoundConfig:
+        """Return the configuration of a round; with *accept* it is the first of a series."""
+        return self.agreement.config(length=length, accept=accept or needs_accept(self.agreement.agreement))
 
 
 Rounds = PlannedRounds | NoisyRounds | CharteredRounds
 
 
-def rounds_of(charter: Charter | None, settings: dict[str, Any], secure_evaluate: bool) -> Rounds:
+def make_rounds(charter: Charter | None, settings: dict[str, Any], secure_evaluate: bool) -> Rounds:
     """Make rounds from the charter, or from these settings; never from both."""
     given = {name: value for name, value in settings.items() if value is not None}
     if charter is not None:
         if given:
             raise ConfigError(
-                f"leave out {', '.join(given)} beside a charter: the charter says this, and nodes accept "
-                "nothing else; or agree on another charter"
+                f"leave out {', '.join(given)} beside a charter: the charter has these settings, and nodes accept "
+                "no others; or agree on another charter"
             )
         if not secure_evaluate:
             raise ConfigError("secure_evaluate=False beside a charter: its nodes answer nothing in the clear")
@@ -324,14 +294,14 @@ def _agreed_weight(of_strategy: str | None, agreed: str | None, whose: str) -> s
 
 
 class Releases:
-    """The vectors that each node was asked for, those of evaluations and of lost rounds included.
+    """Counts the vectors that each node was asked for, including those of evaluations and of lost rounds.
 
     The noise is made for a number of them, and no node is asked for more. The number of nodes, and with it
     the noise, can differ from round to round. Each release was made for the same demand, so all of them
-    together keep it; that is computed, not assumed.
+    together keep it. That is computed, not assumed. Without noise there is no demand and no limit.
     """
 
-    def __init__(self, demand: DifferentialPrivacy) -> None:
+    def __init__(self, demand: DifferentialPrivacy | None) -> None:
         self._demand = demand
         #: By node, how many with which noise.
         self._vectors: dict[int, Counter[Mechanism]] = {}
@@ -341,36 +311,38 @@ class Releases:
 
         It has this many rounds left, and is certain to end early if ``everyone`` is asked in each.
         """
-        if self._vectors or left * (1 + evaluates) <= self._demand.rounds:
+        if self._demand is None or self._vectors or left * (1 + evaluates) <= self._demand.rounds:
             return
         what = f"a training of {left} rounds" + " with evaluations" * evaluates
         text = f"{what} needs more than the noise is made for, {self._demand.rounds} vectors of a node"
         if left > self._demand.rounds and everyone():
             raise ConfigError(f"{text}: ask for privacy of as many rounds")
-        log.warn(f"{text}: it ends with an error when one node is asked for more")
+        log.warn(f"{text}: it ends with an error when a node is asked for more")
 
-    def check(self, nodes: Iterable[int], mechanism: Mechanism) -> None:
-        """Refuse to ask these nodes for one more vector if that is one too many for any of them."""
+    def check(self, nodes: Iterable[int], mechanism: Mechanism | None) -> None:
+        """Refuse to ask these nodes for one more vector if it is one too many for any of them."""
+        if self._demand is None or mechanism is None:
+            return
         after = {node: frozenset((self._of(node) + Counter([mechanism])).items()) for node in nodes}
-        fits = {vectors: self._fits(vectors) for vectors in {*after.values()}}
+        fits = {vectors: self._fits(vectors, self._demand) for vectors in {*after.values()}}
         spent = [node for node, vectors in after.items() if not fits[vectors]]
         if spent:
             raise BudgetSpent(
                 f"{nodes_text(spent)} cannot be asked for another vector: the noise is made for "
-                f"{self._demand.rounds} of them, those of evaluations and lost rounds included. Ask for "
+                f"{self._demand.rounds} of them, including those of evaluations and lost rounds. Ask for "
                 "privacy of more rounds, which takes more noise in each"
             )
 
-    def add(self, nodes: Iterable[int], mechanism: Mechanism) -> None:
-        """Count one vector of each of these nodes, whatever became of it."""
-        for node in nodes:
-            self._vectors[node] = self._of(node) + Counter([mechanism])
+    def add(self, nodes: Iterable[int], mechanism: Mechanism | None) -> None:
+        """Count one vector of each of these nodes, even if it did not come."""
+        if mechanism is not None:
+            self._vectors |= {node: self._of(node) + Counter([mechanism]) for node in nodes}
 
     def _of(self, node: int) -> Counter[Mechanism]:
         return self._vectors.get(node, Counter())
 
-    def _fits(self, vectors: frozenset[tuple[Mechanism, int]]) -> bool:
+    def _fits(self, vectors: frozenset[tuple[Mechanism, int]], demand: DifferentialPrivacy) -> bool:
         """Return whether all these vectors together keep the demand."""
-        few = sum(count for _, count in vectors) <= self._demand.rounds
+        few = sum(count for _, count in vectors) <= demand.rounds
         spent = total(mechanism.release.times(count) for mechanism, count in vectors)
-        return few and spent.epsilon(self._demand.delta) <= self._demand.epsilon
+        return few and spent.epsilon(demand.delta) <= demand.epsilon

@@ -1,11 +1,11 @@
-"""The rounds of a strategy: single ones, series, and further rounds over one model.
+"""The rounds of a strategy are single ones or series, and can be further rounds over one model.
 
 A round is prepared with the one before it while the same nodes are asked again. A node sends vectors for one
 model in one series only, each under a higher number than the one before, and none after it has released
 shares for it (docs/protocol.md, 3.5). So every further round over a model continues the series of the last
-one, whatever nodes and terms it has. If nodes work on a model no more and there is no sum, training goes on
-with a model that differs a little, and an evaluation is left out. If there is a sum, an evaluation has its
-answer, and training ends: nodes guard against a second sum.
+one, also with other nodes and terms. If nodes no longer work on a model and it has no sum, training goes on
+with a model that differs a little, and an evaluation is left out. If the model has a sum, an evaluation has
+its answer, and training ends: nodes guard against a second sum.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from flwr.serverapp import Grid
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import AttemptsSpent, FaultyClient
 from ccesa.flower.both import log
-from ccesa.flower.both.packing import AnyMean
+from ccesa.flower.both.packing import MeanReply
 from ccesa.flower.both.terms import ReplyTerms, content_parts, model_of, real_numbers
 from ccesa.flower.server.exchange import RoundTransport, forget, node_of
 from ccesa.flower.server.report import in_nodes
@@ -31,14 +31,14 @@ from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, steps_of
 from ccesa.values.fields import ASIDE, stepped_aside
 
-_NONE: Requests = {}
-
 
 class SingleRound:
     """A round that prepares no other."""
 
     def __init__(self, grid: Grid, message_type: str, server: Server) -> None:
-        self.config = server.config
+        self.config, self.context = server.config, server.context
+        #: The highest number that is used in its series.
+        self.last_number = server.config.number
         #: Nodes that may hold keys.
         self.holding: set[int] = set()
         self._grid, self._message_type, self._server = grid, message_type, server
@@ -46,18 +46,8 @@ class SingleRound:
     def __str__(self) -> str:
         return f"a single round: {len(steps_of(self.config))} exchanges"
 
-    @property
-    def context(self) -> bytes:
-        """Of the round."""
-        return self.config.context
-
-    @property
-    def last_number(self) -> int:
-        """The highest number that is used in its series."""
-        return self.config.number
-
     def enter(self, messages: dict[int, Message], task: bytes) -> bool:
-        """Give the round its task; there always is a round."""
+        """Give the round its task; return True, as a single round is always left."""
         self._server.work_on(task)
         return True
 
@@ -69,24 +59,26 @@ class SingleRound:
             self.holding -= transport.answered_last
 
     def end(self, *, lost: bool) -> None:
-        """Tell all nodes that may hold keys to drop them."""
+        """Make all nodes that may hold keys drop them."""
         forget(self._grid, self.config, self._message_type, self.holding, wait=lost)
 
 
 class KeptSeries:
     """A series with some nodes, for as long as a strategy asks the same of them.
 
-    Each call works on its next round, and sets up those after it.
+    Each call works on its next round, and sets up those after it. For nodes every round with *accept* is one
+    of a series, so a ``single`` one is a series of one.
     """
 
-    def __init__(self, grid: Grid, message_type: str, series: Series) -> None:
+    def __init__(self, grid: Grid, message_type: str, series: Series, *, single: bool = False) -> None:
         self.config = series.config
         #: Nodes that may hold keys.
         self.holding: set[int] = set()
-        self._grid, self._message_type, self._series = grid, message_type, series
+        self._grid, self._message_type, self._series, self._single = grid, message_type, series, single
         self._stride, self._steps = Schedule.of(series.config).stride, steps_of(series.config)
         #: The open or last exchange, and its requests.
-        self._exchange, self._requests = -1, _NONE
+        self._exchange = -1
+        self._requests: Requests = {}
         #: The round that was entered, its nodes by client, and the nodes that were left behind in it.
         self._number, self._nodes = series.config.number, dict[int, int]()
         self._left_behind: set[int] = set()
@@ -105,8 +97,8 @@ class KeptSeries:
 
     def __str__(self) -> str:
         """Describe the round that was entered, and how many exchanges it takes without trouble."""
-        left = len(self._steps) - self._place
-        return f"round {self._place_of(self._number) + 1} of a series: {left} exchanges"
+        name = "a single round" if self._single else f"round {self._place_of(self._number) + 1} of a series"
+        return f"{name}: {len(self._steps) - self._place} exchanges"
 
     def enter(self, messages: dict[int, Message], task: bytes) -> bool:
         """Begin to work on the next round, with these clients; False if no round is left.
@@ -134,14 +126,14 @@ class KeptSeries:
         return ended.result()
 
     def end(self, *, lost: bool) -> None:
-        """After a round, tell nodes that were left behind to drop all keys; they are asked again later."""
-        if self.finished:
+        """After a round, make the nodes that were left behind drop all keys; they are asked again later."""
+        if self.finished or self._single:
             self.stop(wait=lost)
         else:
             self._forget(self._left_behind, wait=False)
 
     def stop(self, *, wait: bool) -> None:
-        """End the series, and tell all nodes that may hold keys to drop them."""
+        """End the series, and make all nodes that may hold keys drop them."""
         self._series.stop()
         self._forget(self.holding, wait=wait)
 
@@ -165,8 +157,7 @@ class KeptSeries:
 
     def _pass(self, transport: RoundTransport) -> Ended | None:
         """Carry the open exchange, by the name that it has for the round that was entered; return its end."""
-        step = self._steps[self._place]
-        for client, reply in transport.carry(step, self._requests):
+        for client, reply in transport.carry(self._steps[self._place], self._requests):
             try:
                 self._series.receive(client, reply)
             except FaultyClient as fault:
@@ -183,24 +174,13 @@ class KeptSeries:
                 log.warn(f"round {place} of a series was lost during its set-up: {why}")
 
 
-class SeriesOfOne(KeptSeries):
-    """A round with *accept* that prepares no other: for nodes every such round is one of a series."""
-
-    def __str__(self) -> str:
-        return f"a single round: {len(self._steps)} exchanges"
-
-    def end(self, *, lost: bool) -> None:
-        """End the series: there is no call after this one."""
-        self.stop(wait=lost)
-
-
 Running = SingleRound | KeptSeries
 
 
 # Whether there is a series
 
 
-#: After this many changes in a row nothing is prepared, until the same is asked twice.
+#: After this many changes in a row nothing is prepared until the same is asked twice.
 _MISSES = 2
 _CHANGED = {"nodes": "other nodes are asked", "terms": "the terms have changed", "length": "the model has another size"}
 
@@ -214,19 +194,19 @@ class Asked(NamedTuple):
 
 
 class Preparing:
-    """Decides for one type of message whether a round belongs to a series, and keeps the series."""
+    """Decides for one type of message which rounds belong to a series, and keeps the series."""
 
     def __init__(self) -> None:
         self._asked: Asked | None = None
         self._misses = 0
-        #: Why there is another series, or no series.
+        #: Why the series has changed or ended.
         self._why = ""
         self._series: KeptSeries | None = None
 
     def enter(self, asked: Asked, left: int | None, make: Callable[[int | None], KeptSeries]) -> None:
-        """Note what the strategy asks now, and how many rounds are left, if that is known."""
+        """Note what the strategy asks, and how many rounds are left, if that is known."""
         changed = self._changed(asked)
-        if self._asked is None:  # in a loop of the user's own this may be the only round
+        if self._asked is None:  # a loop of the user's own may have only one round
             self._misses = _MISSES if left is None else 0
         else:
             self._misses = self._misses + 1 if changed else 0
@@ -239,7 +219,7 @@ class Preparing:
     def next_round(
         self, kind: str, messages: dict[int, Message], task: bytes, single: Callable[[], Running]
     ) -> Running:
-        """Return the next round of the series, or a single one if there is no series, or no more of it."""
+        """Return the next round of the series; a single one if there is no series, or it has no more rounds."""
         series, why, self._why = self._series, self._why, ""
         if series is not None and not series.finished and series.enter(messages, task):
             running: Running = series
@@ -250,7 +230,7 @@ class Preparing:
         return running
 
     def stop(self, *, wait: bool) -> None:
-        """End the series, if there is one; nodes drop its keys."""
+        """End the series, if there is one. Nodes drop its keys."""
         series, self._series = self._series, None
         if series is not None:
             series.stop(wait=wait)
@@ -270,25 +250,18 @@ _ROUND = "server-round"
 _LOST = "rounds over this model were lost after nodes had sent shares, so nodes no longer work on it"
 
 
-class Evaluation(NamedTuple):
-    """The nodes and the content of an evaluation, without the number of the round."""
+#: The nodes, the weight and the content of an evaluation, without the number of the round.
+Evaluation = tuple[frozenset[int], str, list[bytes]]
 
-    nodes: frozenset[int]
-    weighted_by: str
-    parts: list[bytes]
 
-    @classmethod
-    def of(cls, messages: list[Message], terms: ReplyTerms) -> "Evaluation":
-        content = RecordDict(
-            {
-                name: ConfigRecord({key: value for key, value in record.items() if key != _ROUND})
-                if isinstance(record, ConfigRecord)
-                else record
-                for name, record in messages[0].content.items()
-            }
-        )
-        nodes = frozenset(map(node_of, messages))
-        return cls(nodes, terms.weighted_by, content_parts(content))
+def evaluation_of(messages: list[Message], terms: ReplyTerms) -> Evaluation:
+    content = {
+        name: ConfigRecord({key: value for key, value in record.items() if key != _ROUND})
+        if isinstance(record, ConfigRecord)
+        else record
+        for name, record in messages[0].content.items()
+    }
+    return frozenset(map(node_of, messages)), terms.weighted_by, content_parts(RecordDict(content))
 
 
 class Attempts:
@@ -304,35 +277,33 @@ class Attempts:
         #: The series in which nodes were asked for vectors, and the highest number in it.
         self._series_id, self._number = b"", 0
         self._released, self._has_sum, self._closed = 0, False, False
-        #: The current evaluation, the last one that succeeded, and its mean.
+        #: The current evaluation, and the last one that succeeded with its mean.
         self._evaluation: Evaluation | None = None
-        self._answered: Evaluation | None = None
-        self._answer: AnyMean | None = None
+        self._answered: tuple[Evaluation, MeanReply] | None = None
 
-    def enter(self, terms: ReplyTerms, messages: list[Message]) -> AnyMean | None:
-        """Note what the strategy sends now; return the mean of an evaluation that is asked for again."""
+    def enter(self, terms: ReplyTerms, messages: list[Message]) -> MeanReply | None:
+        """Note what the strategy sends; return the mean of an evaluation that is asked for again."""
         model = terms.counted_task(messages[0].content)
         if model != self._model:
             self._model, self._aside = model, 0
             self._begin()
-        self._evaluation = Evaluation.of(messages, terms) if terms.kind == "evaluate" else None
-        if self._evaluation is None or self._evaluation != self._answered:
+        self._evaluation = evaluation_of(messages, terms) if terms.kind == "evaluate" else None
+        if self._answered is None or self._evaluation != self._answered[0]:
             return None
         log.info("the same nodes have evaluated this model before: the strategy gets their mean again")
-        return self._answer
+        return self._answered[1]
 
     def place(self, config: RoundConfig) -> RoundConfig:
-        """Return the configuration with a number after all attempts, if there are any."""
+        """Return the configuration with a number after all attempts, if there were any."""
         if not self._series_id:
             return config
         return msgspec.structs.replace(config, series_id=self._series_id, number=self._number + 1)
 
     def messages(self, given: list[Message], terms: ReplyTerms) -> list[Message]:
-        """Return the messages of the next attempt: those of the strategy, or with a model aside of it.
+        """Return the messages of the next attempt: those of the strategy, or with a model aside of theirs.
 
-        Raises:
-            RoundLost: Nodes take no part in this evaluation any more.
-            AttemptsSpent: Nothing in the model can step aside.
+        Raises RoundLost if nodes no longer take part in this evaluation, and AttemptsSpent if the model cannot
+        step aside.
         """
         if self._closed and terms.kind != "train":
             raise RoundLost(f"{_LOST}: the evaluation is left out", repeatable=False)
@@ -349,7 +320,7 @@ class Attempts:
         return [Message(content, metadata=message.metadata) for message in given]
 
     def note(self, running: Running, transport: RoundTransport, *, lost: bool) -> None:
-        """Note a round that is over."""
+        """Note the end of a round."""
         if transport.asked_for_vectors or running.config.series_id == self._series_id:
             self._series_id, self._number = running.config.series_id, running.last_number
         self._released += transport.asked_for_shares
@@ -358,15 +329,15 @@ class Attempts:
             self._close()
 
     def give_up(self) -> bool:
-        """Give the model up, if lost rounds are why nodes no longer work on it; return whether they are."""
+        """Give the model up if nodes no longer work on it because of lost rounds; return whether it is given up."""
         if self._series_id:
             self._close()
         return self._closed
 
-    def note_mean(self, mean: AnyMean) -> None:
+    def note_mean(self, mean: MeanReply) -> None:
         """Keep the mean of an evaluation, in case it is asked for again."""
         if self._evaluation is not None:
-            self._answered, self._answer = self._evaluation, mean
+            self._answered = self._evaluation, mean
 
     def _begin(self) -> None:
         self._series_id, self._released, self._has_sum, self._closed = b"", 0, False, False
@@ -376,7 +347,7 @@ class Attempts:
         self._closed = not self._has_sum
 
     def _step_aside(self, content: RecordDict, terms: ReplyTerms) -> RecordDict:
-        """Return the content with a model that is a step aside: the same one, as often as this is called."""
+        """Return the content with a model that is a step aside: the same one whenever this is called."""
         model = model_of(content)
         seed = [self._aside, int.from_bytes(self._model, "big")]
         stepped = model | stepped_aside(real_numbers(model, terms.counters), np.random.default_rng(seed))

@@ -1,4 +1,4 @@
-"""Which strategy is calling, how far it has come, and which of its rounds are lost."""
+"""The strategy that calls is read off the stack: its progress, and its rounds that were lost."""
 
 import inspect
 import weakref
@@ -30,21 +30,22 @@ NEED_SINGLE_UPDATES = {
 class Start(NamedTuple):
     """The progress of a running ``Strategy.start``."""
 
-    #: An object of this start alone.
+    #: An object that no other start has.
     result: Any
-    #: The current round, 0 before the first, and the last one.
+    #: The numbers of the current round, 0 before the first, and of the last.
     current: int
     last: int
 
     @property
     def left(self) -> int:
-        """How many rounds are left, the current one included."""
+        """How many rounds are left, including the current one."""
         return self.last - self.current + 1
 
 
 def check_caller() -> str | None:
-    """Refuse a strategy that needs single updates; return its metric to weight replies by, if it has one."""
-    strategy, weighted_by = _find_strategy(), None
+    """Refuse a strategy that needs single updates; return the metric by which it weights replies, if it has one."""
+    owners = (frame.f_locals.get("self") for frame in _frames())
+    strategy, weighted_by = next((owner for owner in owners if isinstance(owner, Strategy)), None), None
     while isinstance(strategy, Strategy):
         for name in (its_class.__name__ for its_class in type(strategy).__mro__):
             if name in NEED_SINGLE_UPDATES:
@@ -70,15 +71,6 @@ def find_start() -> Start | None:
     return None
 
 
-def _find_strategy() -> Strategy | None:
-    """Return the strategy whose ``start`` (or any other method) is on the stack."""
-    for frame in _frames():
-        owner = frame.f_locals.get("self")
-        if isinstance(owner, Strategy):
-            return owner
-    return None
-
-
 def _frames() -> Iterator[FrameType]:
     frame = inspect.currentframe()
     while frame is not None:
@@ -99,18 +91,19 @@ class RoundLost(RoundFailed):
 
 
 class LostRounds:
-    """The lost rounds of one ``Strategy.start``, or of one ``SecureGrid`` without any.
+    """The lost rounds of a ``Strategy.start``, or of a ``SecureGrid`` in a loop of the user's own.
 
-    Train rounds count; evaluate rounds count only if nothing is trained.
+    Train rounds count. Evaluate rounds count only if nothing is trained.
     """
 
     def __init__(self, give_up_after: int | None) -> None:
         if give_up_after is not None and (type(give_up_after) is not int or give_up_after < 1):
-            raise ConfigError(f"give_up_after must be a whole number of 1 or more, not {give_up_after!r}")
+            raise ConfigError(f"give_up_after must be a whole number, 1 or greater, not {give_up_after!r}")
         self._give_up_after = give_up_after
         self._start: weakref.ref[Any] | None = None
-        #: By kind, why rounds were lost since the last success; and the kinds that had a success.
+        #: By kind, why rounds were lost since the last success.
         self._reasons: dict[str, list[str]] = {}
+        #: The kinds that had a success.
         self._succeeded: set[str] = set()
 
     def enter(self, start: Start | None) -> None:
@@ -128,10 +121,10 @@ class LostRounds:
         self._reasons.setdefault(kind, []).append(why)
 
     def check(self, start: Start | None, asked: set[str]) -> None:
-        """Raise RoundsLost in the last round if none went well, and after too many lost rounds in a row.
+        """Raise RoundsLost in the last round if all were lost, and after too many lost rounds in a row.
 
-        ``asked`` are the kinds of messages that the strategy has just sent. After none at all it will not
-        train in this round any more, but may evaluate; after a query it may do both.
+        ``asked`` are the kinds of messages that the strategy has just sent. If it sent none, it will not train
+        in this round any more, but may evaluate. After a query it may do both.
         """
         kind = "train" if "train" in self._reasons else "evaluate"
         if asked.isdisjoint({kind, "evaluate"}) and (asked or kind == "evaluate"):
