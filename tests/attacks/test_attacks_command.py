@@ -112,7 +112,7 @@ def test_a_wrong_defence_ends_in_one_line():
 def test_a_call_without_a_name_says_whose_help_helps():
     done = run()
     assert done.returncode == 2
-    assert done.stderr.endswith("(python -m attacks --help shows what there is)\n")
+    assert done.stderr.endswith("(see python -m attacks --help)\n")
 
 
 def test_help_says_what_there_is():

@@ -171,7 +171,7 @@ def test_a_mistake_ends_in_one_clear_line(arguments, says):
 def test_a_wrong_call_says_whose_help_helps(arguments, shows):
     done = run(*arguments)
     assert done.returncode == 2
-    assert f"({shows} shows what there is)" in done.stderr
+    assert f"(see {shows})" in done.stderr
 
 
 def complete(*words: str, at: str = "bash", run=run) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 
 import commands
 from ccesa import Admission, Identity, Ledger, Member
-from ccesa.cli.join import _counted
+from ccesa.cli.join import contribute_table
 from ccesa.errors import VectorError
 from ccesa.statistics import Schema, read_csv
 from processes import free_ports
@@ -95,7 +95,7 @@ def test_no_record_is_looked_at_before_a_site_takes_part(tmp_path):
     table = tmp_path / "data" / "north.csv"
     header, *_ = table.read_text().splitlines()
     table.write_text(f"{header}\nno record at all\n")
-    contribute = _counted(table, tmp_path / "charter.toml")
+    contribute = contribute_table(table, tmp_path / "charter.toml")
     with pytest.raises(VectorError, match="line 2, expected"):
         list(contribute(hospitals.schema, 0))
 

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 import commands
-from ccesa.cli.importing import imported
+from ccesa.cli.options import import_function
 from ccesa.errors import ConfigError, FaultyServer
 from ccesa.files import write_new
 from ccesa.memory import ProcessMemory
@@ -601,17 +601,17 @@ def test_the_function_that_a_command_names(tmp_path, monkeypatch):
     Path("own_broken.py").write_text("def contribute(:\n")
     Path("own_script.py").write_text("raise SystemExit(0)\n")
     Path("own_needy.py").write_text("import never_installed\n")
-    assert imported("own_site:contribute")(b"x", 0) == b"x"
+    assert import_function("own_site:contribute")(b"x", 0) == b"x"
     for name, why in (
         ("own_site", "takes MODULE:FUNCTION"),
         (":contribute", "takes MODULE:FUNCTION"),
         ("own_site:", "takes MODULE:FUNCTION"),
-        ("own_site:other", "there is no function 'other' in 'own_site'"),
-        ("own_site:plain", "there is no function 'plain' in 'own_site'"),
+        ("own_site:other", "'own_site' has no function 'other'"),
+        ("own_site:plain", "'own_site' has no function 'plain'"),
         ("own_nowhere:contribute", "cannot import 'own_nowhere'"),
         ("own_needy:contribute", "cannot import 'own_needy': No module named 'never_installed'"),
         ("own_broken:contribute", "own_broken.py, line 1"),
         ("own_script:contribute", "'own_script' ends the process when it is imported"),
     ):
         with pytest.raises(ConfigError, match=why):
-            imported(name)
+            import_function(name)

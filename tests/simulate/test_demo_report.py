@@ -223,7 +223,7 @@ def test_the_curve_reaches_a_hundred_thousand_clients(story):
     assert 10 * most.plan.sent_bytes < most.paper.sent_bytes < most.conventional.sent_bytes / 10
     shown = rows(report.to_html(story), "By plan")
     assert [line[0] for line in shown[1:]] == ["100", "1,000", "10,000", "100,000"]
-    assert shown[-1][3] == report.write_bytes(most.plan.sent_bytes + most.plan.received_bytes)
+    assert shown[-1][3] == report.bytes_in_words(most.plan.sent_bytes + most.plan.received_bytes)
 
 
 @given(st.text(max_size=20) | st.text("<>&;/'\"= amplt", max_size=20))

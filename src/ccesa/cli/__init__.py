@@ -1,4 +1,4 @@
-"""The command line: a mistake ends in one line on standard error and a non-zero exit status."""
+"""The command line. A mistake ends in one line on standard error and a non-zero exit status."""
 
 import sys
 from collections.abc import Callable
@@ -7,50 +7,52 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:  # the packages are imported where an interrupt is caught
     import typer
 
-    from ccesa.errors import CcesaError
-
 #: Exit statuses; ``ccesa --help`` says what they mean.
 WENT_WRONG, MISTAKE, LOST, STOPPED = 1, 2, 3, 130
 
 
 def main() -> None:
     """Run the command ``ccesa``."""
-    run("ccesa", _app)
 
+    def load() -> "typer.Typer":
+        from ccesa.cli.app import app
 
-def _app() -> "typer.Typer":
-    from ccesa.cli.app import app
+        return app
 
-    return app
+    run("ccesa", load)
 
 
 def run(name: str, load: Callable[[], "typer.Typer"]) -> NoReturn:
-    """Run the commands that ``load`` imports, and exit; whatever goes wrong is one line after the name."""
+    """Run the commands that ``load`` imports, and exit. An error is one line after the name."""
     try:
         status, said = _run(load)
     except KeyboardInterrupt:  # also while the packages are being imported
         status, said = STOPPED, "stopped"
     if said:
         line = " ".join(said.split())
-        # Names of files are not ours: what a terminal would obey is escaped.
+        # Names of files are not ours. Characters that control a terminal are escaped.
         safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
         print(f"{name}: {safe}", file=sys.stderr)  # noqa: T201 - the one line
     sys.exit(status)
 
 
 def _run(load: Callable[[], "typer.Typer"]) -> tuple[int, str]:
-    """Run the commands; return the exit status and what there is to say about it."""
+    """Run the commands; return the exit status and the line about it."""
     import typer
 
-    from ccesa.errors import CcesaError
+    from ccesa.errors import CcesaError, RoundFailed, UsageError
 
     app = load()
-    # What the parser raises on a wrong option. Its name and home differ between versions of typer.
+    # The parser raises this on a wrong option. Its name and home differ between versions of typer.
     wrong_command_line = next(base for base in reversed(typer.BadParameter.__mro__) if hasattr(base, "exit_code"))
     try:
         code = app(prog_name=app.info.name, standalone_mode=False)
+    except RoundFailed as error:
+        return LOST, str(error)
+    except UsageError as error:
+        return MISTAKE, str(error)
     except CcesaError as error:
-        return _status(error), str(error)
+        return WENT_WRONG, str(error)
     except typer.Abort:
         return STOPPED, "stopped"
     except MemoryError:
@@ -61,15 +63,7 @@ def _run(load: Callable[[], "typer.Typer"]) -> tuple[int, str]:
         text = error.format_message()
         where = error.ctx.command_path if error.ctx else app.info.name
         # Without a text it has shown its help already.
-        return error.exit_code, f"{text} ({where} --help shows what there is)" if text else ""
+        return error.exit_code, f"{text} (see {where} --help)" if text else ""
     if code == STOPPED:
         return STOPPED, "stopped"
     return code if isinstance(code, int) else 0, ""
-
-
-def _status(error: "CcesaError") -> int:
-    from ccesa.errors import RoundFailed, UsageError
-
-    if isinstance(error, RoundFailed):
-        return LOST
-    return MISTAKE if isinstance(error, UsageError) else WENT_WRONG

@@ -22,7 +22,7 @@ from ccesa.crypto.kernels import kernel
 app = typer.Typer(
     name="ccesa",
     help="Secure aggregation: the server learns the sum of everyone's vectors and nothing else.",
-    epilog="Exit status: 0 done, 1 gone wrong, 2 a wrong call, 3 a round without a sum, 130 stopped.",
+    epilog="Exit status: 0 done, 1 failed, 2 a wrong call, 3 a round without a sum, 130 stopped.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -56,7 +56,7 @@ def _options(
             "--version",
             callback=_show_version,
             is_eager=True,
-            help="Show the version, and which kernel adds masks here.",
+            help="Show the version, and the kernel that adds masks on this machine.",
         ),
     ] = False,
 ) -> None:

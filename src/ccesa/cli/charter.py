@@ -14,8 +14,8 @@ from rich.markup import escape
 from ccesa import files
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.identity import Identity
-from ccesa.cli import WENT_WRONG, options
-from ccesa.cli.output import lines
+from ccesa.cli import options
+from ccesa.cli.output import end_wrong, lines
 from ccesa.errors import ConfigError, shown
 from ccesa.plan import charters, report
 from ccesa.privacy import Mechanism
@@ -25,41 +25,35 @@ from ccesa.values.fields import Fields
 charter = typer.Typer(
     help="The agreement of a federation, for rounds with a server that may lie.", no_args_is_help=True
 )
-#: Members that are shown by name.
+#: The maximum of members, groups or values that are shown by name.
 _NAMES = 100
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the charter.", show_default=False)]
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the charter.")]
 _Key = Annotated[
-    Path | None,
-    typer.Option(
-        "--identity", help="This site's private key, to check that it is among the members.", show_default=False
-    ),
+    Path | None, typer.Option("--identity", help="This site's private key, to check that it is among the members.")
 ]
 
 
 @charter.command()
 def show(path: _File, as_json: options.Json = False) -> None:
     """Print a charter for people, with its digest to compare between sites, and its promise in words."""
-    found = Charter.load(path)
+    agreed = Charter.load(path)
     if as_json:
-        typer.echo(json.dumps({"digest": found.digest.hex(), **_plain(found)}))
+        typer.echo(json.dumps({"digest": agreed.digest.hex(), **_plain(agreed)}))
     else:
-        Console().print(lines(_in_words(found)))
+        Console().print(lines(_in_words(agreed)))
 
 
 @charter.command()
 def check(path: _File, identity: _Key = None) -> None:
     """Compute a charter's certificate again and check its expiry. Exit with 1 if anything is wrong."""
     try:
-        found = Charter.load(path)
+        agreed = Charter.load(path)
     except ConfigError as error:  # such as noise or a certificate that contradicts itself
-        typer.echo(str(error), err=True)
-        raise typer.Exit(WENT_WRONG) from error
-    problems = _problems(found, identity)
-    for problem in problems:
-        typer.echo(f"{path}: {problem}", err=True)
+        end_wrong(str(error))
+    problems = _problems(agreed, identity)
     if problems:
-        raise typer.Exit(WENT_WRONG)
-    typer.echo(f"{path}: serial {found.serial} keeps its promise; digest {found.fingerprint}")
+        end_wrong(*(f"{path}: {problem}" for problem in problems))
+    typer.echo(f"{path}: serial {agreed.serial} keeps its promise; digest {agreed.fingerprint}")
 
 
 @charter.command()
@@ -73,87 +67,97 @@ def accept(
     First compare the digest with the other sites: accepting the charter binds this site. The file that --as
     names is also the memory of what was accepted. Without that file an older charter would be accepted again.
     """
-    found = Charter.load(path)
-    problems = _problems(found, identity)
-    holds = Charter.load(accepted) if accepted.exists() else found
-    if found.digest != holds.digest and found.serial <= holds.serial:
-        problems.append(f"serial {found.serial} is not above {holds.serial}, the one in force here")
+    agreed = Charter.load(path)
+    problems = _problems(agreed, identity)
+    before = Charter.load(accepted) if accepted.exists() else agreed
+    if agreed.digest != before.digest and agreed.serial <= before.serial:
+        problems.append(f"serial {agreed.serial} is not above {before.serial}, the one in force here")
     if problems:
         raise ConfigError(f"{path} is not accepted: {'; '.join(problems)}")
-    files.replace(accepted, str(found))
-    typer.echo(f"{accepted}: serial {found.serial} is in force from now on; digest {found.fingerprint}")
+    files.replace(accepted, str(agreed))
+    typer.echo(f"{accepted}: serial {agreed.serial} is in force from now on; digest {agreed.fingerprint}")
 
 
-def _in_words(found: Charter) -> Iterator[tuple[str, str]]:
+def _problems(agreed: Charter, identity: Path | None) -> list[str]:
+    problems = list(charters.shortfalls(agreed))
+    try:
+        agreed.check_current(time.time())
+        if identity is not None:
+            agreed.admission.id_of(Identity.load(identity).public)
+    except ConfigError as error:
+        problems.append(str(error))
+    return problems
+
+
+def _in_words(agreed: Charter) -> Iterator[tuple[str, str]]:
     """Yield the lines of a charter, the promise first."""
-    told = found.certificate
-    expired = " [red bold]EXPIRED[/red bold]" if time.time() >= found.expires else ""
-    yield "[bold]charter[/bold]", f"serial {found.serial}, until {found.expiry}{expired}"
-    yield "digest", f"[bold]{found.fingerprint}[/bold]"
-    yield "members", f"{len(found.members):,}: {_some([seat.name for seat in found.members])}"
-    yield "against", f"a server that lies, and up to {told.colluders:,} of the members working with it"
-    noisy, honest = found.mechanism is not None, f"at least {told.least_honest:,} honest members"
-    covers = report.covers_in_words(honest, noisy=noisy, releases=found.releases)
-    alone = report.one_sum_in_words(found.threshold, len(found.members), told.colluders)
+    stated, noise, members = agreed.certificate, agreed.mechanism, len(agreed.members)
+    expired = " [red bold]EXPIRED[/red bold]" if time.time() >= agreed.expires else ""
+    yield "[bold]charter[/bold]", f"serial {agreed.serial}, until {agreed.expiry}{expired}"
+    yield "digest", f"[bold]{agreed.fingerprint}[/bold]"
+    yield "members", f"{members:,}: {_some([seat.name for seat in agreed.members])}"
+    yield "against", f"a server that lies, and up to {stated.colluders:,} of the members working with it"
+    honest = f"at least {stated.least_honest:,} honest members"
+    covers = report.covers_in_words(honest, noisy=noise is not None, releases=agreed.releases)
+    alone = report.one_sum_in_words(agreed.threshold, members, stated.colluders)
     yield (
         "promise",
-        f"[green]{covers}[/green], whoever drops out, except with 2^-{told.privacy_bits:g} for each roster "
-        f"that the server tries{alone * (found.releases == 1 and not noisy)}. "
+        f"[green]{covers}[/green], whoever drops out, except with 2^-{stated.privacy_bits:g} for each roster "
+        f"that the server tries{alone * (agreed.releases == 1 and noise is None)}. "
         "This is the charter's word; `ccesa charter check` computes it",
     )
     yield (
         "a round",
-        f"has a roster of {found.least_roster:,} members or more; members sign no list of fewer than "
-        f"{found.min_survivors:,} survivors",
+        f"has a roster of {agreed.least_roster:,} members or more; members sign no list of fewer than "
+        f"{agreed.min_survivors:,} survivors",
     )
-    yield "a task", _attempts_in_words(found)
-    if not noisy:
+    yield "a task", _attempts_in_words(agreed)
+    if noise is None:
         yield "excepted", "a server that calls the same work another task; a member that lost its memory"
-    yield "needs", f"{quorum_in_words(found)} to be there: with fewer no round starts"
-    chance = report.probability_in_words(told.unreliable)
-    leaving = report.dropout_in_words(told.dropout, told.dropout_per_step or None)
+    yield "needs", f"{quorum_in_words(agreed)} to be present: with fewer no round starts"
+    chance = report.probability_in_words(stated.unreliable)
+    leaving = report.dropout_in_words(stated.dropout, stated.dropout_per_step or None)
     yield "is lost", f"with probability {chance} if {leaving}"
-    yield "graph", _part(found.graph)
-    yield "threshold", _part(found.threshold)
-    yield "agreement", found.agreement
-    yield "vectors", f"{found.bits} bits, masks by {found.generator}"
-    if found.learning is not None:
-        yield "learning", _part(found.learning)
-    if found.schema is not None:
-        yield from _statistics_in_words(found.schema)
-    if found.mechanism is not None:
-        yield from _noise_in_words(found.mechanism, len(found.members))
-    elif found.learning is not None:
-        yield "words", Fields(found.learning.field_bits, len(found.members)).in_words
+    yield "graph", _part(agreed.graph)
+    yield "threshold", _part(agreed.threshold)
+    yield "agreement", agreed.agreement
+    yield "vectors", f"{agreed.bits} bits, masks by {agreed.generator}"
+    if agreed.learning is not None:
+        yield "learning", _part(agreed.learning)
+    if agreed.schema is not None:
+        yield from _statistics_in_words(agreed.schema)
+    if noise is not None:
+        yield from _noise_in_words(noise, members)
+    elif agreed.learning is not None:
+        yield "words", Fields(agreed.learning.field_bits, members).in_words
 
 
-def _attempts_in_words(found: Charter) -> str:
-    """Return how often members answer for the same task, in words."""
-    sent = f"gets up to {found.attempts} vector(s) of a member"
-    if found.mechanism is not None:
+def _attempts_in_words(agreed: Charter) -> str:
+    """Return how often members answer for the same task."""
+    sent = f"gets up to {agreed.attempts} vector(s) of a member"
+    if agreed.mechanism is not None:
         return f"{sent}, each of which is charged to its ledger"
-    released = "once" if found.releases == 1 else f"{found.releases} times: its sums may differ by few members"
-    table = (
-        f"; over all tasks a member sends its table {found.attempts} time(s), so sums of two questions may "
+    released = "once" if agreed.releases == 1 else f"{agreed.releases} times: its sums may differ by few members"
+    line = f"{sent}, in one series, and shares for it are released {released}"
+    if agreed.schema is None or agreed.attempts == 1:
+        return line
+    return (
+        f"{line}; over all tasks a member sends its table {agreed.attempts} time(s), so sums of two questions may "
         "differ by few members"
     )
-    return f"{sent}, in one series, and shares for it are released {released}" + table * (
-        found.schema is not None and found.attempts > 1
-    )
 
 
-def quorum_in_words(found: Charter) -> str:
-    return f"{found.needed:,} of the {len(found.members):,} members"
+def quorum_in_words(agreed: Charter) -> str:
+    return f"{agreed.needed:,} of the {len(agreed.members):,} members"
 
 
 def _statistics_in_words(schema: Schema) -> Iterator[tuple[str, str]]:
-    """Describe which parts of a member's table are counted, and which are left out."""
-    groups = f"{len(schema.cells):,} group(s)"
+    """Yield the parts of a member's table that are counted, and those that are left out."""
     by = f", by {_some(list(schema.group_by))}" if schema.group_by else ""
     yield (
         "statistics",
-        f"{_shown(schema.name)}: of tables with up to {schema.max_records:,} records, in {groups}{by}; "
-        f"{schema.length:,} words",
+        f"{_shown(schema.name)}: of tables with up to {schema.max_records:,} records, in {len(schema.cells):,} "
+        f"group(s){by}; {schema.length:,} words",
     )
     for column in schema.numbers:
         bounds = f"{column.lower:.10g} to {column.upper:.10g} with {column.places} decimal place(s)"
@@ -163,16 +167,16 @@ def _statistics_in_words(schema: Schema) -> Iterator[tuple[str, str]]:
     if schema.least_group > 1:
         yield (
             "small groups",
-            f"a member leaves out each group of which it has fewer than {schema.least_group:,} records, and "
-            "in others each column of numbers with fewer values",
+            f"a member leaves out each group with fewer than {schema.least_group:,} records, and in the other "
+            "groups each column of numbers with fewer values",
         )
     elif schema.privacy_unit == "none":
         yield "small groups", "[yellow]are counted: a group of one record is visible[/yellow]"
 
 
 def _noise_in_words(mechanism: Mechanism, members: int) -> Iterator[tuple[str, str]]:
-    """Describe the promise and the amount of the noise."""
-    fields, noise, each = mechanism.fields, mechanism.noise, report.noted(mechanism)
+    """Yield the promise and the amount of the noise."""
+    fields, noise, unit = mechanism.fields, mechanism.noise, report.noted(mechanism)
     yield "noise", report.demand_in_words(mechanism)
     yield (
         "counts on",
@@ -181,13 +185,13 @@ def _noise_in_words(mechanism: Mechanism, members: int) -> Iterator[tuple[str, s
     )
     yield (
         "a member adds",
-        f"noise with a standard deviation of {noise(1):.3g} to each {each}; a sum has "
+        f"noise with a standard deviation of {noise(1):.3g} to each {unit}; a sum has "
         f"{noise(mechanism.honest):.3g} from that many members, {noise(members):.3g} if all "
         f"members are in it; a trusted curator would add {mechanism.curator:.3g}",
     )
     yield (
         "words",
-        f"fields of {fields.bits} bits, {fields.per_word} per 64-bit word: {fields.bytes_each:.3g} bytes per {each}",
+        f"fields of {fields.bits} bits, {fields.per_word} per 64-bit word: {fields.bytes_each:.3g} bytes per {unit}",
     )
 
 
@@ -208,24 +212,10 @@ def _some(names: list[str]) -> str:
     return ", ".join(map(_shown, names[:_NAMES])) + rest
 
 
-def _plain(found: Charter) -> dict[str, object]:
+def _plain(agreed: Charter) -> dict[str, object]:
     """Return the charter's fields for JSON, which has no infinity."""
-    plain = msgspec.to_builtins(found)
-    for table in ("certificate", "privacy"):
-        if table in plain:
-            plain[table] = {
-                name: max(value, report.IMPOSSIBLE) if isinstance(value, float) else value
-                for name, value in plain[table].items()
-            }
+    plain = msgspec.to_builtins(agreed)
+    for table in plain.keys() & {"certificate", "privacy"}:
+        finite = {n: max(value, report.IMPOSSIBLE) for n, value in plain[table].items() if isinstance(value, float)}
+        plain[table] |= finite
     return plain
-
-
-def _problems(found: Charter, identity: Path | None) -> list[str]:
-    problems = list(charters.shortfalls(found))
-    try:
-        found.check_current(time.time())
-        if identity is not None:
-            found.admission.id_of(Identity.load(identity).public)
-    except ConfigError as error:
-        problems.append(str(error))
-    return problems

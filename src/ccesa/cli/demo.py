@@ -1,4 +1,4 @@
-"""``ccesa demo``: train a classifier through secure aggregation while clients drop out."""
+"""``ccesa demo`` trains a classifier through secure aggregation while clients drop out."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,18 +25,18 @@ def demo(
     dropout: options.Dropout = 0.1,
     degree: options.Degree = None,
     post_quantum: options.PostQuantum = False,
-    seed: Annotated[int, typer.Option(min=0, help="Fixes data and dropouts, never keys.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Repeats data and dropouts. Keys are always new.")] = 1,
     threads: options.Threads = 0,
-    output: Annotated[Path, typer.Option(help="Where the HTML report goes.")] = Path("demo-report.html"),
+    output: Annotated[Path, typer.Option(help="File for the HTML report.")] = Path("demo-report.html"),
 ) -> None:
     """Train on scikit-learn's digits by federated averaging, every sum through secure aggregation.
 
-    Clients drop out in every step. Shows one client's update, what the server received in its place and the
-    sum that comes out; accuracy beside plain averaging; and the cost beside conventional secure aggregation.
-    Writes all of it, with what is promised, as a report of one HTML file.
+    Clients drop out in every step. Shows one client's update, what the server received in its place, and the
+    sum of all. Shows the accuracy beside that of plain averaging, and the cost beside that of conventional
+    secure aggregation. Writes all of it and the promises to a report of one HTML file.
     """
     console = Console()
-    Independent(dropout)  # refuses what is not a probability
+    Independent(dropout)  # refuses a number that is not a probability
     check_output(output)
     data = learning.digits(clients, seed)
     plan = plan_rounds(data, dropout, degree, options.agreement(post_quantum))
@@ -75,19 +75,19 @@ def _show(console: Console, story: Story, output: Path) -> None:
     console.print(table("cost of a round", columns, compare_costs(history, story.conventional)))
     output.write_text(report.to_html(story), encoding="utf-8")
     console.print(f"[bold]report[/bold]  {output.resolve()}", soft_wrap=True)
-    console.print("        one file for any browser; it loads nothing, and can be sent around")
+    console.print("        one file for any browser; it loads nothing else, and can be sent to others")
 
 
 def _picture(tap: Wiretap) -> Columns:
-    """Draw the first digits of an update, of what was received in its place, and of the sum of all."""
+    """Draw the first digits of an update, of the masked vector that was received, and of the sum of all."""
     names = {
         "own": f"update of client {tap.client}",
         "received": "the server received",
         "opened": f"sum of all {tap.senders}",
     }
     drawn = [
-        Group(Text(names[kind], "bold"), pictures.tiles_text(tap.numbers(vector)))
-        for kind, vector in tap.vectors.items()
-        if kind in names
+        Group(Text(name, "bold"), pictures.tiles_text(tap.numbers(tap.vectors[kind])))
+        for kind, name in names.items()
+        if kind in tap.vectors
     ]
     return Columns(drawn, padding=(1, 2))

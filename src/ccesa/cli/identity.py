@@ -11,11 +11,9 @@ from ccesa.agreement.identity import Identity, Member
 from ccesa.errors import ConfigError
 
 identity = typer.Typer(help="A client's long-lived key, for rounds with a server that may lie.", no_args_is_help=True)
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the private key.", show_default=False)]
-_Name = Annotated[
-    str | None, typer.Option(help="Name in the admission list; by default that of the file.", show_default=False)
-]
-_OtherName = Annotated[str | None, typer.Option(help="Another name than that in the file.", show_default=False)]
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the private key.")]
+_Name = Annotated[str | None, typer.Option(help="Name in the admission list; by default that of the file.")]
+_OtherName = Annotated[str | None, typer.Option(help="A name to use in place of the one in the file.")]
 
 
 @identity.command()
@@ -26,7 +24,7 @@ def new(
 ) -> None:
     """Make a new key, write it to a file that only you can read, and print its admission line.
 
-    The name goes into FILE too, so that `ccesa identity show` prints the same line.
+    FILE also contains the name, so that `ccesa identity show` prints the same line.
     """
     with _hint():
         made = Identity.new(path.stem if name is None else name)
@@ -37,13 +35,13 @@ def new(
 
 @identity.command()
 def show(path: _File, name: _OtherName = None) -> None:
-    """Print the admission line of a key. It is public; the file is not.
+    """Print the admission line of a key. The line is public. The file is secret.
 
-    FILE is the one that `ccesa identity new` wrote.
+    FILE comes from `ccesa identity new`.
     """
-    one = Identity.load(path)
+    loaded = Identity.load(path)
     with _hint():
-        line = str(Member(name if name is not None else one.name or path.stem, one.public))
+        line = str(Member(name if name is not None else loaded.name or path.stem, loaded.public))
     typer.echo(line)
 
 

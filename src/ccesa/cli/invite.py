@@ -20,24 +20,20 @@ _OPERATOR = "operator"
 
 def invite(
     path: options.FederationFile,
-    client: Annotated[int | None, typer.Option(help="Make a token for this client.", show_default=False)] = None,
-    every: Annotated[bool, typer.Option("--all", help="Make one for each client without a token.")] = False,
-    operator: Annotated[bool, typer.Option("--operator", help="Make one for the operator's page.")] = False,
+    client: Annotated[int | None, typer.Option(help="Make a token for this client.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Make a token for each client that has none.")] = False,
+    operator: Annotated[bool, typer.Option("--operator", help="Make a token for the operator's page.")] = False,
     revoke: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|operator", help="Revoke all tokens of this client, or of operators.", show_default=False
-        ),
+        str | None, typer.Option(metavar="N|operator", help="Revoke all tokens of this client, or of operators.")
     ] = None,
     to: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Write each token to its own file, and print none.", show_default=False),
+        Path | None, typer.Option(metavar="FOLDER", help="Write each token to its own file, and print none.")
     ] = None,
 ) -> None:
     """Make tokens for clients and operators. Without options, list the tokens.
 
     A token is shown once, because the hub keeps only a hash. Anyone with the token acts for the client, so
-    hand it over in private. Members under a charter sign in with their identities and need none.
+    hand it over in private. Members under a charter sign in with their identities and need no token.
     """
     from ccesa.service.federation import Federation
     from ccesa.service.store import open_store
@@ -49,15 +45,20 @@ def invite(
     try:
         store.check_federation(federation.name, federation.digest)
         if revoke is not None:
-            _revoke(store, _bearer(federation, revoke))
+            bearer = _bearer(federation, revoke)
+            typer.echo(f"{_name(bearer)}: {store.revoke_tokens(bearer)} token(s) revoked")
         elif client is not None:
-            _invite(store, federation, [_checked(federation, client)], to)
+            _check_client(federation, client)
+            _invite(store, federation, [client], to)
         elif every:
-            _invite(store, federation, _without(store, federation), to, named=True)
+            _check_tokens(federation)
+            have = {row.client for row in store.tokens()}
+            without = [number for number in range(federation.clients) if number not in have]
+            _invite(store, federation, without, to, named=True)
         elif operator:
             _invite(store, federation, [None], to)
         else:
-            _show(store)
+            _list(store)
     finally:
         store.close()
 
@@ -67,26 +68,19 @@ def _bearer(federation: "Federation", text: str) -> int | None:
         return None
     if not (text.isascii() and text.isdigit()):
         raise ConfigError("--revoke must be the number of a client, or operator")
-    return _checked(federation, int(text))
+    _check_client(federation, int(text))
+    return int(text)
 
 
-def _checked(federation: "Federation", client: int) -> int:
+def _check_client(federation: "Federation", client: int) -> None:
     _check_tokens(federation)
     if not 0 <= client < federation.clients:
         raise ConfigError(f"there is no client {client}: clients are 0 to {federation.clients - 1}")
-    return client
 
 
 def _check_tokens(federation: "Federation") -> None:
     if federation.signs_in:
         raise ConfigError("members under a charter sign in with identities; make tokens for --operator only")
-
-
-def _without(store: "Store", federation: "Federation") -> list[int]:
-    """Return the clients without a token."""
-    _check_tokens(federation)
-    have = {row.client for row in store.tokens()}
-    return [client for client in range(federation.clients) if client not in have]
 
 
 def _name(client: int | None) -> str:
@@ -102,17 +96,17 @@ def _invite(
     """
     from ccesa.service.tokens import hashed, new_token
 
-    made = {client: new_token() for client in clients}
+    made, lines = {client: new_token() for client in clients}, []
     with ExitStack() as undone:
-        lines = [f"{_name(client)}: {token}" if named else token for client, token in made.items()]
-        if folder is not None:
+        for client, token in made.items():
+            if folder is None:
+                lines.append(f"{_name(client)}: {token}" if named else token)
+                continue
             folder.mkdir(mode=0o700, exist_ok=True)
-            lines = []
-            for client, token in made.items():
-                file = folder / f"{_name(client)}.token"
-                files.write_new(file, f"{token}\n", private=True)
-                undone.callback(file.unlink)
-                lines.append(f"{_name(client)}: {file}")
+            file = folder / f"{_name(client)}.token"
+            files.write_new(file, f"{token}\n", private=True)
+            undone.callback(file.unlink)
+            lines.append(f"{_name(client)}: {file}")
         for client, token in made.items():
             label = _OPERATOR if client is None else federation.agreement.names[client]
             store.add_token(hashed(token), client, label)
@@ -121,11 +115,7 @@ def _invite(
         typer.echo(line)
 
 
-def _revoke(store: "Store", client: int | None) -> None:
-    typer.echo(f"{_name(client)}: {store.revoke_tokens(client)} token(s) revoked")
-
-
-def _show(store: "Store") -> None:
+def _list(store: "Store") -> None:
     rows = store.tokens()
     for row in rows:
         typer.echo(f"{_name(row.client)}: {row.label}")

@@ -1,9 +1,10 @@
-"""``ccesa join``: take part in a federation."""
+"""``ccesa join`` takes part in a federation."""
 
 import json
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO, Annotated, Any
@@ -14,8 +15,7 @@ from rich.text import Text
 
 from ccesa import files
 from ccesa.agreement.charter import Charter
-from ccesa.cli import STOPPED
-from ccesa.cli.importing import imported
+from ccesa.cli import STOPPED, options
 from ccesa.errors import ConfigError, shown
 from ccesa.service.participant.calls import Event
 from ccesa.service.participant.driver import Participant
@@ -23,124 +23,107 @@ from ccesa.service.participant.site import Contribute
 from ccesa.statistics import Schema, read_csv
 from ccesa.statistics.table import check_columns
 
-_Url = Annotated[str, typer.Argument(metavar="URL", help="Address of the hub.", show_default=False)]
-_Charter = Annotated[Path | None, typer.Option(help="Your own copy of the charter.", show_default=False)]
-_Identity = Annotated[Path | None, typer.Option(help="Your private key.", show_default=False)]
-_Token = Annotated[
-    str | None,
-    typer.Option(
-        help="Without a charter: your token from `ccesa invite`, or @FILE that contains it.",
-        envvar="CCESA_TOKEN",
-        show_default=False,
-    ),
-]
-_Run = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:FUNCTION",
-        help="Your function. It gets the task and the number of the round, and returns your contribution.",
-        show_default=False,
-    ),
-]
-_Statistics = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="CSV",
-        help="In place of --run: your table. The charter says which columns are counted.",
-        show_default=False,
-    ),
-]
-_Results = Annotated[
-    Path | None,
-    typer.Option(
-        help="New file for the published results, a line of JSON per sum. It appears when the federation is over.",
-        show_default=False,
-    ),
-]
-_Memory = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder with this site's memory; by default IDENTITY.memory. Never restore it from a backup.",
-        show_default=False,
-    ),
-]
-_Ledger = Annotated[
-    Path | None, typer.Option(help="Ledger that is charged for vectors with noise.", show_default=False)
-]
-_Ca = Annotated[Path | None, typer.Option(help="File with certificates of a private authority.", show_default=False)]
-_AnswerAfter = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SECONDS",
-        help="With noise: send every vector this many seconds after your function was called, so that the "
-        "time reveals nothing about your data. If none is ready by then, send noise around zeros.",
-        show_default=False,
-    ),
-]
-#: The most bytes of a file with a token.
-_MOST_TOKEN = 4096
+#: The maximum of bytes of a file with a token.
+_TOKEN_BYTES = 4096
 _NO_STATISTICS = "this federation asks for no statistics: its charter has no [statistics]"
 #: Styles of kinds of events.
 _STYLES = {"summed": "green", "nothing": "red", "refused": "red", "away": "yellow", "late": "yellow", "out": "yellow"}
 #: Kinds that are printed only to a terminal.
 _PASSING = {"sending"}
 
+_Url = Annotated[str, typer.Argument(metavar="URL", help="Address of the hub.")]
+_Run = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:FUNCTION",
+        help="Your function. It gets the task and the number of the round, and returns your contribution.",
+    ),
+]
+_Statistics = Annotated[
+    Path | None,
+    typer.Option(metavar="CSV", help="In place of --run: your table. The charter says which columns are counted."),
+]
+_Results = Annotated[
+    Path | None,
+    typer.Option(
+        help="New file for the published results, one JSON object per line. It appears when the federation is over."
+    ),
+]
+_MaximumTask = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="MIB", help="The largest task to fetch; by default the largest that the federation can need."
+    ),
+]
 
+
+@dataclass(frozen=True, kw_only=True)
+class SiteOptions:
+    """Arguments of ``Participant``."""
+
+    charter: Annotated[Path | None, typer.Option(help="Your own copy of the charter.")] = None
+    identity: Annotated[Path | None, typer.Option(help="Your private key.")] = None
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Without a charter: your token from `ccesa invite`, or @FILE that contains it.", envvar="CCESA_TOKEN"
+        ),
+    ] = None
+    memory: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with this site's memory; by default IDENTITY.memory. Never restore it from a backup."
+        ),
+    ] = None
+    ledger: Annotated[Path | None, typer.Option(help="Ledger that is charged for vectors with noise.")] = None
+    ca: Annotated[Path | None, typer.Option(help="File with certificates of a private authority.")] = None
+    answer_after: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="With noise: send every vector this many seconds after your function was called, so that the "
+            "time reveals nothing about your data. If the vector is not ready by then, send noise around zeros.",
+        ),
+    ] = None
+    once: Annotated[bool, typer.Option("--once", help="Take part in one sum only.")] = False
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End at the first fault. By default a site only sits out its round.")
+    ] = False
+    insecure_http: Annotated[
+        bool, typer.Option("--insecure-http", help="Allow another machine without TLS, for use inside a tunnel.")
+    ] = False
+
+    def make(self, url: str, **others: Any) -> Participant:
+        memory = self.memory
+        if memory is None and self.identity is not None:
+            memory = self.identity.with_name(self.identity.name + ".memory")
+        return Participant(url, **vars(self) | {"token": _read_token(self.token), "memory": memory}, **others)
+
+
+@options.group_options
 def join(
+    *,
     url: _Url,
-    charter: _Charter = None,
-    identity: _Identity = None,
-    token: _Token = None,
     run: _Run = None,
     statistics: _Statistics = None,
     results: _Results = None,
-    memory: _Memory = None,
-    ledger: _Ledger = None,
-    ca: _Ca = None,
-    answer_after: _AnswerAfter = None,
-    once: Annotated[bool, typer.Option("--once", help="Take part in one sum, and end.")] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="End at the first fault. By default a site only sits out its round.")
-    ] = False,
-    insecure_http: Annotated[
-        bool, typer.Option("--insecure-http", help="Allow another machine without TLS, for use inside a tunnel.")
-    ] = False,
-    max_task_mib: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="MIB",
-            help="The largest task to fetch; by default as large as the federation's form can need.",
-            show_default=False,
-        ),
-    ] = None,
+    site: SiteOptions,
+    max_task_mib: _MaximumTask = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only problems.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON per event.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event.")] = False,
 ) -> None:
     """Take part in a federation until it is over.
 
-    With --charter, the hub cannot change anything that the charter says. You may stop and start again at any
-    moment: rounds in flight go on without you, and you are in the next one.
+    With --charter, the hub cannot change anything that the charter says. You can stop and start again at any
+    moment: rounds in flight continue without you, and you take part in the next one.
     """
-    contribute = _contribution(run, statistics, charter)
-    collected = _Collected(results, show=statistics is not None and not quiet)
+    contribute = _contribution(run, statistics, site.charter)
+    collected = _Collected(results, prints=statistics is not None and not quiet)
     if results is not None and results.exists():
         raise ConfigError(f"{results} already exists and will not be overwritten")
-    if memory is None and identity is not None:
-        memory = identity.with_name(identity.name + ".memory")
-    participant = Participant(
+    participant = site.make(
         url,
-        charter=charter,
-        identity=identity,
-        token=_token(token),
-        memory=memory,
-        ledger=ledger,
-        ca=ca,
-        insecure_http=insecure_http,
-        once=once,
-        strict=strict,
         progress=_Printer(quiet, as_json),
-        answer_after=answer_after,
         results=collected.take if results or statistics else None,
         max_task_bytes=None if max_task_mib is None else max_task_mib << 20,
     )
@@ -152,13 +135,13 @@ def join(
 
 def _contribution(run: str | None, statistics: Path | None, charter: Path | None) -> Contribute:
     if run is not None and statistics is None:
-        return imported(run)
+        return options.import_function(run)
     if run is None and statistics is not None:
-        return _counted(statistics, charter)
+        return contribute_table(statistics, charter)
     raise ConfigError("give either --run MODULE:FUNCTION or --statistics CSV")
 
 
-def _counted(table: Path, charter: Path | None) -> Contribute:
+def contribute_table(table: Path, charter: Path | None) -> Contribute:
     """Return a function that contributes the records of a table, read anew for every question.
 
     Refuse a table without the charter's columns at once. Do not look at its records then: with noise, they
@@ -181,27 +164,23 @@ def _counted(table: Path, charter: Path | None) -> Contribute:
 
 
 class _Collected(ExitStack):
-    """Writes results to a file as they come, or prints reports; only one at a time is in memory."""
+    """Writes results to a file as they come, or prints reports. It keeps only one at a time in memory."""
 
-    def __init__(self, path: Path | None, show: bool) -> None:
+    def __init__(self, path: Path | None, prints: bool) -> None:
         super().__init__()
-        self._path, self._show = path, show
+        self._path, self._prints = path, prints
         self._file: IO[bytes] | None = None
 
     def take(self, result: dict[str, Any]) -> None:
-        """Keep a result."""
-        if self._path is None:
-            self._print(result["value"])
-            return
-        if self._file is None:
-            self._file = self.enter_context(files.new_file(self._path, private=False))
-        self._file.write(json.dumps(result).encode() + b"\n")
-
-    def _print(self, value: object) -> None:
-        """Print a report in the hub's words, without control characters."""
-        text = value.get("text") if isinstance(value, dict) and self._show else None
-        for line in str(text).splitlines() if text is not None else ():
-            typer.echo(shown(line, 200))
+        """Write a result to the file, or print a report in the hub's words, without control characters."""
+        value = result["value"]
+        if self._path is not None:
+            if self._file is None:
+                self._file = self.enter_context(files.new_file(self._path, private=False))
+            self._file.write(json.dumps(result).encode() + b"\n")
+        elif self._prints and isinstance(value, dict):
+            for line in str(value.get("text") or "").splitlines():
+                typer.echo(shown(line, 200))
 
 
 class _Printer:
@@ -213,8 +192,7 @@ class _Printer:
 
     def __call__(self, event: Event) -> None:
         if self._as_json:
-            said = {"kind": event.kind, "text": event.text, "round": event.round}
-            typer.echo(json.dumps({name: value for name, value in said.items() if value is not None}))
+            typer.echo(json.dumps({name: value for name, value in asdict(event).items() if value is not None}))
             return
         wrong = event.kind in _STYLES and event.kind != "summed"
         if (self._quiet and not wrong) or event.text == self._last:
@@ -225,11 +203,11 @@ class _Printer:
         self._console.print(Text(event.text, style=_STYLES.get(event.kind, "")))
 
 
-def _token(given: str | None) -> str | None:
+def _read_token(given: str | None) -> str | None:
     """Return a token, given directly or in a file, which hides it from the list of processes."""
     if given is None or not given.startswith("@"):
         return given
-    return files.read_trusted(given[1:], _MOST_TOKEN, private=True).strip()
+    return files.read_trusted(given[1:], _TOKEN_BYTES, private=True).strip()
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""``ccesa ledger``: a site's own budget of differential privacy, and what was spent of it."""
+"""``ccesa ledger`` shows a site's own budget of differential privacy, and what was spent of it."""
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -10,41 +10,28 @@ import typer
 from rich.console import Console
 
 from ccesa.agreement.charter import Charter
-from ccesa.cli import WENT_WRONG, options
-from ccesa.cli.output import lines
+from ccesa.cli import options
+from ccesa.cli.output import end_wrong, lines
 from ccesa.errors import ConfigError, DamagedLedger
-from ccesa.privacy import Mechanism
 from ccesa.privacy.ledger import Ledger, Spent
 
 ledger = typer.Typer(
-    help="What was spent on a site's data, for rounds with differential privacy.", no_args_is_help=True
+    help="The privacy budget of a site's data, for rounds with differential privacy.", no_args_is_help=True
 )
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the ledger.", show_default=False)]
-_Charter = Annotated[
-    Path | None, typer.Option(help="A charter with noise: does it fit the budget?", show_default=False)
-]
-
-
-@dataclass(frozen=True)
-class _Room:
-    """How many vectors under a charter the budget has room for, of how many it is made for."""
-
-    left: int
-    rounds: int
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the ledger.")]
+_Charter = Annotated[Path | None, typer.Option(help="A charter with noise: show whether it fits the budget.")]
 
 
 @ledger.command()
 def new(
     path: _File,
-    epsilon: Annotated[float, typer.Option(help="The most that all vectors together may spend.")],
-    delta: Annotated[
-        float, typer.Option(help="The delta that goes with it, well below one over the number of clients.")
-    ],
+    epsilon: Annotated[float, typer.Option(help="The maximum that all vectors together may spend.")],
+    delta: Annotated[float, typer.Option(help="The delta of this epsilon, well below one over the number of clients.")],
 ) -> None:
-    """Make the ledger of a site's data, with its own budget over all charters and tasks.
+    """Make the ledger of a site's data, with a budget for all charters and tasks together.
 
     FILE and FILE.head belong to the data, and only you can read them. Keep both out of backups that are
-    restored with the system: a ledger that was put back knows nothing of what was spent since.
+    restored with the system: a restored ledger does not know what was spent after the backup.
     """
     Ledger.new(path, epsilon=epsilon, delta=delta)
     typer.echo(f"{path}: epsilon = {epsilon:g} at delta = {delta:g}, nothing spent")
@@ -52,26 +39,25 @@ def new(
 
 @ledger.command()
 def show(path: _File, charter: _Charter = None, as_json: options.Json = False) -> None:
-    """Print the budget, what is spent of it, under which charters, and how many vectors are left.
+    """Print the budget, what was spent of it under each charter, and how many vectors are left.
 
-    With --charter also how many vectors under that charter the budget has room for: see it before you agree.
+    With --charter also print how many vectors under that charter fit the budget. See it before you agree.
     """
     found = Ledger(path)
     room = None if charter is None else _room(found, charter)
     if as_json:
-        typer.echo(json.dumps(_plain(found) | ({} if room is None else {"room": room.left})))
+        typer.echo(json.dumps(_plain(found) | ({} if room is None else {"room": room[0]})))
     else:
         Console().print(lines(_in_words(found, room)))
 
 
 @ledger.command()
 def check(path: _File) -> None:
-    """Check every line of a ledger, and that FILE.head goes with it; exit with 1 if it is damaged."""
+    """Check every line of a ledger against FILE.head; exit with 1 if it is damaged."""
     try:
         spent = Ledger(path).spent()
     except DamagedLedger as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(WENT_WRONG) from error
+        end_wrong(str(error))
     typer.echo(f"{path}: whole, {_sum(spent)}")
 
 
@@ -79,21 +65,22 @@ def _sum(spent: Spent) -> str:
     return f"{spent.vectors:,} vector(s) have spent epsilon = {spent.epsilon:.4g}"
 
 
-def _room(found: Ledger, path: Path) -> _Room:
+def _room(found: Ledger, path: Path) -> tuple[int, int]:
+    """Return how many vectors under this charter fit the budget, and how many the charter is made for."""
     charter = Charter.load(path)
-    if not isinstance(charter.privacy, Mechanism):
+    if charter.mechanism is None:
         raise ConfigError(f"{path} is a charter without noise; nothing is charged under it")
-    return _Room(found.account(charter.privacy, charter.digest).left(), charter.privacy.rounds)
+    return found.account(charter.mechanism, charter.digest).left(), charter.mechanism.rounds
 
 
-def _in_words(found: Ledger, room: _Room | None) -> Iterator[tuple[str, str]]:
+def _in_words(found: Ledger, room: tuple[int, int] | None) -> Iterator[tuple[str, str]]:
     spent, left = found.spent(), found.left()
     yield "[bold]ledger[/bold]", f"budget epsilon = {found.epsilon:g} at delta = {found.delta:g}"
     yield "spent", f"[bold]{_sum(spent)}[/bold]"
     if spent.vectors:
-        yield ("of which", f"mu = {spent.mu:.4g} by noise, and {spent.outright:.2g} of delta by draws and graphs")
+        yield "of which", f"mu = {spent.mu:.4g} by noise, and {spent.outright:.2g} of delta by draws and graphs"
     if room is not None:
-        yield ("room", f"for {room.left:,} more vector(s) under this charter, which is made for {room.rounds:,}")
+        yield "room", f"for {room[0]:,} more vector(s) under this charter, which is made for {room[1]:,}"
     if left is not None:
         yield "left", f"{left:,} more vector(s) with the noise of the last one"
     for digest, part in found.spent_by_charter().items():
@@ -101,11 +88,10 @@ def _in_words(found: Ledger, room: _Room | None) -> Iterator[tuple[str, str]]:
 
 
 def _plain(found: Ledger) -> dict[str, object]:
-    charters = [{"charter": one} | asdict(part) for one, part in found.spent_by_charter().items()]
     return {
         "epsilon": found.epsilon,
         "delta": found.delta,
         "spent": asdict(found.spent()),
         "left": found.left(),
-        "charters": charters,
+        "charters": [{"charter": digest} | asdict(part) for digest, part in found.spent_by_charter().items()],
     }

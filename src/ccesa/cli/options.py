@@ -1,6 +1,9 @@
-"""Options that several commands have, each said once, and groups of options that a command takes as one."""
+"""Options of several commands, groups of options that a command takes as one, and functions of the user."""
 
+import importlib
 import inspect
+import os
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
@@ -12,56 +15,62 @@ import typer
 
 from ccesa.crypto.keys import DEFAULT, POST_QUANTUM
 from ccesa.crypto.primitives import GENERATORS
-from ccesa.errors import ConfigError, quoted
+from ccesa.errors import ConfigError, quoted, shown
 from ccesa.graphs import NAMES
 from ccesa.graphs.per_step import ORDER
 from ccesa.guards import GUARDS
 from ccesa.privacy import DifferentialPrivacy
 from ccesa.privacy.mechanism import Against
+from ccesa.simulate.models import USUAL_DROPOUT
 from ccesa.statistics import Schema
 
-#: The dropout that rounds are planned for where none is given.
-USUAL_DROPOUT = 0.1
 
-
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
+def group_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for each field of the dataclasses among its parameters."""
-    taken: list[inspect.Parameter] = []
+    options: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         kind = parameter.annotation
-        if not (isinstance(kind, type) and is_dataclass(kind)):
-            taken.append(parameter)
-            continue
-        groups[parameter.name] = kind
-        annotated = inspect.get_annotations(kind, eval_str=True)
-        taken.extend(
-            inspect.Parameter(
-                field.name, parameter.KEYWORD_ONLY, default=field.default, annotation=annotated[field.name]
-            )
-            for field in fields(kind)
-        )
+        if isinstance(kind, type) and is_dataclass(kind):
+            groups[parameter.name] = kind
+            options += inspect.signature(kind, eval_str=True).parameters.values()
+        else:
+            options.append(parameter)
 
     @wraps(command)
-    def called(**given: Any) -> None:
+    def call(**given: Any) -> None:
         for name, kind in groups.items():
             given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
         command(**given)
 
-    signature = inspect.Signature([one.replace(kind=one.KEYWORD_ONLY) for one in taken])
-    vars(called).update(__signature__=signature, __annotations__={})
-    return called
+    vars(call).update(__signature__=inspect.Signature(options), __annotations__={})
+    return call
+
+
+def import_function(name: str) -> Callable[..., Any]:
+    """Return a function of the user by module and name, also from a module in the current folder."""
+    module, _, function = name.partition(":")
+    if not (module and function):
+        raise ConfigError(f"--run takes MODULE:FUNCTION, as in my_module:contribute, not {quoted(name)}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), function, None)
+    except ImportError as error:
+        raise ConfigError(f"--run: cannot import {quoted(module)}: {shown(str(error), 200)}") from error
+    except SyntaxError as error:
+        raise ConfigError(f"--run: {error.filename}, line {error.lineno}: {error.msg}") from error
+    except SystemExit as error:
+        raise ConfigError(f"--run: {quoted(module)} ends the process when it is imported") from error
+    if not callable(found):
+        raise ConfigError(f"--run: {quoted(module)} has no function {quoted(function)}")
+    return found
 
 
 def _one_of(names: Iterable[str], text: str) -> Any:
-    """Make an option for a name out of a table of the package, which checks it."""
+    """Make an option for one of these names. The package checks it."""
     known = list(names)
     return typer.Option(help=text, metavar=f"[{'|'.join(known)}]", autocompletion=lambda: known)
-
-
-def described(text: str, *names: str, **settings: Any) -> Any:
-    """Make an option that shows no default: its text says what holds without it."""
-    return typer.Option(*names, help=text, show_default=False, **settings)
 
 
 Clients = Annotated[int, typer.Option(help="Number of clients.")]
@@ -70,34 +79,33 @@ Bits = Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")]
 Dropout = Annotated[
     float, typer.Option(help="Probability that a client drops out of a round, over all steps together.")
 ]
-Degree = Annotated[int | None, typer.Option(help="Neighbours of a client, even (harary); planned by default.")]
-GraphName = Annotated[str, _one_of(NAMES, "Assignment graph. The planner chooses what you leave open.")]
+Degree = Annotated[
+    int | None, typer.Option(help="Number of neighbours of a client, even (harary). By default it is planned.")
+]
+GraphName = Annotated[str, _one_of(NAMES, "Assignment graph. The planner chooses parameters that you leave out.")]
 GuardName = Annotated[
-    str, _one_of(GUARDS, "What the server may do: read everything it gets (curious), or also lie (active).")
+    str,
+    _one_of(GUARDS, "Protect against a server that reads everything it gets (curious), or that also lies (active)."),
 ]
 GeneratorName = Annotated[str, _one_of(GENERATORS, "Mask generator.")]
 PostQuantum = Annotated[
     bool,
     typer.Option(
         "--post-quantum",
-        help=f"Agree by {POST_QUANTUM}: traffic recorded today stays secret even if X25519 is broken later.",
+        help=f"Agree on keys by {POST_QUANTUM}: traffic recorded today stays secret even if X25519 is broken later.",
     ),
 ]
 Accept = Annotated[
     bool,
-    typer.Option(
-        "--accept", help="Clients say whose shares they could open before they mask, as they do in every series."
-    ),
+    typer.Option("--accept", help="Clients report whose shares they could open before they mask, as in every series."),
 ]
 Threads = Annotated[int, typer.Option(min=0, help="Maximum of clients that work at the same time; 0: as many as help.")]
-FederationFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="The federation's file, TOML.", show_default=False)
-]
+FederationFile = Annotated[Path, typer.Argument(metavar="FILE", help="The federation's TOML file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 
 
 def agreement(post_quantum: bool) -> str:
-    """Return the name of the agreement that was chosen."""
+    """Return the name of the key agreement."""
     return POST_QUANTUM if post_quantum else DEFAULT
 
 
@@ -106,20 +114,20 @@ class DropoutOptions:
     """Dropouts of the whole round or of each step."""
 
     dropout: Annotated[
-        float | None, described("Fraction of the clients that drops out of a round; 0.1 by default.")
+        float | None, typer.Option(help="Fraction of the clients that drops out of a round; 0.1 by default.")
     ] = None
     dropout_per_step: Annotated[
         str | None,
-        described(
-            "Instead of --dropout: the probability that a client leaves in a step if it is still there. One "
-            f"number for all steps, or numbers by name ({', '.join(ORDER)}); nobody leaves in other steps.",
+        typer.Option(
+            help="Instead of --dropout: the probability that a client leaves in a step if it is still there. "
+            f"Give one number for all steps, or numbers by name ({', '.join(ORDER)}); nobody leaves in other steps.",
             metavar="Q|STEP=Q,...",
         ),
     ] = None
 
     @property
     def fraction(self) -> float | None:
-        """Return the fraction for the whole round; None where there are numbers per step."""
+        """The fraction for the whole round; None if there are numbers per step."""
         if self.dropout_per_step is None:
             return USUAL_DROPOUT if self.dropout is None else self.dropout
         if self.dropout is not None:
@@ -128,7 +136,7 @@ class DropoutOptions:
 
     @property
     def per_step(self) -> float | dict[str, float] | None:
-        """Return one number for every step, or numbers by the names of steps."""
+        """One number for every step, or numbers by the names of steps."""
         text = self.dropout_per_step
         if text is None or "=" not in text:
             return None if text is None else _number(text)
@@ -150,10 +158,14 @@ def _number(text: str) -> float:
 class NoiseOptions:
     """The demand on the noise in the sum."""
 
-    epsilon: Annotated[float | None, described("Noise: limits what all sums together reveal about a client.")] = None
-    delta: Annotated[float | None, described("Noise: the probability that epsilon fails; below 1 / clients.")] = None
-    rounds: Annotated[int | None, described("Noise: how many vectors a client may send.")] = None
-    norm: Annotated[float | None, described("Noise: clip a client's vector to this L2 norm.")] = None
+    epsilon: Annotated[
+        float | None, typer.Option(help="Noise: the limit on what all sums together reveal about a client.")
+    ] = None
+    delta: Annotated[
+        float | None, typer.Option(help="Noise: the probability that epsilon fails; below 1 / clients.")
+    ] = None
+    rounds: Annotated[int | None, typer.Option(help="Noise: how many vectors a client may send.")] = None
+    norm: Annotated[float | None, typer.Option(help="Noise: clip a client's vector to this L2 norm.")] = None
     against: Annotated[
         str | None, _one_of(get_args(Against), "Noise: for a server that follows the protocol, or for one that lies.")
     ] = None
@@ -173,6 +185,6 @@ class NoiseOptions:
                 raise ConfigError("noise needs privacy_unit = record in the schema, and least_group = 1")
             return None
         if (self.norm, field_bits) != (None, None):
-            raise ConfigError("with --statistics leave out --norm and --field-bits: the schema gives both")
+            raise ConfigError("with --statistics leave out --norm and --field-bits: both follow from the schema")
         asked = NoiseOptions(**vars(self) | {"norm": schema.norm}).privacy()
         return None if asked is None else msgspec.structs.replace(asked, unit=schema.privacy_unit)

@@ -1,4 +1,4 @@
-"""``ccesa plan``: the cheapest graph for a promise, its certificate and its price."""
+"""``ccesa plan`` shows the cheapest graph for a promise, its certificate and its price."""
 
 import json
 import time
@@ -33,11 +33,6 @@ from ccesa.values.fields import WORD_BITS, Fields, is_positive
 _OFFERED = ("beside a curator", "neighbours", "client sends", "key agreements")
 _YEAR = 365 * 24 * 3600
 
-_Clients = Annotated[int | None, typer.Option(help="Number of clients.")]
-_Calibrate = Annotated[
-    bool, typer.Option("--calibrate", help="Measure this machine, and show the costs in seconds too.")
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DemandOptions:
@@ -49,9 +44,9 @@ class DemandOptions:
     ] = False
     collusion: Annotated[
         float | None,
-        options.described(
-            "Fraction of the participants that may work with the server; 0 by default, or 0.1 under active, "
-            "and then at least one client."
+        typer.Option(
+            help="Fraction of the participants that may work with the server; 0 by default. Under active 0.1 by "
+            "default, and at least one client."
         ),
     ] = None
     guard: options.GuardName = CURIOUS.name
@@ -78,14 +73,14 @@ class VectorOptions:
     bits: options.Bits = 32
     value_bits: Annotated[
         int | None,
-        options.described("Bits of one client's value. Then --length counts values, and a 64-bit word holds several."),
+        typer.Option(help="Bits of one client's value. Then --length counts values, and a 64-bit word holds several."),
     ] = None
-    precision: Annotated[float | None, options.described("Instead of --value-bits: the largest error of a mean.")] = (
+    precision: Annotated[float | None, typer.Option(help="Instead of --value-bits: the largest error of a mean.")] = (
         None
     )
     clip: Annotated[float, typer.Option(help="The largest value, for --precision and --learning.")] = 2.0
     field_bits: Annotated[
-        int | None, options.described("Noise: bits of a parameter; by default as few as possible.")
+        int | None, typer.Option(help="Noise: bits of a parameter; by default as few as possible.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -96,11 +91,11 @@ class VectorOptions:
 
     @property
     def have_values(self) -> bool:
-        """Whether fields are asked for; otherwise they have 32 bits where there are any."""
+        """Whether fields are asked for. Otherwise vectors of learning have fields of 32 bits."""
         return (self.value_bits, self.precision) != (None, None)
 
     def fields(self, clients: int) -> Fields:
-        """Return the fields for the values of so many clients."""
+        """Return the fields for the values of this many clients."""
         return Fields.chosen(clients, self.value_bits, self.precision, self.clip)
 
     def learning(self, before: Learning | None, clients: int) -> Learning:
@@ -114,30 +109,33 @@ class VectorOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CharterOptions:
-    """Whose charter to write, and what it says besides the plan."""
+    """The members and the file of a charter, and its values that no plan has."""
 
-    members: Annotated[Path | None, options.described("Admission list, one line per client: plan for all of them.")] = (
+    members: Annotated[Path | None, typer.Option(help="Admission list, one line per client: plan for all of them.")] = (
         None
     )
     path: Annotated[
-        Path | None, options.described("Write their charter to this new file (active, with --members).", "--charter")
+        Path | None, typer.Option("--charter", help="Write their charter to this new file (active, with --members).")
     ] = None
     replaces: Annotated[
         Path | None,
-        options.described("The charter before this one, whose serial, agreement, learning and statistics go on."),
+        typer.Option(
+            help="The charter before this one. Its agreement, learning and statistics are kept, and the serial "
+            "goes up by one."
+        ),
     ] = None
     expires: Annotated[
         datetime | None,
-        options.described(
-            "Until when the charter holds (UTC); a year from now by default.",
+        typer.Option(
+            help="The day on which the charter expires (UTC); a year from now by default.",
             formats=["%Y-%m-%d"],
             metavar="YYYY-MM-DD",
         ),
     ] = None
     attempts: Annotated[
         int | None,
-        options.described(
-            "How many vectors a member sends for one task, all in one series. By default 2, or as in the "
+        typer.Option(
+            help="How many vectors a member sends for one task, all in one series; by default 2, or as in the "
             "charter before.",
             min=1,
             max=1000,
@@ -145,8 +143,8 @@ class CharterOptions:
     ] = None
     releases: Annotated[
         int | None,
-        options.described(
-            "In how many rounds a member releases shares for one task. By default 1, or as in the charter "
+        typer.Option(
+            help="In how many rounds a member releases shares for one task; by default 1, or as in the charter "
             "before. With more, two sums of a task may differ by few members.",
             min=1,
             max=1000,
@@ -156,11 +154,11 @@ class CharterOptions:
         bool, typer.Option("--learning", help="Add a table of learning, to fill in before you send it.")
     ] = False
     statistics: Annotated[
-        Path | None, options.described("Plan for joint statistics by this schema, instead of for --length.")
+        Path | None, typer.Option(help="Plan for joint statistics by this schema, instead of for --length.")
     ] = None
 
     def listed(self, guard: str) -> Admission | None:
-        """Load the list; refuse what cannot become a charter before the plan is made, not after it."""
+        """Load the admission list; refuse options that cannot make a charter before the plan is made."""
         members = None if self.members is None else Admission.load(self.members)
         if self.path is None:
             if self.replaces or self.expires or self.attempts or self.releases or self.learning:
@@ -179,20 +177,20 @@ class CharterOptions:
         return members
 
     def agreement(self, post_quantum: bool) -> str:
-        """Return how two members agree on keys, which never falls back behind the charter before."""
+        """Return how two members agree on keys: never in a weaker way than in the charter before."""
         if post_quantum or self._before is None:
             return options.agreement(post_quantum)
         return self._before.agreement
 
     @cached_property
     def schema(self) -> Schema | None:
-        """What is counted: by its file, or as in the charter before."""
+        """The schema of the statistics, from its file or from the charter before."""
         if self.statistics is not None:
             return Schema.load(self.statistics)
         return None if self._before is None else self._before.schema
 
     def write(self, made: Plan, members: Admission, vectors: VectorOptions) -> None:
-        """Write the charter of a plan to a new file, and print the next steps beside the plan's output."""
+        """Write the charter of a plan to a new file, and print the next steps on standard error."""
         if self.path is None:
             return
         before = self._before
@@ -213,7 +211,7 @@ class CharterOptions:
             next_step = f"fill in its table \\[learning], then: ccesa charter show {path}"
         Console(stderr=True).print(
             f"\n[bold]charter[/bold]  {path}, serial {agreed.serial}, until {agreed.expiry}\n{next_step}\n"
-            f"needs    {quorum_in_words(agreed)} to be there for a round\n"
+            f"needs    {quorum_in_words(agreed)} to be present for a round\n"
             "Send it to every member. Each compares the digest: ccesa charter show FILE",
             soft_wrap=True,
         )
@@ -229,35 +227,37 @@ class CharterOptions:
         return int(self.expires.replace(tzinfo=UTC).timestamp())
 
 
-@options.grouped
+@options.group_options
 def plan(
     *,
-    clients: _Clients = None,
+    clients: Annotated[int | None, typer.Option(help="Number of clients.")] = None,
     dropouts: options.DropoutOptions,
     demand: DemandOptions,
     vectors: VectorOptions,
     post_quantum: options.PostQuantum = False,
     noise: options.NoiseOptions,
     charter: CharterOptions,
-    calibrated: _Calibrate = False,
+    calibrated: Annotated[
+        bool, typer.Option("--calibrate", help="Measure this machine, and show the costs in seconds, too.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Plan a round: say how many clients there are, how many may drop out and how many may collude.
+    """Plan a round for a number of clients, some of which may drop out or collude.
 
-    Shows the cheapest assignment graph, the probability of everything that could go wrong, what a round
-    costs, and what the paper's rule and conventional secure aggregation would cost. With --members and
-    --charter it also writes what the members agree on under the guard active; see ccesa charter.
+    Shows the cheapest assignment graph, the probability of everything that could go wrong, the cost of a
+    round, and the costs by the paper's rule and of conventional secure aggregation. With --members and
+    --charter it also writes the members' charter under the guard active; see ccesa charter.
 
     With --dropout all dropouts may happen in the worst step, after clients have dealt their shares. If you
     have measured when clients leave, use --dropout-per-step: the plan needs fewer neighbours. Only
     reliability depends on these numbers, privacy does not.
 
     With --epsilon, --delta, --rounds and --norm every client adds noise before it masks, and --length counts
-    parameters. The plan says how much noise that is, compares it with a trusted curator's, and says what it
-    promises against a server that follows the protocol and against one that lies.
+    parameters. The plan shows the amount of noise beside that of a trusted curator, and the promises against
+    a server that follows the protocol and against one that lies.
 
     With --statistics vectors are counts of the members' tables. If the schema has privacy_unit = record, give
-    --epsilon, --delta and --rounds: noise then hides any one record, not a whole client.
+    --epsilon, --delta and --rounds: noise then hides any single record, not a whole client.
     """
     members = charter.listed(demand.guard)
     count = _count(clients, members)
@@ -284,7 +284,7 @@ def plan(
 def _planned_values(
     noise: options.NoiseOptions, vectors: VectorOptions, charter: CharterOptions
 ) -> tuple[DifferentialPrivacy | None, VectorOptions]:
-    """Return the demand on noise, and the vectors as a schema makes them if there is one."""
+    """Return the demand on noise, and the vectors; a schema decides about both."""
     schema = charter.schema
     if schema is None:
         privacy = noise.privacy(vectors.field_bits)
@@ -314,9 +314,10 @@ def _show(
     made: Plan, fields: Fields | None, rates: Rates | None, advised: tuple[dict[str, Any], ...], as_json: bool
 ) -> None:
     if as_json:
-        lie = {} if fields is None else {"fields": fields.as_dict()}
-        tried = {} if made.mechanism is None else {"advice": list(advised)}
-        typer.echo(json.dumps(report.as_json(made, rates) | lie | tried))
+        more: dict[str, object] = {} if fields is None else {"fields": fields.as_dict()}
+        if made.mechanism is not None:
+            more["advice"] = list(advised)
+        typer.echo(json.dumps(report.as_json(made, rates) | more))
         return
     console = Console()
     console.print(lines(_recommendation(made, fields)))
@@ -324,7 +325,8 @@ def _show(
         console.print(lines(report.noise_in_words(made, made.mechanism)))
     if made.offers:
         console.print(table("denser graphs have less noise", ("", *_OFFERED), _offers(made)))
-    console.print(table("certificate", ("", "at most", ""), _certificate(made)))
+    events = [(name, report.probability_in_words(log2), text) for name, log2, text in report.certificate_in_words(made)]
+    console.print(table("certificate", ("", "at most", ""), events))
     costs = f"a round of vectors of {made.shape.length:,} words costs"
     console.print(table(costs, ("", "ccesa", "paper's rule", "conventional"), _bill(made, rates)))
     if rates is None:
@@ -355,13 +357,8 @@ def _recommendation(made: Plan, fields: Fields | None) -> Iterator[tuple[str, st
 
 def _offers(made: Plan) -> Iterator[list[str]]:
     for one in made.offers:
-        price = [_bytes(one.sent_bytes), f"{one.agreements:,.0f}"]
+        price = [report.bytes_in_words(one.sent_bytes), f"{one.agreements:,.0f}"]
         yield [one.graph.name, f"{one.ratio:.2f}", f"{one.degree:,}", *price]
-
-
-def _certificate(made: Plan) -> Iterator[tuple[str, str, str]]:
-    for name, log2, meaning in report.certificate_in_words(made):
-        yield name, report.probability_in_words(log2), meaning
 
 
 def _bill(made: Plan, rates: Rates | None) -> Iterator[list[str]]:
@@ -374,14 +371,6 @@ def _bill(made: Plan, rates: Rates | None) -> Iterator[list[str]]:
     yield ["neighbours", f"{made.degree:,.4g}", degree, f"{made.clients - 1:,}"]
 
 
-def _bytes(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:,.3g} PB"
-
-
 def _seconds(value: float) -> str:
     for unit, size, below in (("µs", 1e-6, 1e-3), ("ms", 1e-3, 1.0), ("s", 1.0, 120.0), ("min", 60.0, 7200.0)):
         if value < below:
@@ -391,14 +380,14 @@ def _seconds(value: float) -> str:
 
 #: The lines of the bill: a name, the figure of ``Cost``, and how it is written.
 _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-    ("client sends", "sent_bytes", _bytes),
-    ("client receives", "received_bytes", _bytes),
+    ("client sends", "sent_bytes", report.bytes_in_words),
+    ("client receives", "received_bytes", report.bytes_in_words),
     ("client key agreements", "agreements", "{:,.0f}".format),
     ("client checks signatures", "verifications", "{:,.0f}".format),
-    ("client makes keystream", "keystream_bytes", _bytes),
-    ("through the server", "server_bytes", _bytes),
+    ("client makes keystream", "keystream_bytes", report.bytes_in_words),
+    ("through the server", "server_bytes", report.bytes_in_words),
     ("server key agreements", "server_agreements", "{:,.0f}".format),
-    ("server makes keystream", "server_keystream_bytes", _bytes),
+    ("server makes keystream", "server_keystream_bytes", report.bytes_in_words),
     ("client works, about", "client_seconds", _seconds),
     ("server works, about", "server_seconds", _seconds),
 )

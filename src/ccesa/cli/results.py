@@ -1,4 +1,4 @@
-"""``ccesa results``: what came out of a federation, for whoever runs its hub."""
+"""``ccesa results`` prints the sums of a federation for the operator of its hub."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 def results(
     path: options.FederationFile,
-    question: Annotated[int | None, typer.Option(min=0, help="Only this one, from 0 on.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON per sum, as sites get it.")] = False,
+    question: Annotated[int | None, typer.Option(min=0, help="Print only the sum of this question.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per sum, as sites get it.")] = False,
 ) -> None:
-    """Print the sums of a federation, also beside a running hub; exit with 3 if there is none.
+    """Print the sums of a federation, also while a hub is running; exit with 3 if it has none.
 
-    Words are printed as numbers, the first of them where there are many; arrays by name and shape; statistics
-    as a report. With --json nothing is left out.
+    Long vectors are cut off after the first numbers. Arrays are shown by name and shape, statistics as a
+    report. With --json nothing is left out.
     """
     from ccesa.service import Federation
     from ccesa.service.hub.agenda import describe_result, form_of_series, value_of
@@ -36,15 +36,15 @@ def results(
                 typer.echo(json.dumps(describe_result(federation, store, row.question or 0)))
             else:
                 form = form_of_series(federation, store, row.series)
-                typer.echo(_told(row, form.in_words(value_of(federation, store, row))))
+                typer.echo(_in_words(row, form.in_words(value_of(federation, store, row))))
     finally:
         store.close()
     if not rows:
         raise typer.Exit(LOST)
 
 
-def _told(row: "RoundRow", value: str) -> str:
-    """Return a sum for people; what a coordinator has called its numbers is escaped."""
+def _in_words(row: "RoundRow", value: str) -> str:
+    """Return a sum for people. The names that a coordinator gave to numbers are escaped."""
     metrics = "".join(f", {shown(name)} {number:.6g}" for name, number in row.metrics.items())
     lines = [f"  {shown(line, 500)}" for line in value.splitlines()]
     return "\n".join([f"question {row.question}: a sum over {len(row.survivors)}{metrics}", *lines])

@@ -20,7 +20,7 @@ from ccesa.demo.pictures import Axis, ChartLine, Markup, Slots, join, table, tag
 from ccesa.errors import ImpossiblePlan, RoundFailed
 from ccesa.plan import Cost, Plan
 from ccesa.plan.planner import PlanRequest
-from ccesa.plan.report import Bill, certificate_in_words
+from ccesa.plan.report import Bill, bytes_in_words, certificate_in_words
 from ccesa.plan.report import bill as priced
 from ccesa.simulate import SimulatedRound
 
@@ -209,15 +209,6 @@ def compare_costs(history: History, conventional: SimulatedRound) -> list[tuple[
     return rows
 
 
-def write_bytes(count: float) -> str:
-    """Write a number of bytes for people."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:,.3g} GB"
-
-
 def price_plans(made: Plan) -> dict[int, Bill]:
     """Price the demo's round for other numbers of clients, as few as there is a reliable plan for."""
     said = {name: getattr(made, name) for name in ("length", "bits", "agreement", "accept")}
@@ -236,7 +227,7 @@ def _costs(history: History, conventional: SimulatedRound) -> Slots:
     bills, heads = price_plans(history.plan), ("per client and round", "ccesa", "conventional", "ratio")
     sent = mean(report.client_bytes["sent"] for report in history.sums or history.reports)
     return {
-        "sent": write_bytes(sent),
+        "sent": bytes_in_words(sent),
         "words": f"{history.plan.length:,}",
         "dropout": f"{history.plan.assumptions.dropout:.0%}",
         "bill": table("Measured in this demo (mean over rounds)", heads, compare_costs(history, conventional)),
@@ -252,9 +243,9 @@ def _draw_costs(bills: dict[int, Bill]) -> Slots:
     curves = [ChartLine(name, _LINES[name][0], list(points.items())) for name, points in lines.items() if points]
     everything = [value for points in lines.values() for value in points.values()]
     x = pictures.powers(list(bills), "clients", "{:,.0f}".format)
-    y = pictures.powers(everything, "sent and received by a client in a round", write_bytes)
+    y = pictures.powers(everything, "sent and received by a client in a round", bytes_in_words)
     rows = [
-        [f"{clients:,}", *(write_bytes(one[clients]) if clients in one else "no rule" for one in lines.values())]
+        [f"{clients:,}", *(bytes_in_words(one[clients]) if clients in one else "no rule" for one in lines.values())]
         for clients in bills
         if clients in (100, 1000, 10_000, 100_000)
     ]

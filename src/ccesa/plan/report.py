@@ -285,6 +285,14 @@ def probability_in_words(log2: float) -> str:
     return f"2^{log2:.1f} (10^{math.ceil(log2 * math.log10(2.0))})"
 
 
+def bytes_in_words(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} PB"
+
+
 def certificate_in_words(plan: Plan) -> Iterator[tuple[str, float, str]]:
     """Yield each event that can go wrong: its name, log2 of its bound, and its meaning."""
     guard, bounds = guard_named(plan.guard), bound_events(plan)

@@ -1,4 +1,4 @@
-"""Rounds in one process: many clients, dropout models, federations that exist only here."""
+"""Rounds in one process, with many clients, dropout models, and federations for simulations only."""
 
 from ccesa.simulate.enrolment import Enrolment, chartered, enrol, federate
 from ccesa.simulate.models import AggregatedModels, NoisyVectors, aggregate, usual_plan

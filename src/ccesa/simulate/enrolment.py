@@ -1,4 +1,4 @@
-"""Members, a charter and parties for rounds in one process; in real ones each member has its own files."""
+"""Members, a charter and parties for rounds in one process. In real rounds each member has its own files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,11 +19,11 @@ from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.client_states import VectorSource
 from ccesa.protocol.server import Server
 
-#: The largest time that a charter knows: simulated ones do not expire.
+#: The largest time of a charter: simulated charters do not expire.
 _NEVER = 2**53 - 1
-#: Certain failure: what a charter states that rests on no plan.
-_NONE: dict[str, Any] = {one.name: 0 for one in msgspec.structs.fields(Stated) if one.required}
-NOTHING = Stated(**_NONE)
+_ZEROS: dict[str, Any] = {one.name: 0 for one in msgspec.structs.fields(Stated) if one.required}
+#: The certificate of a charter without a plan: every failure is certain.
+NOTHING = Stated(**_ZEROS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ def enrol(clients: int) -> list[Identity]:
 
 
 def chartered(identities: Sequence[Identity], *, kind: type[Charter] = Charter, **agreed: Any) -> Charter:
-    """Make a charter of all of them, in this order. It promises nothing unless a certificate is given."""
+    """Make a charter of these members, in order. Without a certificate it promises nothing."""
     seats = tuple(Seat(f"client-{place}", one.public) for place, one in enumerate(identities))
     defaults: dict[str, Any] = {
         "serial": 1,
@@ -55,7 +55,7 @@ def chartered(identities: Sequence[Identity], *, kind: type[Charter] = Charter, 
 
 
 def federate(clients: int, **agreed: Any) -> Enrolment:
-    """Make a federation of so many fresh identities."""
+    """Make a federation of fresh identities."""
     identities = enrol(clients)
     return Enrolment(identities=identities, charter=chartered(identities, **agreed))
 
@@ -63,17 +63,17 @@ def federate(clients: int, **agreed: Any) -> Enrolment:
 def new_client(
     config: RoundConfig, number: int, vector: VectorSource, federation: Enrolment | None = None, **options: Any
 ) -> Client:
-    """Make the client of this number, as the round's guard has it; a chartered one is of the federation."""
+    """Make the client with this number; under a guard with a charter it belongs to the federation."""
     if not guard_named(config.guard).chartered:
         return Client(config, number, vector, **options)
-    members = _given(config, federation)
-    # Rounds in one process have no tasks that could be repeated, and nobody's data.
+    members = _require(config, federation)
+    # Rounds in one process have no tasks that could be repeated, and no personal data.
     options = {"tasks": None, "account": fresh_account(members.charter), **options}
     return ActiveClient(config, members.identities[number], members.charter, vector, **options)
 
 
 def fresh_account(charter: Charter) -> Account | None:
-    """Return an account of a ledger that ends with it and has room for all the charter's rounds."""
+    """Return an account of a new ledger in memory, with room for all rounds of the charter."""
     mechanism = charter.mechanism
     if mechanism is None:
         return None
@@ -82,12 +82,12 @@ def fresh_account(charter: Charter) -> Account | None:
 
 
 def new_server(config: RoundConfig, federation: Enrolment | None = None, **options: Any) -> Server:
-    """Make the server of a round, as its guard has it."""
+    """Make the server of a round; under a guard with a charter it has the federation's."""
     chartered = guard_named(config.guard).chartered
-    return Server(config, _given(config, federation).charter if chartered else TRUST, **options)
+    return Server(config, _require(config, federation).charter if chartered else TRUST, **options)
 
 
-def _given(config: RoundConfig, federation: Enrolment | None) -> Enrolment:
+def _require(config: RoundConfig, federation: Enrolment | None) -> Enrolment:
     if federation is None:
         raise ConfigError(f"a round under guard = {config.guard} needs a federation: simulate.federate(...) makes one")
     return federation

@@ -1,4 +1,4 @@
-"""``ccesa.aggregate``: models in, their weighted mean out, through a real round in memory."""
+"""``ccesa.aggregate`` computes the weighted mean of models through a real round in memory."""
 
 import math
 import os
@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.agreement.config import RoundConfig
-from ccesa.crypto.keys import DEFAULT
 from ccesa.errors import ConfigError, RoundFailed, VectorError
-from ccesa.graphs import BEST, Graph
+from ccesa.graphs import Graph
 from ccesa.graphs.thresholds import Majority, Threshold
-from ccesa.guards import CURIOUS
 from ccesa.parts import check_type, whole_number
 from ccesa.plan.planner import plan, plan_or_complete
 from ccesa.plan.result import Plan
@@ -29,15 +27,15 @@ from ccesa.words import Vector
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AggregatedModels(Generic[Model]):
-    """The weighted mean over the survivors, in the form of the models, and how it came about.
+    """The weighted mean over the survivors, in the form of the models, and its round.
 
     Attributes:
         mean: A dict or a list, as the first model.
         survivors: Clients in the mean, ascending.
         weight: The sum of their weights.
-        clipped_by: How many values each client had to cut to the bound, whether it is in the mean or not;
-            with noise 1 for a model that was longer than the norm.
-        values: How many values all clients have together.
+        clipped_by: For each client, in the mean or not, how many values were cut to the bound; with noise 1
+            if the model was longer than the norm.
+        values: The number of values of all clients together.
         report: The round and its costs.
         mechanism: The noise in the mean, if it has any.
     """
@@ -52,14 +50,13 @@ class AggregatedModels(Generic[Model]):
 
     @property
     def clipped(self) -> int:
-        """How many values were clipped, over all clients; with noise, how many models."""
+        """The number of clipped values of all clients; with noise, of clipped models."""
         return sum(self.clipped_by)
 
     @property
     def noise(self) -> float:
         """The standard deviation of the noise in each coordinate of the mean."""
-        many = len(self.survivors)
-        return 0.0 if self.mechanism is None else self.mechanism.noise(many) / many
+        return 0.0 if self.mechanism is None else self.mechanism.noise(len(self.survivors)) / len(self.survivors)
 
     @property
     def epsilon(self) -> float | None:
@@ -82,26 +79,16 @@ class AggregatedModels(Generic[Model]):
 _LENGTH = 0.9
 
 
-def _refuse_beside_noise(**others: object) -> None:
-    """Refuse options that do not go with noise."""
-    for name, value in others.items():
-        if value is not None:
-            raise ConfigError(
-                f"{name} does not go with privacy: every client counts one, models are clipped to "
-                "privacy.norm, and graph, threshold and fields are planned with the noise"
-            )
-
-
 class NoisyVectors:
     """Vectors with noise for ``simulate``, of made-up models with almost the full norm.
 
-    A client's vector is the same whenever it is asked for. Its model follows from the seed, its noise from a
-    key that is drawn once and lives as long as this object: real clients keep none.
+    Each call for a client returns the same vector. Its model follows from the seed. Its noise follows from a
+    key that lives as long as this object; real clients keep no such key.
 
     Args:
         mechanism: The noise.
         config: The round.
-        seed: Fixes the models, never the noise.
+        seed: Repeats the models, never the noise.
 
     Raises:
         ConfigError: The round's vectors are not those of this noise.
@@ -110,8 +97,8 @@ class NoisyVectors:
     def __init__(self, mechanism: Mechanism, config: RoundConfig, seed: int) -> None:
         if (config.length, config.bits) != (mechanism.length, WORD_BITS):
             raise ConfigError(
-                f"vectors of {config.length} words of {config.bits} bits, and noise that is made for "
-                f"{mechanism.length} of {WORD_BITS}"
+                f"the noise is made for vectors of {mechanism.length} words of {WORD_BITS} bits, not of "
+                f"{config.length} words of {config.bits} bits"
             )
         self.mechanism, self.context, self.seed = mechanism, config.context, seed
         self._quantizer: NoisyQuantizer[list[NDArray[Any]]] = NoisyQuantizer.for_model(
@@ -130,20 +117,16 @@ class NoisyVectors:
         return drawn
 
     def measure(self, found: Aggregate) -> float:
-        """Return the standard deviation of the noise in a sum, over its coordinates.
-
-        Args:
-            found: The sum of vectors that were made here.
-        """
+        """Return the standard deviation of the noise in a sum of these vectors, over its coordinates."""
         many = len(found.survivors)
         (mean,) = self._quantizer.decode(found.vector, many, self.context).arrays
         return float(np.sqrt(np.mean((many * mean - sum(map(self.model, found.survivors))) ** 2)))
 
 
 Done = TypeVar("Done")
-#: Rounds are planned for at least this much, so that a round with one dropout is not lost.
+#: The minimum dropout that rounds are planned for, so that a round with one dropout is not lost.
 MINIMUM_DROPOUT = 0.05
-#: The plan's dropout for other dropout models.
+#: The dropout that rounds are planned for if nothing else is known.
 USUAL_DROPOUT = 0.1
 
 
@@ -208,7 +191,7 @@ def aggregate(
             there is no ledger here.
         graph: The assignment graph; planned for the dropout by default.
         threshold: How many holders open a secret; planned with the graph, or ``Majority`` beside a graph.
-        seed: Repeats dropouts and rounding; keys and noise are always random.
+        seed: Repeats dropouts and rounding. Keys and noise are always new.
         threads: The maximum of threads that the round uses; 0: as many as help.
 
     Returns:
@@ -219,82 +202,91 @@ def aggregate(
         ConfigError: Other options are wrong.
         RoundFailed: Too many clients drop out for a sum.
     """
-    given, chance = _listed("models", models), _dropout_model(dropout)
+    given, chance = _as_list("models", models), _dropout_model(dropout)
     are_arrays = all(hasattr(one, "shape") for one in given)
     models = [[one] for one in given] if are_arrays else given
+    quantizer: Quantizer[Any] | NoisyQuantizer[Any]
     if privacy is not None:
         others = {"clip": clip, "bits": bits, "precision": precision, "graph": graph, "threshold": threshold}
         _refuse_beside_noise(weights=weights, **others)
-        noisy = _with_noise(models, privacy, chance, seed=seed, threads=threads)
-        return replace(noisy, mean=noisy.mean[0]) if are_arrays else noisy
-    weights = [1.0] * len(models) if weights is None else _listed("weights", weights)
-    _check(models, weights, seed)
-    quantizer = _quantizer(models, weights, clip, bits=bits, precision=precision)
-    config = _config(quantizer, chance, graph, threshold)
-    rounding = np.random.default_rng(seed).integers(2**63, size=len(models))
-    encoded = [
-        quantizer.encode(model, weight, np.random.default_rng(own))
-        for model, weight, own in zip(models, weights, rounding, strict=True)
-    ]
-    played = _play(config, encoded, dropout=chance, seed=seed, threads=threads)
-    mean = quantizer.decode(played["report"].result.vector)
-    values = len(models) * quantizer.layout.size
-    found = mean.arrays[0] if are_arrays else mean.arrays
-    return AggregatedModels(mean=found, weight=mean.weight, values=values, **played)
+        _check(models, [1.0] * len(models), seed)
+        quantizer, config = _plan_noise(models, privacy, chance)
+        encoded = [_of_client(client, quantizer.encode, model, config.context) for client, model in enumerate(models)]
+    else:
+        weights = [1.0] * len(models) if weights is None else _as_list("weights", weights)
+        _check(models, weights, seed)
+        quantizer = _quantizer(models, weights, clip, bits=bits, precision=precision)
+        config = _config(quantizer, chance, graph, threshold)
+        rounding = np.random.default_rng(seed).integers(2**63, size=len(models))
+        encoded = [
+            quantizer.encode(model, weight, np.random.default_rng(own))
+            for model, weight, own in zip(models, weights, rounding, strict=True)
+        ]
+    found = _play(config, encoded, quantizer, dropout=chance, seed=seed, threads=threads)
+    return replace(found, mean=found.mean[0]) if are_arrays else found
 
 
-def _with_noise(
-    models: Sequence[Arrays], privacy: DifferentialPrivacy, dropout: Dropout, *, seed: int | None, threads: int
-) -> AggregatedModels[Any]:
+def _refuse_beside_noise(**others: object) -> None:
+    for name, value in others.items():
+        if value is not None:
+            raise ConfigError(
+                f"{name} does not go with privacy: every client counts one, models are clipped to "
+                "privacy.norm, and graph, threshold and fields are planned with the noise"
+            )
+
+
+def _plan_noise(
+    models: Sequence[Arrays], privacy: DifferentialPrivacy, dropout: Dropout
+) -> tuple[NoisyQuantizer[Any], RoundConfig]:
     check_type("privacy", privacy, DifferentialPrivacy)
-    _check(models, [1.0] * len(models), seed)
     layout = Layout.of(models[0])
     planned = usual_plan(len(models), _expected(dropout), length=layout.size, privacy=privacy)
-    config, mechanism = planned.config(), cast(Mechanism, planned.mechanism)
-    quantizer: NoisyQuantizer[Any] = NoisyQuantizer(layout=layout, mechanism=mechanism)
-    encoded = [_of_client(client, quantizer.encode, model, config.context) for client, model in enumerate(models)]
-    played = _play(config, encoded, dropout=dropout, seed=seed, threads=threads)
-    found = played["report"].result
-    mean = quantizer.decode(found.vector, len(found.survivors), config.context)
-    values = len(models) * layout.size
-    return AggregatedModels(mean=mean.arrays, weight=mean.weight, values=values, mechanism=mechanism, **played)
+    return NoisyQuantizer(layout=layout, mechanism=cast(Mechanism, planned.mechanism)), planned.config()
 
 
-def _play(config: RoundConfig, encoded: Sequence[Quantized], **options: Any) -> dict[str, Any]:
-    """Run the round, and return the part of its result that does not depend on the encoding."""
+def _play(
+    config: RoundConfig, encoded: Sequence[Quantized], quantizer: Quantizer[Any] | NoisyQuantizer[Any], **options: Any
+) -> AggregatedModels[Any]:
+    """Run the round and decode its sum, or raise RoundFailed."""
     report = simulate(config, lambda client: encoded[client].vector, **options)
-    if isinstance(report.result, RoundFailed):
-        raise report.result
-    return {"report": report, "survivors": report.result.survivors, "clipped_by": tuple(one.clipped for one in encoded)}
+    found, mechanism = report.result, None
+    if isinstance(found, RoundFailed):
+        raise found
+    if isinstance(quantizer, NoisyQuantizer):
+        mechanism = quantizer.mechanism
+        mean = quantizer.decode(found.vector, len(found.survivors), config.context)
+    else:
+        mean = quantizer.decode(found.vector)
+    return AggregatedModels(
+        mean=mean.arrays,
+        survivors=found.survivors,
+        weight=mean.weight,
+        clipped_by=tuple(one.clipped for one in encoded),
+        values=len(encoded) * quantizer.layout.size,
+        report=report,
+        mechanism=mechanism,
+    )
 
 
 def usual_plan(
     clients: int,
     dropout: float | None = None,
-    graph: str = BEST,
-    guard: str = CURIOUS.name,
-    dropout_per_step: float | Mapping[str, float] | None = None,
-    agreement: str = DEFAULT,
-    accept: bool = False,
+    *,
     length: int = 1,
     privacy: DifferentialPrivacy | None = None,
+    **asked: Any,
 ) -> Plan:
-    """Plan a round from its dropout, its steps and its noise; all else is the planner's choice."""
-    asked: dict[str, Any] = {
-        "clients": clients,
-        "dropout": None if dropout is None else max(dropout, MINIMUM_DROPOUT),
-        "graph": graph,
-        "guard": guard,
-        "dropout_per_step": dropout_per_step,
-        "agreement": agreement,
-        "accept": accept,
-    }
+    """Plan a round for a dropout of 0.05 or more; ``asked`` are other arguments of ``plan``.
+
+    Without noise reliability gives way, and the length does not matter.
+    """
+    dropout = None if dropout is None else max(dropout, MINIMUM_DROPOUT)
     if privacy is not None:
-        return plan(**asked, length=length, privacy=privacy)
-    return plan_or_complete(**asked)
+        return plan(clients, dropout, length=length, privacy=privacy, **asked)
+    return plan_or_complete(clients, dropout, **asked)
 
 
-def _listed(name: str, given: Iterable[Any]) -> list[Any]:
+def _as_list(name: str, given: Iterable[Any]) -> list[Any]:
     if isinstance(given, Mapping | str) or not isinstance(given, Iterable):
         raise VectorError(f"{name} must be a list with one entry per client, not {type(given).__name__}")
     return list(given)
@@ -313,18 +305,17 @@ def _check(models: Sequence[Arrays], weights: Sequence[float], seed: int | None)
 
 
 def _quantizer(models: Sequence[Arrays], weights: Sequence[float], clip: Clip | None, **wanted: Any) -> Quantizer[Any]:
-    """Make a quantizer that is wide enough for all models, unless a clip is given."""
+    """Return a quantizer for all models, with their largest values as bounds unless ``clip`` is given."""
     layout = Layout.of(models[0])
     largest = np.zeros(layout.size)
     for client, model in enumerate(models):
         np.maximum(largest, np.abs(_of_client(client, layout.flatten, model)), out=largest)
     bound = _clip(layout, largest) if clip is None else clip
-    heaviest = max(weights) or 1.0
-    return Quantizer.for_model(models[0], clients=len(models), clip=bound, max_weight=heaviest, **wanted)
+    return Quantizer.for_model(models[0], clients=len(models), clip=bound, max_weight=max(weights) or 1.0, **wanted)
 
 
 def _of_client(client: int, work: Callable[..., Done], *arguments: Any) -> Done:
-    """Call this with a client's model; an error names the client."""
+    """Call ``work`` for a client; an error names the client."""
     try:
         return work(*arguments)
     except VectorError as error:
@@ -355,7 +346,7 @@ def _expected(dropout: Dropout) -> float:
 def _config(
     quantizer: Quantizer[Any], dropout: Dropout, graph: Graph | None, threshold: Threshold | None
 ) -> RoundConfig:
-    """Make the configuration; without a graph the planner chooses it."""
+    """Return the configuration; without a graph the planner chooses one."""
     rule: Threshold = Majority()
     if graph is None:
         planned = usual_plan(quantizer.clients, _expected(dropout))

@@ -1,4 +1,4 @@
-"""Whole rounds in one process: many clients, dropouts, threads, and their costs.
+"""Whole rounds run in one process, with many clients, dropouts and threads, and with their costs.
 
 A dropout model draws exact sets of clients for each step, so that a seed repeats a round.
 """
@@ -40,7 +40,7 @@ class Dropout(Protocol):
 
 @dataclass(frozen=True)
 class StepProbabilities:
-    """A probability for each step, one for all or by name; other steps lose no client."""
+    """Clients drop out with one probability in all steps, or in named steps only."""
 
     probabilities: float | Mapping[str, float]
 
@@ -50,16 +50,16 @@ class StepProbabilities:
             _check_fraction(name, probability)
 
     def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts:
-        steps, each = list(steps), self.probabilities
-        named = each if isinstance(each, Mapping) else {step.name: each for step in steps}
-        known = _known_steps(steps, named)
-        lost = {name: rng.random(clients) < named.get(name, 0.0) for name in known}
+        names, each = [step.name for step in steps], self.probabilities
+        named = each if isinstance(each, Mapping) else dict.fromkeys(names, each)
+        _check_steps(names, named)
+        lost = {name: rng.random(clients) < named.get(name, 0.0) for name in names}
         return {name: frozenset(np.flatnonzero(flags).tolist()) for name, flags in lost.items()}
 
 
 @dataclass(frozen=True)
 class Independent:
-    """Every client drops out with the same probability in each step, ``total`` over the whole round."""
+    """Every client drops out with probability ``total`` in the round, equally likely in each step."""
 
     total: float
 
@@ -82,12 +82,11 @@ class Exactly:
         object.__setattr__(self, "sets", frozen)  # an iterator would be empty the second time
 
     def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts:
-        _known_steps(steps, self.sets)
-        drawn = {name: frozenset(members) for name, members in self.sets.items()}
-        for client in frozenset().union(*drawn.values()):
+        _check_steps([step.name for step in steps], self.sets)
+        for client in frozenset().union(*self.sets.values()):
             if not 0 <= client < clients:
                 raise ConfigError(f"client {client} is not in 0..{clients - 1}")
-        return drawn
+        return {name: frozenset(members) for name, members in self.sets.items()}
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ class Burst:
         _check_fraction("fraction", self.fraction)
 
     def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts:
-        _known_steps(steps, [self.step])
+        _check_steps([step.name for step in steps], [self.step])
         lost = rng.choice(clients, round(self.fraction * clients), replace=False)
         return {self.step: frozenset(lost.tolist())}
 
@@ -111,12 +110,10 @@ def _check_fraction(name: str, value: float) -> None:
         raise ConfigError(f"{name} must lie in [0, 1), not {value}")
 
 
-def _known_steps(steps: Iterable[Step], named: Iterable[str]) -> list[str]:
-    known = [step.name for step in steps]
+def _check_steps(known: list[str], named: Iterable[str]) -> None:
     for name in named:
         if name not in known:
             raise ConfigError(f"unknown step {name!r}; the steps of this round are {', '.join(known)}")
-    return known
 
 
 Item = TypeVar("Item")
@@ -159,14 +156,14 @@ def simulate(
     federation: Enrolment | None = None,
     progress: Progress = lambda step, done, of: None,
 ) -> SimulatedRound:
-    """Run one round. ``seed`` fixes dropouts and default inputs, never keys.
+    """Run one round. ``seed`` repeats dropouts and default inputs, never keys.
 
     ``vector`` makes each client's input when it is needed (twice: to send it and to check the sum).
     ``overhear`` is called for every request and reply on the wire. ``federation`` has the members and the
-    charter of the configuration, if its guard needs one. ``threads`` is the maximum that work at a time, each
-    on another client; 0: as many as help.
+    charter of the configuration, if its guard needs one. ``threads`` is the maximum of clients that work at
+    the same time; 0: as many as help.
     """
-    seed = int(np.random.default_rng().integers(2**63)) if seed is None else seed
+    seed = draw_seed() if seed is None else seed
     source = vector or random_vectors(config, seed)
     steps, rng = steps_of(config), np.random.default_rng([seed, 0])
     dropouts = (dropout or Independent(0.0)).draw(steps, config.clients, rng)
@@ -187,8 +184,12 @@ def simulate(
     return _report(server, wire, result, source)
 
 
+def draw_seed() -> int:
+    return int(np.random.default_rng().integers(2**63))
+
+
 def random_vectors(config: RoundConfig, seed: int) -> Callable[[int], Vector]:
-    """Make uniform vectors from the seed and the client's number whenever they are asked for."""
+    """Return a function that makes a uniform vector from the seed and the client's number."""
 
     def make(number: int) -> Vector:
         raw = np.random.default_rng([seed, 1, number]).bytes(config.vector_bytes)
@@ -206,7 +207,7 @@ class _Wire:
     threads: int
     overhear: Overhear
     progress: Progress
-    #: By what is counted, the figures of each client that took a step.
+    #: By name, the figures of each client that took a step.
     figures: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     server_ms: float = 0.0
     _server_since: float = field(default_factory=time.process_time)
@@ -231,11 +232,11 @@ class _Wire:
         self._server_since = time.process_time()
 
     def server_has_worked(self) -> None:
-        """Count the process's time between two steps as the server's: no client works then."""
+        """Count the time of the process between two steps as the server's. No client works then."""
         self.server_ms += 1e3 * (time.process_time() - self._server_since)
 
     def _answer(self, number: int, requests: Requests) -> tuple[int, bytes, int, float, float]:
-        """Let the server make a request and a client answer it; return the reply and both times."""
+        """Return a client's number and reply, the size of its request, and the times of client and server."""
         before = time.thread_time()
         request = requests[number]
         start = time.thread_time()
@@ -250,30 +251,22 @@ class _Wire:
 def _report(
     server: Server, wire: _Wire, result: Aggregate | RoundFailed, source: Callable[[int], Vector]
 ) -> SimulatedRound:
-    names = [step.name for step in steps_of(server.config)]
+    names, graph = [step.name for step in steps_of(server.config)], server.graph
     found = result if isinstance(result, Aggregate) else None
-    degree, mask_degree = _mean_degrees(server)
     return SimulatedRound(
         clients=server.config.clients,
         survivors=len(found.survivors) if found else 0,
         outcome="aggregate" if found else type(result).__name__,
         exact=found is not None and _is_exact(server.config, found, source),
-        degree_mean=degree,
-        mask_degree_mean=mask_degree,
+        # 0 if the round ended before its graph was drawn
+        degree_mean=0.0 if graph is None else float(graph.degrees.mean()),
+        mask_degree_mean=0.0 if graph is None else float(graph.carries_masks.sum() / graph.size),
         client_ms={name: wire.mean(name) for name in names},
         server_ms=wire.server_ms,
         client_bytes={way: sum(wire.mean(f"{name} {way}") for name in names) for way in ("sent", "received")},
         peak_rss_mb=peak_rss_mb(),
         result=result,
     )
-
-
-def _mean_degrees(server: Server) -> tuple[float, float]:
-    """Return the mean degrees of graph and mask subgraph; 0 if the round ended before it was drawn."""
-    graph = server.graph
-    if graph is None:
-        return 0.0, 0.0
-    return float(graph.degrees.mean()), float(graph.carries_masks.sum() / graph.size)
 
 
 def _is_exact(config: RoundConfig, aggregate: Aggregate, source: Callable[[int], Vector]) -> bool:
@@ -284,7 +277,7 @@ def _is_exact(config: RoundConfig, aggregate: Aggregate, source: Callable[[int],
 
 
 def _in_threads(threads: int, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Yield results in order; start only as much work as keeps the threads busy, since vectors are large."""
+    """Yield results in order. Start only as much work as keeps the threads busy: vectors are large."""
     if threads == 1:
         yield from map(work, items)
         return
