@@ -45,15 +45,11 @@ _Statistics = Annotated[
 ]
 _Results = Annotated[
     Path | None,
-    typer.Option(
-        help="New file for the published results, one JSON object per line. It appears when the federation is over."
-    ),
+    typer.Option(help="New file for published results, in lines of JSON. It appears when the federation is over."),
 ]
 _MaximumTask = Annotated[
     int | None,
-    typer.Option(
-        min=1, metavar="MIB", help="The largest task to fetch; by default the largest that the federation can need."
-    ),
+    typer.Option(min=1, metavar="MIB", help="The largest task to fetch (as large as the federation can need)."),
 ]
 
 
@@ -65,15 +61,11 @@ class SiteOptions:
     identity: Annotated[Path | None, typer.Option(help="Your private key.")] = None
     token: Annotated[
         str | None,
-        typer.Option(
-            help="Without a charter: your token from `ccesa invite`, or @FILE that contains it.", envvar="CCESA_TOKEN"
-        ),
+        typer.Option(envvar="CCESA_TOKEN", help="Without a charter: your token from `ccesa invite`, or @FILE with it."),
     ] = None
     memory: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder with this site's memory; by default IDENTITY.memory. Never restore it from a backup."
-        ),
+        typer.Option(help="Folder of this site's memory (IDENTITY.memory). Never restore it from a backup."),
     ] = None
     ledger: Annotated[Path | None, typer.Option(help="Ledger that is charged for vectors with noise.")] = None
     ca: Annotated[Path | None, typer.Option(help="File with certificates of a private authority.")] = None
@@ -86,9 +78,9 @@ class SiteOptions:
         ),
     ] = None
     once: Annotated[bool, typer.Option("--once", help="Take part in one sum only.")] = False
-    strict: Annotated[
-        bool, typer.Option("--strict", help="End at the first fault. By default a site only sits out its round.")
-    ] = False
+    strict: Annotated[bool, typer.Option("--strict", help="End at the first fault, rather than sit out a round.")] = (
+        False
+    )
     insecure_http: Annotated[
         bool, typer.Option("--insecure-http", help="Allow another machine without TLS, for use inside a tunnel.")
     ] = False

@@ -53,7 +53,7 @@ def show(path: _File, charter: _Charter = None, as_json: options.Json = False) -
 
 @ledger.command()
 def check(path: _File) -> None:
-    """Check every line of a ledger against FILE.head; exit with 1 if it is damaged."""
+    """Check every line of a ledger, and that FILE.head belongs to it; exit with 1 if it is damaged."""
     try:
         spent = Ledger(path).spent()
     except DamagedLedger as error:

@@ -76,28 +76,16 @@ def _one_of(names: Iterable[str], text: str) -> Any:
 Clients = Annotated[int, typer.Option(help="Number of clients.")]
 Length = Annotated[int, typer.Option(help="Elements of each vector.")]
 Bits = Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")]
-Dropout = Annotated[
-    float, typer.Option(help="Probability that a client drops out of a round, over all steps together.")
-]
-Degree = Annotated[
-    int | None, typer.Option(help="Number of neighbours of a client, even (harary). By default it is planned.")
-]
-GraphName = Annotated[str, _one_of(NAMES, "Assignment graph. The planner chooses parameters that you leave out.")]
-GuardName = Annotated[
-    str,
-    _one_of(GUARDS, "Protect against a server that reads everything it gets (curious), or that also lies (active)."),
-]
+Dropout = Annotated[float, typer.Option(help="Probability that a client drops out of a round, in any of its steps.")]
+Degree = Annotated[int | None, typer.Option(help="Neighbours of a client, even (harary); planned by default.")]
+GraphName = Annotated[str, _one_of(NAMES, "Assignment graph. The planner chooses its parameters that you leave out.")]
+GuardName = Annotated[str, _one_of(GUARDS, "Against a server that only reads (curious), or that also lies (active).")]
 GeneratorName = Annotated[str, _one_of(GENERATORS, "Mask generator.")]
 PostQuantum = Annotated[
-    bool,
-    typer.Option(
-        "--post-quantum",
-        help=f"Agree on keys by {POST_QUANTUM}: traffic recorded today stays secret even if X25519 is broken later.",
-    ),
+    bool, typer.Option("--post-quantum", help=f"Agree on keys by {POST_QUANTUM}: safe even if X25519 is broken later.")
 ]
 Accept = Annotated[
-    bool,
-    typer.Option("--accept", help="Clients report whose shares they could open before they mask, as in every series."),
+    bool, typer.Option("--accept", help="Clients report whose shares they could open before they mask, as in a series.")
 ]
 Threads = Annotated[int, typer.Option(min=0, help="Maximum of clients that work at the same time; 0: as many as help.")]
 FederationFile = Annotated[Path, typer.Argument(metavar="FILE", help="The federation's TOML file.")]
@@ -113,15 +101,15 @@ def agreement(post_quantum: bool) -> str:
 class DropoutOptions:
     """Dropouts of the whole round or of each step."""
 
-    dropout: Annotated[
-        float | None, typer.Option(help="Fraction of the clients that drops out of a round; 0.1 by default.")
-    ] = None
+    dropout: Annotated[float | None, typer.Option(help="Fraction of the clients that drop out of a round (0.1).")] = (
+        None
+    )
     dropout_per_step: Annotated[
         str | None,
         typer.Option(
-            help="Instead of --dropout: the probability that a client leaves in a step if it is still there. "
-            f"Give one number for all steps, or numbers by name ({', '.join(ORDER)}); nobody leaves in other steps.",
             metavar="Q|STEP=Q,...",
+            help="Instead of --dropout: the probability that a client that is still there leaves in a step, for "
+            f"all steps or by name ({', '.join(ORDER)}). Nobody leaves in other steps.",
         ),
     ] = None
 
@@ -158,12 +146,12 @@ def _number(text: str) -> float:
 class NoiseOptions:
     """The demand on the noise in the sum."""
 
-    epsilon: Annotated[
-        float | None, typer.Option(help="Noise: the limit on what all sums together reveal about a client.")
-    ] = None
-    delta: Annotated[
-        float | None, typer.Option(help="Noise: the probability that epsilon fails; below 1 / clients.")
-    ] = None
+    epsilon: Annotated[float | None, typer.Option(help="Noise: the limit on what all sums reveal about a client.")] = (
+        None
+    )
+    delta: Annotated[float | None, typer.Option(help="Noise: probability that epsilon fails, below 1 / clients.")] = (
+        None
+    )
     rounds: Annotated[int | None, typer.Option(help="Noise: how many vectors a client may send.")] = None
     norm: Annotated[float | None, typer.Option(help="Noise: clip a client's vector to this L2 norm.")] = None
     against: Annotated[

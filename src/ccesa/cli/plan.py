@@ -39,14 +39,12 @@ class DemandOptions:
     """What the plan has to keep, and which graphs it may take: arguments of ``PlanRequest``."""
 
     exact_dropout: Annotated[
-        bool,
-        typer.Option("--exact-dropout", help="Exactly this fraction drops out, rather than each client by chance."),
+        bool, typer.Option("--exact-dropout", help="Exactly this fraction drops out, not each client by chance.")
     ] = False
     collusion: Annotated[
         float | None,
         typer.Option(
-            help="Fraction of the participants that may work with the server; 0 by default. Under active 0.1 by "
-            "default, and at least one client."
+            help="Fraction of clients that may work with the server (0; under active 0.1, at least one client)."
         ),
     ] = None
     guard: options.GuardName = CURIOUS.name
@@ -55,13 +53,10 @@ class DemandOptions:
     accept: options.Accept = False
     privacy_bits: Annotated[
         float | None,
-        typer.Option(
-            help="A privacy event has probability 2^-P at most; 40 by default, 80 with noise and colluders, "
-            "128 under active."
-        ),
+        typer.Option(help="Privacy fails with 2^-P at most (40; 80 with noise and colluders; 128 under active)."),
     ] = None
     reliability_bits: Annotated[
-        float | None, typer.Option(help="A round is lost with probability 2^-R at most; 20 by default, if possible.")
+        float | None, typer.Option(help="A round is lost with probability 2^-R at most (20, if possible).")
     ] = None
 
 
@@ -72,16 +67,11 @@ class VectorOptions:
     length: options.Length = 1_000_000
     bits: options.Bits = 32
     value_bits: Annotated[
-        int | None,
-        typer.Option(help="Bits of one client's value. Then --length counts values, and a 64-bit word holds several."),
+        int | None, typer.Option(help="Bits of a value: --length then counts values, several in a 64-bit word.")
     ] = None
-    precision: Annotated[float | None, typer.Option(help="Instead of --value-bits: the largest error of a mean.")] = (
-        None
-    )
+    precision: Annotated[float | None, typer.Option(help="Instead of --value-bits: largest error of a mean.")] = None
     clip: Annotated[float, typer.Option(help="The largest value, for --precision and --learning.")] = 2.0
-    field_bits: Annotated[
-        int | None, typer.Option(help="Noise: bits of a parameter; by default as few as possible.")
-    ] = None
+    field_bits: Annotated[int | None, typer.Option(help="Noise: bits of a parameter (as few as possible).")] = None
 
     def __post_init__(self) -> None:
         if None not in (self.value_bits, self.precision):
@@ -118,36 +108,23 @@ class CharterOptions:
         Path | None, typer.Option("--charter", help="Write their charter to this new file (active, with --members).")
     ] = None
     replaces: Annotated[
-        Path | None,
-        typer.Option(
-            help="The charter before this one. Its agreement, learning and statistics are kept, and the serial "
-            "goes up by one."
-        ),
+        Path | None, typer.Option(help="The charter before this one, with the values to keep if you give no others.")
     ] = None
     expires: Annotated[
         datetime | None,
-        typer.Option(
-            help="The day on which the charter expires (UTC); a year from now by default.",
-            formats=["%Y-%m-%d"],
-            metavar="YYYY-MM-DD",
-        ),
+        typer.Option(metavar="YYYY-MM-DD", formats=["%Y-%m-%d"], help="Day of expiry in UTC (a year from now)."),
     ] = None
     attempts: Annotated[
         int | None,
-        typer.Option(
-            help="How many vectors a member sends for one task, all in one series; by default 2, or as in the "
-            "charter before.",
-            min=1,
-            max=1000,
-        ),
+        typer.Option(min=1, max=1000, help="Maximum of vectors of a member for a task (2, or as in --replaces)."),
     ] = None
     releases: Annotated[
         int | None,
         typer.Option(
-            help="In how many rounds a member releases shares for one task; by default 1, or as in the charter "
-            "before. With more, two sums of a task may differ by few members.",
             min=1,
             max=1000,
+            help="Maximum of rounds in which a member releases shares for a task (1, or as in --replaces). With "
+            "more than 1, two sums of a task may differ by few members.",
         ),
     ] = None
     learning: Annotated[
@@ -157,7 +134,7 @@ class CharterOptions:
         Path | None, typer.Option(help="Plan for joint statistics by this schema, instead of for --length.")
     ] = None
 
-    def listed(self, guard: str) -> Admission | None:
+    def load_members(self, guard: str) -> Admission | None:
         """Load the admission list; refuse options that cannot make a charter before the plan is made."""
         members = None if self.members is None else Admission.load(self.members)
         if self.path is None:
@@ -259,7 +236,7 @@ def plan(
     With --statistics vectors are counts of the members' tables. If the schema has privacy_unit = record, give
     --epsilon, --delta and --rounds: noise then hides any single record, not a whole client.
     """
-    members = charter.listed(demand.guard)
+    members = charter.load_members(demand.guard)
     count = _count(clients, members)
     privacy, vectors = _planned_values(noise, vectors, charter)
     has_fields = privacy is None and (vectors.have_values or charter.learning)

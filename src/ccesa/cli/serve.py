@@ -16,7 +16,7 @@ def serve(
         str | None,
         typer.Option(
             metavar="MODULE:COORDINATOR",
-            help="A class, or a function that returns an object of one: it makes tasks and gets results.",
+            help="Your coordinator, which makes tasks and gets results: its class, or a function that returns one.",
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="A name for this process, if several hubs share a store.")] = None,
@@ -33,7 +33,7 @@ def serve(
 ) -> None:
     """Run a federation: sites join with `ccesa join`, and the page shows the state of the federation.
 
-    You can kill it at any moment and start it again: its rounds continue. With PostgreSQL several hubs can
+    You can kill a hub at any moment and start it again: its rounds continue. With PostgreSQL several hubs can
     share a federation.
     """
     from ccesa.service import Federation, Hub, logs

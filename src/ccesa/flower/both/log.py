@@ -1,27 +1,17 @@
 """Lines in Flower's log. All begin with the same words."""
 
-from functools import cache
+from functools import cache, partial
 from logging import ERROR, INFO, WARNING
 
 from flwr.common import log
 
 _LINE = "secure aggregation: %s"
 
-
-def info(line: str) -> None:
-    log(INFO, _LINE, line)
-
-
-def warn(line: str) -> None:
-    log(WARNING, _LINE, line)
+info, warn = partial(log, INFO, _LINE), partial(log, WARNING, _LINE)
+#: Logs a line only once in this process.
+info_once = cache(info)
 
 
 def fail(line: str, error: BaseException) -> None:
     """Log an error in the user's own code, with its traceback."""
     log(ERROR, _LINE, line, exc_info=error)
-
-
-@cache
-def info_once(line: str) -> None:
-    """Log a line only once in this process."""
-    info(line)

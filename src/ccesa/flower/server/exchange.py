@@ -42,10 +42,6 @@ _HINT = (
 )
 
 
-class NoSecureMod(ConfigError):
-    """The nodes' app has no ``secure_mod``, so no node can take part."""
-
-
 class Outcome(Enum):
     """What became of a message."""
 
@@ -146,11 +142,11 @@ class StepExchange:
         return lines
 
     def check_mod(self) -> None:
-        """Raise NoSecureMod if most nodes answered without ``secure_mod``, and none with it."""
+        """Raise ConfigError if most nodes answered without ``secure_mod``, and none with it."""
         without = self.having(Outcome.WITHOUT_MOD)
         with_mod = self.having(Outcome.ANSWERED, Outcome.REFUSED)
         if 2 * len(without) > len(self.outcomes) and not with_mod:
-            raise NoSecureMod(self._hint(f"no node has secure_mod: {nodes_text(without)}"))
+            raise ConfigError(self._hint(f"no node has secure_mod: {nodes_text(without)}"))
 
     def _hint(self, who: str) -> str:
         return f"{who} answered without secure_mod: {_HINT} (one of the replies: {self._without_mod})"

@@ -21,12 +21,11 @@ from ccesa.flower.both.terms import ReplyTerms, model_of
 from ccesa.flower.server.exchange import RoundTransport, StrategyTimeout, node_of
 from ccesa.flower.server.report import log_evidence, log_result
 from ccesa.flower.server.rounds import MINIMUM_NODES, Releases, check_policy, make_rounds
-from ccesa.flower.server.series import Asked, Attempts, KeptSeries, Preparing, Running, SingleRound
+from ccesa.flower.server.series import Asked, Preparing
 from ccesa.flower.server.strategy import LostRounds, RoundLost, Start, check_caller, find_start
 from ccesa.policy import Policy
 from ccesa.privacy.mechanism import DifferentialPrivacy
 from ccesa.protocol.parties import check_executor
-from ccesa.protocol.series import Series
 from ccesa.protocol.server import Server
 
 
@@ -167,7 +166,6 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         self._mod_seen: set[str] = set()
         #: By type of message.
         self._preparing: dict[str, Preparing] = {}
-        self._attempts: dict[str, Attempts] = {}
         self.error_bound: float | None = None
         self.noise: float | None = None
 
@@ -231,8 +229,9 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             log.info_once(f"no {message_type} messages are sent: with noise, name the metrics first")
             return []
         model, kind = model_of(messages[0].content), kind_of(message_type)
-        preparing = self._preparing.setdefault(message_type, Preparing())
-        attempts = self._attempts.setdefault(message_type, Attempts(self._rounds.maximum_releases))
+        if message_type not in self._preparing:
+            self._preparing[message_type] = Preparing(self._grid, self._rounds, self._server, message_type)
+        preparing = self._preparing[message_type]
         try:
             terms = self._rounds.terms(message_type, len(messages), model, check_caller())
             log.info_once(terms.fields.in_words)
@@ -242,14 +241,13 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
                     evaluates=self._rounds.releases("evaluate"),
                     everyone=lambda: len(messages) == len(list(self._grid.get_node_ids())),
                 )
-            mean = attempts.enter(terms, messages)
+            mean = preparing.attempts.enter(terms, messages)
             if mean is None:
                 asked = Asked(frozenset(map(node_of, messages)), terms, packing_for(terms, model).length)
-                left = None if start is None else start.left
-                preparing.enter(asked, left, partial(self._new_series, asked, attempts))
+                preparing.enter(asked, None if start is None else start.left)
                 clock = StrategyTimeout(timeout)
-                mean = self._repeat(partial(self._round, preparing, attempts, asked, messages, clock), clock)
-                attempts.note_mean(mean)
+                mean = self._repeat(partial(self._round, preparing, asked, messages, clock), clock)
+                preparing.attempts.note_mean(mean)
         except RoundLost as lost:
             log.warn(f"the {kind} round with {len(messages)} nodes is lost: {lost}")
             self._lost_rounds.note_loss(kind, str(lost))
@@ -268,29 +266,17 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
                 log.warn(f"a round is lost, and repeated: {lost}")
         return one_round()
 
-    def _new_series(self, asked: Asked, attempts: Attempts, rounds: int | None, single: bool = False) -> KeptSeries:
-        config = attempts.place(self._rounds.config(asked.terms, asked.length, accept=True))
-        series = Series(config, server=self._server, rounds=rounds)
-        return KeptSeries(self._grid, asked.terms.message_type, series, single=single)
-
-    def _single_round(self, asked: Asked, attempts: Attempts) -> Running:
-        config = attempts.place(self._rounds.config(asked.terms, asked.length, accept=False))
-        if config.accept:  # the agreement needs it
-            return self._new_series(asked, attempts, rounds=1, single=True)
-        return SingleRound(self._grid, asked.terms.message_type, self._server(config))
-
     def _server(self, config: RoundConfig) -> Server:
         return Server(config, self._rounds.agreement, dropout=self._rounds.dropout, executor=self._executor)
 
-    def _round(
-        self, preparing: Preparing, attempts: Attempts, asked: Asked, given: list[Message], timeout: StrategyTimeout
-    ) -> MeanReply:
-        terms, messages = asked.terms, attempts.messages(given, asked.terms)
+    def _round(self, preparing: Preparing, asked: Asked, given: list[Message], timeout: StrategyTimeout) -> MeanReply:
+        terms, attempts = asked.terms, preparing.attempts
+        messages = attempts.messages(given, terms)
         content = messages[0].content
         task = terms.round_task(content)
         self._releases.check(asked.nodes, terms.mechanism)
         by_client = self._client_ids.assign(messages, self._policy, timeout)
-        running = preparing.next_round(terms.kind, by_client, task, partial(self._single_round, asked, attempts))
+        running = preparing.next_round(asked, by_client, task)
         transport = RoundTransport(
             self._grid,
             config=running.config,

@@ -23,6 +23,7 @@ from ccesa.flower.both.packing import MeanReply
 from ccesa.flower.both.terms import ReplyTerms, content_parts, model_of, real_numbers
 from ccesa.flower.server.exchange import RoundTransport, forget, node_of
 from ccesa.flower.server.report import in_nodes
+from ccesa.flower.server.rounds import Rounds
 from ccesa.flower.server.strategy import RoundLost
 from ccesa.protocol.round import run_round
 from ccesa.protocol.schedule import Schedule, numbered
@@ -177,71 +178,6 @@ class KeptSeries:
 Running = SingleRound | KeptSeries
 
 
-# Whether there is a series
-
-
-#: After this many changes in a row nothing is prepared until the same is asked twice.
-_MISSES = 2
-_CHANGED = {"nodes": "other nodes are asked", "terms": "the terms have changed", "length": "the model has another size"}
-
-
-class Asked(NamedTuple):
-    """The nodes, terms and length of a round; all rounds of a series have the same."""
-
-    nodes: frozenset[int]
-    terms: ReplyTerms
-    length: int
-
-
-class Preparing:
-    """Decides for one type of message which rounds belong to a series, and keeps the series."""
-
-    def __init__(self) -> None:
-        self._asked: Asked | None = None
-        self._misses = 0
-        #: Why the series has changed or ended.
-        self._why = ""
-        self._series: KeptSeries | None = None
-
-    def enter(self, asked: Asked, left: int | None, make: Callable[[int | None], KeptSeries]) -> None:
-        """Note what the strategy asks, and how many rounds are left, if that is known."""
-        changed = self._changed(asked)
-        if self._asked is None:  # a loop of the user's own may have only one round
-            self._misses = _MISSES if left is None else 0
-        else:
-            self._misses = self._misses + 1 if changed else 0
-        self._asked, self._why = asked, changed
-        if changed or (self._series is not None and self._series.finished):
-            self.stop(wait=False)
-        if self._series is None and self._misses < _MISSES and left != 1:
-            self._series = make(left)
-
-    def next_round(
-        self, kind: str, messages: dict[int, Message], task: bytes, single: Callable[[], Running]
-    ) -> Running:
-        """Return the next round of the series; a single one if there is no series, or it has no more rounds."""
-        series, why, self._why = self._series, self._why, ""
-        if series is not None and not series.finished and series.enter(messages, task):
-            running: Running = series
-        else:
-            running = single()
-            running.enter(messages, task)
-        log.info(f"{kind}, {running}" + (f", because {why}" if why else ""))
-        return running
-
-    def stop(self, *, wait: bool) -> None:
-        """End the series, if there is one. Nodes drop its keys."""
-        series, self._series = self._series, None
-        if series is not None:
-            series.stop(wait=wait)
-
-    def _changed(self, asked: Asked) -> str:
-        if self._asked is None:
-            return ""
-        pairs = zip(Asked._fields, self._asked, asked, strict=True)
-        return next((_CHANGED[name] for name, before, now in pairs if before != now), "")
-
-
 # Further rounds over one model
 
 
@@ -358,3 +294,81 @@ class Attempts:
                 f"{_LOST}, and it has no real number that could move a little: start again from another model"
             )
         return moved
+
+
+# Whether there is a series
+
+
+#: After this many changes in a row nothing is prepared until the same is asked twice.
+_MISSES = 2
+_CHANGED = {"nodes": "other nodes are asked", "terms": "the terms have changed", "length": "the model has another size"}
+
+
+class Asked(NamedTuple):
+    """The nodes, terms and length of a round; all rounds of a series have the same."""
+
+    nodes: frozenset[int]
+    terms: ReplyTerms
+    length: int
+
+
+class Preparing:
+    """Makes the rounds for one type of message, decides which belong to a series, and keeps the series."""
+
+    def __init__(self, grid: Grid, rounds: Rounds, server: Callable[[RoundConfig], Server], message_type: str) -> None:
+        self._grid, self._rounds, self._server, self._message_type = grid, rounds, server, message_type
+        self.attempts = Attempts(rounds.maximum_releases)
+        self._asked: Asked | None = None
+        self._misses = 0
+        #: Why the series has changed or ended.
+        self._why = ""
+        self._series: KeptSeries | None = None
+
+    def enter(self, asked: Asked, left: int | None) -> None:
+        """Note what the strategy asks, and how many rounds are left, if that is known."""
+        changed = self._changed(asked)
+        if self._asked is None:  # a loop of the user's own may have only one round
+            self._misses = _MISSES if left is None else 0
+        else:
+            self._misses = self._misses + 1 if changed else 0
+        self._asked, self._why = asked, changed
+        if changed or (self._series is not None and self._series.finished):
+            self.stop(wait=False)
+        if self._series is None and self._misses < _MISSES and left != 1:
+            self._series = self._new_series(asked, left)
+
+    def next_round(self, asked: Asked, messages: dict[int, Message], task: bytes) -> Running:
+        """Return the next round of the series; a single one if there is no series, or it has no more rounds."""
+        series, why, self._why = self._series, self._why, ""
+        if series is not None and not series.finished and series.enter(messages, task):
+            running: Running = series
+        else:
+            running = self._single_round(asked)
+            running.enter(messages, task)
+        log.info(f"{asked.terms.kind}, {running}" + (f", because {why}" if why else ""))
+        return running
+
+    def _new_series(self, asked: Asked, rounds: int | None, single: bool = False) -> KeptSeries:
+        series = Series(self._config(asked, accept=True), server=self._server, rounds=rounds)
+        return KeptSeries(self._grid, self._message_type, series, single=single)
+
+    def _single_round(self, asked: Asked) -> Running:
+        config = self._config(asked, accept=False)
+        if config.accept:  # the agreement needs it
+            return self._new_series(asked, rounds=1, single=True)
+        return SingleRound(self._grid, self._message_type, self._server(config))
+
+    def _config(self, asked: Asked, *, accept: bool) -> RoundConfig:
+        return self.attempts.place(self._rounds.config(asked.terms, asked.length, accept=accept))
+
+    def stop(self, *, wait: bool) -> None:
+        """End the series, if there is one. Nodes drop its keys."""
+        series, self._series = self._series, None
+        if series is not None:
+            series.stop(wait=wait)
+
+    def _changed(self, asked: Asked) -> str:
+        if self._asked is None:
+            return ""
+        pairs = zip(Asked._fields, self._asked, asked, strict=True)
+        return next((_CHANGED[name] for name, before, now in pairs if before != now), "")
