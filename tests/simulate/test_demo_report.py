@@ -181,7 +181,7 @@ def test_a_wrong_sum_is_not_called_right(story):
     reports = [replace(history.reports[0], exact=False), *history.reports[1:]]
     text = report.to_html(story._replace(history=replace(history, wiretap=tap, reports=reports)))
     assert f"{wrong.size - 1} of {wrong.size} words are equal" in text
-    assert "NOT always the plain sum of those who stayed" in Page(text).texts("strong")
+    assert "NOT always the plain sum of the clients that stayed" in Page(text).texts("strong")
 
 
 def test_where_every_round_is_lost_it_says_so():

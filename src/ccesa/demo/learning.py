@@ -1,7 +1,7 @@
-"""What the demo learns: scikit-learn's digits, by softmax regression and federated averaging.
+"""The demo learns scikit-learn's digits by softmax regression and federated averaging.
 
-Each round is trained three ways: through secure aggregation, in the clear with the same dropouts, and with
-none.
+Each round is trained three ways: through secure aggregation, in the clear with the same dropouts, and in the
+clear without dropouts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +33,7 @@ Labels = NDArray[np.int64]
 Model = list[Floats]
 
 PIXELS, CLASSES = 64, 10
+_EPOCHS, _RATE = 5, 0.5
 _TESTED = 5  # one digit in five is kept for testing
 
 
@@ -51,7 +52,14 @@ class Dataset:
 
     def update(self, model: Model, client: int) -> Model:
         """Return the change that a client's own data makes to the model."""
-        return train(model, self.images[client], self.labels[client])
+        images, labels = self.images[client], self.labels[client]
+        weights, biases = model[0].copy(), model[1].copy()
+        wanted = np.eye(CLASSES)[labels]
+        for _ in range(_EPOCHS):
+            error = (_softmax(images @ weights + biases) - wanted) / len(labels)
+            weights -= _RATE * images.T @ error
+            biases -= _RATE * error.sum(axis=0)
+        return [weights - model[0], biases - model[1]]
 
 
 def digits(clients: int, seed: int) -> Dataset:
@@ -82,21 +90,6 @@ def new_model() -> Model:
     return [np.zeros((PIXELS, CLASSES)), np.zeros(CLASSES)]
 
 
-def train(model: Model, images: Floats, labels: Labels, epochs: int = 5, rate: float = 0.5) -> Model:
-    """Return the change that these images make to the model."""
-    weights, biases = model[0].copy(), model[1].copy()
-    wanted = np.eye(CLASSES)[labels]
-    for _ in range(epochs):
-        error = (_softmax(images @ weights + biases) - wanted) / len(labels)
-        weights -= rate * images.T @ error
-        biases -= rate * error.sum(axis=0)
-    return [weights - model[0], biases - model[1]]
-
-
-def add(model: Model, update: Model) -> Model:
-    return [old + new for old, new in zip(model, update, strict=True)]
-
-
 def accuracy(model: Model, data: Dataset) -> float:
     guesses = np.argmax(data.test_images @ model[0] + model[1], axis=1)
     return float(np.mean(guesses == data.test_labels))
@@ -107,33 +100,33 @@ def _softmax(scores: Floats) -> Floats:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
-#: Largest entry of an update; the softmax updates here stay well below.
+def _add(model: Model, update: Model) -> Model:
+    return [old + new for old, new in zip(model, update, strict=True)]
+
+
+#: The largest entry of an update. The softmax updates here stay well below.
 CLIP = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wiretap:
-    """The vectors that reached the server in one round, beside those that only its clients knew.
+    """The vectors that reached the server in one round, beside those that only its clients knew."""
 
-    Attributes:
-        number: Of the round, from 1.
-        client: One that sent a vector.
-        senders: How many sent a vector.
-        vectors: By name: the client's ``own``, which never leaves it; the one ``received`` in its place; the
-            sum of all as received, ``masked``; the server's result, ``opened``, which a lost round lacks; and
-            the ``plain`` sum of the senders' own vectors.
-        fields: How numbers lie in words.
-    """
-
+    #: Of the round, 1 or greater.
     number: int
+    #: A client that sent a vector, and how many sent one.
     client: int
     senders: int
+    #: By name: the client's ``own``, which never leaves it; the one ``received`` in its place; the sum of all
+    #: as received, ``masked``; the server's result, ``opened``, which a lost round lacks; and the ``plain``
+    #: sum of the senders' own vectors.
     vectors: Mapping[str, Vector]
+    #: Of the numbers in the words.
     fields: Fields
 
     @property
     def equal_words(self) -> int:
-        """In how many words the server's sum is the plain sum."""
+        """The number of words in which the server's sum is the plain sum."""
         return int(np.count_nonzero(self.vectors["opened"] == self.vectors["plain"]))
 
     def numbers(self, vector: Vector) -> Row:
@@ -143,11 +136,11 @@ class Wiretap:
 
 @dataclass(kw_only=True)
 class History:
-    """What happened, round by round."""
+    """The demo, round by round."""
 
     plan: Plan
     seed: int
-    #: Accuracy after each round: of secure aggregation, in the clear with the same dropouts, and with none.
+    #: Accuracy after each round: secure, in the clear with the same dropouts, and in the clear without them.
     secure: list[float] = field(default_factory=list)
     plain: list[float] = field(default_factory=list)
     everyone: list[float] = field(default_factory=list)
@@ -155,27 +148,27 @@ class History:
     #: For each round, how many left in each step.
     gone: list[Mapping[str, int]] = field(default_factory=list)
     clipped: int = 0
-    #: How values lie in words, for people.
+    #: The fields of values, in words.
     values: str = ""
     wiretap: Wiretap | None = None
 
     @property
     def lost(self) -> dict[int, RoundFailed]:
-        """Return the rounds without a sum, counted from 1, and why."""
+        """The failures of rounds without a sum, by number, 1 or greater."""
         results = enumerate((report.result for report in self.reports), 1)
         return {number: result for number, result in results if isinstance(result, RoundFailed)}
 
     @property
     def sums(self) -> list[SimulatedRound]:
-        return [report for number, report in enumerate(self.reports, 1) if number not in self.lost]
+        return [report for report in self.reports if not isinstance(report.result, RoundFailed)]
 
     @property
     def dropped(self) -> dict[str, int]:
-        """Return how many left in each step, over all rounds."""
+        """How many left in each step, over all rounds."""
         return {step: sum(one[step] for one in self.gone) for step in self.gone[0]}
 
     def count(self, dropouts: Dropouts) -> None:
-        """Count who leaves in which step; after a step that leaves too few for a sum there is no other."""
+        """Count the clients that leave in each step. After a step that leaves too few for a sum, nobody is asked."""
         gone, left = frozenset[int](), {}
         for step, members in dropouts.items():
             goes_on = self.plan.clients - len(gone) >= self.plan.least_survivors
@@ -185,7 +178,7 @@ class History:
 
 
 def plan_rounds(data: Dataset, dropout: float, degree: int | None = None, agreement: str = DEFAULT) -> Plan:
-    """Return the plan of every round: with the usual graph, or with this many neighbours."""
+    """Return the plan of every round, with the planner's graph or with this many neighbours."""
     made = usual_plan(len(data.sizes), dropout, agreement=agreement, accept=needs_accept(agreement))
     made = replace(made, length=_quantizer(data).length, bits=WORD_BITS)
     if degree is None:
@@ -203,7 +196,7 @@ def train_rounds(
     threads: int = 0,
     progress: Callable[[int, History], None] = lambda done, history: None,
 ) -> History:
-    """Train for some rounds, each way; a lost round keeps the old model, as it would in production."""
+    """Train for some rounds in each way. A lost round keeps the old model, as in production."""
     quantizer = _quantizer(data)
     history = History(plan=plan, seed=seed, values=quantizer.fields.in_words)
     secure = plain = everyone = new_model()
@@ -223,7 +216,7 @@ def train_rounds(
 
 
 def run_conventional(plan: Plan, seed: int) -> SimulatedRound:
-    """Run a round of conventional secure aggregation (the complete graph), on vectors of the same length."""
+    """Run a round of conventional secure aggregation, on the complete graph and vectors of the same length."""
     return simulate(plan.config(graph=Complete(), threshold=Majority()), seed=seed)
 
 
@@ -241,9 +234,7 @@ def _secure_round(
     threads: int,
     history: History,
 ) -> Model:
-    everyone = range(config.clients)
-    updates = [data.update(model, client) for client in everyone]
-    encoded = [quantizer.encode(updates[client], data.sizes[client]) for client in everyone]
+    encoded = [quantizer.encode(data.update(model, client), size) for client, size in enumerate(data.sizes)]
     history.clipped += sum(one.clipped for one in encoded)
     received: dict[int, Vector] = {}
     wanted = history.wiretap is None or "opened" not in history.wiretap.vectors
@@ -259,30 +250,25 @@ def _secure_round(
     found = report.result if isinstance(report.result, Aggregate) else None
     if received and (found or history.wiretap is None):
         history.wiretap = _wiretap(len(history.reports), received, encoded, found, quantizer.fields)
-    return model if found is None else add(model, quantizer.decode(found.vector).arrays)
+    return model if found is None else _add(model, quantizer.decode(found.vector).arrays)
 
 
 def _wiretap(
     number: int, received: Mapping[int, Vector], encoded: Sequence[Quantized], found: Aggregate | None, fields: Fields
 ) -> Wiretap:
-    senders = tuple(sorted(received)) if found is None else found.survivors
+    senders, dtype = tuple(sorted(received)) if found is None else found.survivors, words.dtype(WORD_BITS)
     vectors = {
         "own": encoded[senders[0]].vector,
         "received": received[senders[0]],
-        "masked": _add_up([received[one] for one in senders]),
+        "masked": np.add.reduce([received[sender] for sender in senders], dtype=dtype),
         **({} if found is None else {"opened": found.vector}),
-        "plain": _add_up([encoded[one].vector for one in senders]),
+        "plain": np.add.reduce([encoded[sender].vector for sender in senders], dtype=dtype),
     }
     return Wiretap(number=number, client=senders[0], senders=len(senders), vectors=vectors, fields=fields)
 
 
-def _add_up(vectors: Sequence[Vector]) -> Vector:
-    """Return the sum modulo 2^64."""
-    return np.add.reduce(vectors, dtype=words.dtype(WORD_BITS))
-
-
 def _plain_round(model: Model, data: Dataset, dropouts: Dropouts) -> Model:
-    """Average the updates of all clients that have not dropped out by the mask step."""
+    """Average the updates of all clients that stay at least until the mask step."""
     gone = frozenset().union(*(dropouts.get(step, ()) for step in ("advertise", "share", "accept", "mask")))
     members = [client for client in range(len(data.sizes)) if client not in gone]
     if not members:
@@ -290,4 +276,4 @@ def _plain_round(model: Model, data: Dataset, dropouts: Dropouts) -> Model:
     updates = [data.update(model, client) for client in members]
     weights = [data.sizes[client] for client in members]
     means = [np.average(part, axis=0, weights=weights) for part in zip(*updates, strict=True)]
-    return add(model, means)
+    return _add(model, means)

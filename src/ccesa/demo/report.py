@@ -25,18 +25,18 @@ from ccesa.plan.report import bill as priced
 from ccesa.simulate import SimulatedRound
 
 _SHOWN = 4  # words of a vector in the report
-#: The names of a round's vectors as a head of a table, and below a picture.
+#: The names of a round's vectors in a table, and their descriptions below a picture.
 _VECTORS = {
-    "own": ("own vector", "What client {} learnt from its own images. This stays with it."),
-    "received": ("received", "What the server received in its place: the same numbers, masked."),
+    "own": ("own vector", "The update that client {} learnt from its own images. It stays with the client."),
+    "received": ("received", "The vector that the server received in its place: the same numbers, masked."),
     "masked": ("all received, added", "The sum of all {} vectors as they were received. Still noise."),
-    "opened": ("masks off", "The same sum with the masks off, which takes the shares of those who stayed."),
-    "plain": ("plain sum", "Beside it, the plain sum of all {} vectors, which nobody sends to anybody."),
+    "opened": ("masks off", "The same sum without masks. Shares of the clients that stayed remove them."),
+    "plain": ("plain sum", "The plain sum of all {} vectors, which are never sent like this."),
 }
 
 
 class Story(NamedTuple):
-    """The content of the report: the demo, a conventional round, and the command to repeat it."""
+    """The demo, a conventional round, and the command that repeats them."""
 
     history: History
     conventional: SimulatedRound
@@ -44,7 +44,7 @@ class Story(NamedTuple):
 
 
 def summary(history: History) -> list[tuple[str, str]]:
-    """Return what happened, line by line."""
+    """Return the results, line by line."""
     sums, lost = history.sums, history.lost
     reasons = "; ".join(f"round {number}: {_reason(failure)}" for number, failure in lost.items())
     kept = f"{len(lost)} of {len(history.reports)}, the old model was kept ({reasons})"
@@ -78,9 +78,9 @@ def to_html(story: Story) -> str:
 
 
 def _headline(history: History) -> Slots:
-    exact = "each of them exactly the plain sum of those who stayed"
+    exact = "each of them exactly the plain sum of the clients that stayed"
     if not (history.sums and _exact(history)):
-        wrong = "NOT always the plain sum of those who stayed" if history.sums else "so nothing was learnt"
+        wrong = "NOT always the plain sum of the clients that stayed" if history.sums else "so nothing was learnt"
         exact = tag("strong", wrong, class_="bad")
     rounds = len(history.reports)
     return {
@@ -98,29 +98,29 @@ def _headline(history: History) -> Slots:
 
 
 def _seen(tap: Wiretap | None) -> Slots:
-    """Show an update, what the server received in its place, and the sum that came out."""
+    """Show an update, the vector that the server received in its place, and the sums."""
     if tap is None:
-        return {"one": tag("p", "No client stayed until vectors were sent."), "all": "", "checked": ""}
+        return {"one": tag("p", "All clients left before they sent a vector."), "all": "", "checked": ""}
     drawn = []
     for name, vector in tap.vectors.items():
-        said = _VECTORS[name][1].format(tap.client if name == "own" else tap.senders)
-        picture = pictures.tiles_svg(tap.numbers(vector), f"Ten images of 8 by 8 pixels. {said}")
-        drawn.append(tag("figure", picture, tag("figcaption", said)))
+        text = _VECTORS[name][1].format(tap.client if name == "own" else tap.senders)
+        picture = pictures.tiles_svg(tap.numbers(vector), f"Ten images of 8 by 8 pixels. {text}")
+        drawn.append(tag("figure", picture, tag("figcaption", text)))
     return {"one": join(drawn[:2]), "all": join(drawn[2:]), "checked": _checked(tap)}
 
 
 def _checked(tap: Wiretap) -> Markup:
     if "opened" not in tap.vectors:
-        return tag("p", "This round was lost: the masks stayed on, and nobody learnt anything.")
-    told = np.flatnonzero(tap.vectors["own"])  # corners of an image say nothing
-    places = told[:: max(1, told.size // _SHOWN)][:_SHOWN].tolist()
+        return tag("p", "This round was lost: the masks stayed on, and the server learnt nothing.")
+    inked = np.flatnonzero(tap.vectors["own"])  # the corners of all images are empty
+    places = inked[:: max(1, inked.size // _SHOWN)][:_SHOWN].tolist()
     rows = [[f"{place}", *(f"{int(one[place]):016x}" for one in tap.vectors.values())] for place in places]
     heads = ("word", *(_VECTORS[name][0] for name in tap.vectors))
     how = (
-        ". A word is a 64-bit number. The demo plays all clients, so it has what no server has: it added "
-        f"the {tap.senders} vectors of round {tap.number} as they were before masking, modulo 2",
+        f". A word is a 64-bit number. The demo plays all clients, so it has the {tap.senders} vectors of round "
+        f"{tap.number} before they were masked, which no server has. It added them modulo 2",
         tag("sup", "64"),
-        ", and compared every word with what the server made of the messages. It did so in every round.",
+        ", and compared every word with the server's sum. It did this in every round.",
     )
     equal = tag("strong", f"{tap.equal_words} of {tap.vectors['plain'].size} words are equal")
     words = table(f"{len(rows)} words of each vector, in hexadecimal", heads, rows)
@@ -128,9 +128,9 @@ def _checked(tap: Wiretap) -> Markup:
 
 
 def _dropouts(history: History) -> Slots:
-    """Show who left in which step, and who is in the sums."""
+    """Show how many clients left in each step, and how many are in the sums."""
     survivors = [report.survivors for report in history.reports]
-    told = f"Clients that left, over all rounds {_by_step(history)}, and those in each sum, as in the table."
+    text = f"Clients that left, over all rounds {_by_step(history)}, and those in each sum, as in the table."
     rows = [
         [f"{number}", *map(str, gone.values()), f"{staying or 'lost'}"]
         for number, (gone, staying) in enumerate(zip(history.gone, survivors, strict=True), 1)
@@ -138,7 +138,7 @@ def _dropouts(history: History) -> Slots:
     lost = [[f"{number}", _reason(failure)] for number, failure in history.lost.items()]
     failed = tag("div", table("Rounds without a sum", ("round", "why"), lost), class_="prose")
     return {
-        "dropouts": pictures.rounds_svg(history.gone, survivors, history.plan.clients, told),
+        "dropouts": pictures.rounds_svg(history.gone, survivors, history.plan.clients, text),
         "by_step": _by_step(history),
         "left": table("Clients that left", ("round", *history.gone[0], "in the sum"), rows),
         "lost": failed if lost else "",
@@ -146,7 +146,7 @@ def _dropouts(history: History) -> Slots:
 
 
 def _accuracy(history: History) -> Slots:
-    """Show what the model learnt, beside training in the clear."""
+    """Show the accuracy of the model, beside training in the clear."""
     lines = {
         "plain, same dropouts": ("band", history.plain),
         "plain, nobody drops out": ("dash", history.everyone),
@@ -155,12 +155,12 @@ def _accuracy(history: History) -> Slots:
     curves = [ChartLine(name, style, list(enumerate(values, 1))) for name, (style, values) in lines.items()]
     by_round = list(zip(*(values for _, values in lines.values()), strict=True))
     apart = max(abs(secure - plain) for plain, _, secure in by_round)
-    told = "; ".join(f"{name} from {line[0]:.1%} to {line[-1]:.1%}" for name, (_, line) in lines.items())
+    text = "; ".join(f"{name} from {line[0]:.1%} to {line[-1]:.1%}" for name, (_, line) in lines.items())
     x = Axis("round", {number: f"{number}" for number in pictures.every_fifth(len(by_round))})
     y = pictures.percentages([value for values in by_round for value in values], "accuracy")
     rows = [[f"{number}", *map("{:.1%}".format, values)] for number, values in enumerate(by_round, 1)]
     return {
-        "curves": pictures.chart(curves, x, y, f"Accuracy by round: {told}.", list(history.lost)),
+        "curves": pictures.chart(curves, x, y, f"Accuracy by round: {text}.", list(history.lost)),
         "apart": f"at most {apart:.1%} apart" if apart else "equal",
         "axis": f"{min(y.ticks):.0%}",
         "learnt": table("Accuracy", ("round", *lines), rows),
@@ -185,14 +185,14 @@ def _reason(failure: RoundFailed) -> str:
 
 #: From 10 clients to 100,000, four for each power of ten.
 CLIENTS = tuple(round(10 ** (power / 4)) for power in range(4, 21))
-#: The costs of a client for a round: a name, a figure of the round, and how it is written.
+#: The costs of a client for a round: a name, a figure of the round, and its format.
 _COSTS: list[tuple[str, Callable[[SimulatedRound], float], str]] = [
     ("neighbours of a client", lambda report: report.degree_mean, "{:.0f}"),
     ("client, milliseconds of work", lambda report: sum(report.client_ms.values()), "{:.2f}"),
     ("client, bytes sent", lambda report: report.client_bytes["sent"], "{:,.0f}"),
     ("client, bytes received", lambda report: report.client_bytes["received"], "{:,.0f}"),
 ]
-#: The lines of the curve: the style, and where the price is.
+#: The lines of the curve: a style, and a price.
 _LINES: dict[str, tuple[str, Callable[[Bill], Cost | None]]] = {
     "conventional (everyone with everyone)": ("dot", lambda one: one.conventional),
     "the paper's rule": ("dash", lambda one: one.paper),
@@ -210,15 +210,15 @@ def compare_costs(history: History, conventional: SimulatedRound) -> list[tuple[
 
 
 def price_plans(made: Plan) -> dict[int, Bill]:
-    """Price the demo's round for other numbers of clients, as few as there is a reliable plan for."""
-    said = {name: getattr(made, name) for name in ("length", "bits", "agreement", "accept")}
+    """Price the demo's round for other numbers of clients, down to the fewest with a reliable plan."""
+    terms = {name: getattr(made, name) for name in ("length", "bits", "agreement", "accept")}
     found: dict[int, Bill] = {}
     for clients in reversed(CLIENTS):
         try:
-            asked = PlanRequest(clients, made.assumptions.dropout, **said)
+            asked = PlanRequest(clients, made.assumptions.dropout, **terms)
             found[clients] = priced(asked.plan(explained=False))
         except ImpossiblePlan:
-            break  # fewer clients cannot do better
+            break  # fewer clients have no reliable plan either
     return dict(sorted(found.items()))
 
 
@@ -231,7 +231,7 @@ def _costs(history: History, conventional: SimulatedRound) -> Slots:
         "words": f"{history.plan.length:,}",
         "dropout": f"{history.plan.assumptions.dropout:.0%}",
         "bill": table("Measured in this demo (mean over rounds)", heads, compare_costs(history, conventional)),
-        **(_draw_costs(bills) if bills else {"cost": "No plan is reliable if so many drop out.", "planned": ""}),
+        **(_draw_costs(bills) if bills else {"cost": "No plan is reliable with so many dropouts.", "planned": ""}),
     }
 
 
@@ -249,9 +249,9 @@ def _draw_costs(bills: dict[int, Bill]) -> Slots:
         for clients in bills
         if clients in (100, 1000, 10_000, 100_000)
     ]
-    told = "; ".join(f"{name} {price}" for name, price in zip(lines, rows[-1][1:], strict=True))
+    text = "; ".join(f"{name} {price}" for name, price in zip(lines, rows[-1][1:], strict=True))
     return {
-        "cost": pictures.chart(curves, x, y, f"Bytes per client; with {rows[-1][0]} clients: {told}."),
+        "cost": pictures.chart(curves, x, y, f"Bytes per client; with {rows[-1][0]} clients: {text}."),
         "planned": table("By plan, bytes per client and round", ("clients", *lines), rows),
     }
 
@@ -268,7 +268,7 @@ def write_chance(log2: float) -> Markup:
 
 
 def _promise(history: History, command: str) -> Slots:
-    """Show with which probability the promise fails, and the versions of everything."""
+    """Show the probability that the promise fails, and the versions of all parts."""
     plan, rounds = history.plan, len(history.reports)
 
     def ever(log2: float) -> Markup:
@@ -276,10 +276,10 @@ def _promise(history: History, command: str) -> Slots:
 
     private = plan.certificate.privacy(plan.guard)
     events = [[name, write_chance(log2), ever(log2), meaning] for name, log2, meaning in certificate_in_words(plan)]
-    heads = ("event", "in a round", "in all rounds", "what it means")
+    heads = ("event", "in a round", "in all rounds", "meaning")
     versions = [
         ["command", tag("code", command)],
-        ["seed", f"{history.seed}: fixes data and dropouts, never keys"],
+        ["seed", f"{history.seed}: repeats data and dropouts, never keys"],
         ["ccesa", f"{ccesa.__version__}, wire format {VERSION}"],
         ["kernel", kernel().name],
         ["agreement", plan.agreement],
@@ -295,5 +295,5 @@ def _promise(history: History, command: str) -> Slots:
         "fails_ever": ever(private),
         "short": join(short),
         "certificate": table("Certificate of the plan: probability at most", heads, events),
-        "versions": table("Versions", ("what", "here"), versions),
+        "versions": table("Versions", ("part", "version"), versions),
     }
