@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ccesa.errors import ConfigError
 from ccesa.plan.paper import step_dropout
 from ccesa.protocol.steps import steps_under
-from ccesa.simulate.simulation import Burst, Exactly, Independent, StepProbabilities
+from ccesa.simulate.simulation import Exactly, Independent, StepProbabilities
 from strategies import seeds
 
 CURIOUS = steps_under("curious")
@@ -21,7 +21,6 @@ models = st.one_of(
     st.builds(Independent, fractions),
     st.builds(StepProbabilities, st.dictionaries(names, fractions)),
     st.builds(StepProbabilities, fractions),
-    st.builds(Burst, names, fractions),
 )
 
 
@@ -47,7 +46,7 @@ def test_steps_may_come_from_an_iterator(model, clients):
 
 
 def test_another_seed_draws_other_sets():
-    for model in (Independent(0.5), StepProbabilities({"mask": 0.5}), Burst("mask", 0.5)):
+    for model in (Independent(0.5), StepProbabilities({"mask": 0.5})):
         assert drawn(model, 200, 1) != drawn(model, 200, 2)
 
 
@@ -86,24 +85,9 @@ def test_one_probability_holds_in_every_step(q, clients, seed):
     assert drawn(StepProbabilities(q), clients, seed) == drawn(named, clients, seed)
 
 
-@given(names, fractions, counts, seeds)
-def test_a_burst_takes_its_fraction_in_its_step_only(name, fraction, clients, seed):
-    dropouts = drawn(Burst(name, fraction), clients, seed)
-    assert list(dropouts) == [name]
-    assert abs(len(dropouts[name]) - fraction * clients) <= 0.5
-
-
-def test_a_burst_takes_everyone_equally_often():
-    clients, rounds = 10, 3000
-    counts = np.zeros(clients)
-    for seed in range(rounds):
-        counts[list(drawn(Burst("mask", 0.3), clients, seed)["mask"])] += 1
-    assert np.abs(counts - 0.3 * rounds).max() < 5 * math.sqrt(rounds * 0.3 * 0.7)
-
-
 @given(counts, seeds)
 def test_probability_zero_loses_nobody(clients, seed):
-    for model in (Independent(0.0), StepProbabilities(dict.fromkeys(NAMES, 0.0)), Burst("mask", 0.0)):
+    for model in (Independent(0.0), StepProbabilities(dict.fromkeys(NAMES, 0.0))):
         assert not any(drawn(model, clients, seed).values())
 
 
@@ -136,15 +120,14 @@ def test_what_is_no_fraction_is_refused(value):
         ("dropout", lambda: Independent(value)),
         ("dropout", lambda: StepProbabilities(value)),
         ("mask", lambda: StepProbabilities({"share": 0.5, "mask": value})),
-        ("fraction", lambda: Burst("mask", value)),
     ):
-        with pytest.raises(ConfigError, match=rf"{name} must lie in \[0, 1\), not"):
+        with pytest.raises(ConfigError, match=rf"{name} must be a number in \[0, 1\), not"):
             make()
 
 
 @given(st.text(max_size=12).filter(lambda name: name not in NAMES))
 def test_unknown_steps_are_refused_with_the_known_ones(name):
-    for model in (StepProbabilities({name: 0.5}), Exactly({name: [0]}), Burst(name, 0.5)):
+    for model in (StepProbabilities({name: 0.5}), Exactly({name: [0]})):
         with pytest.raises(ConfigError, match=f"unknown step .*; the steps of this round are {', '.join(NAMES)}"):
             drawn(model, 5)
 

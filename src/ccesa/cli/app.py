@@ -5,16 +5,13 @@ from typing import Annotated
 import typer
 
 import ccesa
-from ccesa.cli.audit import audit
 from ccesa.cli.charter import charter
 from ccesa.cli.demo import demo
+from ccesa.cli.hub import audit, invite, results, serve
 from ccesa.cli.identity import identity
-from ccesa.cli.invite import invite
 from ccesa.cli.join import join
 from ccesa.cli.ledger import ledger
 from ccesa.cli.plan import plan
-from ccesa.cli.results import results
-from ccesa.cli.serve import serve
 from ccesa.cli.simulate import simulate
 from ccesa.cli.statistics import statistics
 from ccesa.crypto.kernels import kernel
@@ -27,18 +24,10 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-app.command()(audit)
-app.add_typer(charter, name="charter")
-app.command()(demo)
-app.add_typer(identity, name="identity")
-app.command()(invite)
-app.command()(join)
-app.add_typer(ledger, name="ledger")
-app.command()(plan)
-app.command()(results)
-app.command()(serve)
-app.command()(simulate)
-app.add_typer(statistics, name="statistics")
+for command in (audit, demo, invite, join, plan, results, serve, simulate):
+    app.command()(command)
+for name, group in {"charter": charter, "identity": identity, "ledger": ledger, "statistics": statistics}.items():
+    app.add_typer(group, name=name)
 
 
 def _show_version(wanted: bool) -> None:

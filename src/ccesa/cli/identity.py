@@ -22,10 +22,7 @@ def new(
     name: _Name = None,
     comment: Annotated[str, typer.Option(help="A comment for people, in the same line.")] = "",
 ) -> None:
-    """Make a new key, write it to a file that only you can read, and print its admission line.
-
-    FILE also contains the name, so that `ccesa identity show` prints the same line.
-    """
+    """Make a key, write it and its name to a file that only you can read, and print its admission line."""
     with _hint():
         made = Identity.new(path.stem if name is None else name)
         line = str(Member(made.name, made.public, " ".join(comment.split())))
@@ -35,10 +32,7 @@ def new(
 
 @identity.command()
 def show(path: _File, name: _OtherName = None) -> None:
-    """Print the admission line of a key. The line is public. The file is secret.
-
-    FILE comes from `ccesa identity new`.
-    """
+    """Print the admission line of a key from `ccesa identity new`. The line is public. The file is secret."""
     loaded = Identity.load(path)
     with _hint():
         line = str(Member(name if name is not None else loaded.name or path.stem, loaded.public))

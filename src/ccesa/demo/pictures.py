@@ -28,7 +28,7 @@ Slots = dict[str, str]
 
 def tag(name: str, *inside: str, **attributes: str | float) -> Markup:
     """Return an element; ``class_`` stands for class, ``aria_label`` for aria-label."""
-    pairs = "".join(f' {_name(key)}="{_value(value)}"' for key, value in attributes.items())
+    pairs = "".join(f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"' for key, value in attributes.items())
     return Markup(f"<{name}{pairs}>{join(inside)}</{name}>")
 
 
@@ -49,10 +49,6 @@ def svg(width: float, height: float, alternative: str, *inside: str) -> Markup:
     """Return a picture, with a description in words."""
     label = {"role": "img", "aria_label": alternative}
     return tag("svg", *inside, viewBox=f"0 0 {_value(width)} {_value(height)}", **label)
-
-
-def _name(key: str) -> str:
-    return key.rstrip("_").replace("_", "-")
 
 
 def _value(value: str | float) -> str:

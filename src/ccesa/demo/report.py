@@ -18,7 +18,7 @@ from ccesa.demo import pictures
 from ccesa.demo.learning import History, Wiretap
 from ccesa.demo.pictures import Axis, ChartLine, Markup, Slots, join, table, tag
 from ccesa.errors import ImpossiblePlan, RoundFailed
-from ccesa.plan import Cost, Plan
+from ccesa.plan import Plan
 from ccesa.plan.planner import PlanRequest
 from ccesa.plan.report import Bill, bytes_in_words, certificate_in_words
 from ccesa.plan.report import bill as priced
@@ -192,12 +192,8 @@ _COSTS: list[tuple[str, Callable[[SimulatedRound], float], str]] = [
     ("client, bytes sent", lambda report: report.client_bytes["sent"], "{:,.0f}"),
     ("client, bytes received", lambda report: report.client_bytes["received"], "{:,.0f}"),
 ]
-#: The lines of the curve: a style, and a price.
-_LINES: dict[str, tuple[str, Callable[[Bill], Cost | None]]] = {
-    "conventional (everyone with everyone)": ("dot", lambda one: one.conventional),
-    "the paper's rule": ("dash", lambda one: one.paper),
-    "ccesa, as planned": ("solid", lambda one: one.plan),
-}
+#: The lines of the curve, in the order of a bill: ccesa, the paper's rule, and conventional aggregation.
+_LINES = {"ccesa, as planned": "solid", "the paper's rule": "dash", "conventional (everyone with everyone)": "dot"}
 
 
 def compare_costs(history: History, conventional: SimulatedRound) -> list[tuple[str, str, str, str]]:
@@ -236,11 +232,12 @@ def _costs(history: History, conventional: SimulatedRound) -> Slots:
 
 
 def _draw_costs(bills: dict[int, Bill]) -> Slots:
-    lines = {
-        name: {clients: _traffic(cost) for clients, one in bills.items() if (cost := of(one)) is not None}
-        for name, (_, of) in _LINES.items()
-    }
-    curves = [ChartLine(name, _LINES[name][0], list(points.items())) for name, points in lines.items() if points]
+    lines: dict[str, dict[int, float]] = {name: {} for name in reversed(_LINES)}
+    for clients, one in bills.items():
+        for name, cost in zip(_LINES, one, strict=True):
+            if cost is not None:
+                lines[name][clients] = cost.sent_bytes + cost.received_bytes
+    curves = [ChartLine(name, _LINES[name], list(points.items())) for name, points in lines.items() if points]
     everything = [value for points in lines.values() for value in points.values()]
     x = pictures.powers(list(bills), "clients", "{:,.0f}".format)
     y = pictures.powers(everything, "sent and received by a client in a round", bytes_in_words)
@@ -254,10 +251,6 @@ def _draw_costs(bills: dict[int, Bill]) -> Slots:
         "cost": pictures.chart(curves, x, y, f"Bytes per client; with {rows[-1][0]} clients: {text}."),
         "planned": table("By plan, bytes per client and round", ("clients", *lines), rows),
     }
-
-
-def _traffic(cost: Cost) -> float:
-    return cost.sent_bytes + cost.received_bytes
 
 
 def write_chance(log2: float) -> Markup:

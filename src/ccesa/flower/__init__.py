@@ -1,6 +1,6 @@
 """Secure aggregation in a Flower federation: one line in the ServerApp, one mod in the ClientApp.
 
-What is in ``server`` runs in the ServerApp, what is in ``node`` in the ClientApp, and ``both`` in each.
+``server`` runs in the ServerApp, ``node`` in the ClientApp, and ``both`` in each.
 """
 
 from importlib import import_module

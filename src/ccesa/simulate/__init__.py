@@ -2,11 +2,10 @@
 
 from ccesa.simulate.enrolment import Enrolment, chartered, enrol, federate
 from ccesa.simulate.models import AggregatedModels, NoisyVectors, aggregate, usual_plan
-from ccesa.simulate.simulation import Burst, Dropout, Exactly, Independent, SimulatedRound, StepProbabilities, simulate
+from ccesa.simulate.simulation import Dropout, Exactly, Independent, SimulatedRound, StepProbabilities, simulate
 
 __all__ = [
     "AggregatedModels",
-    "Burst",
     "Dropout",
     "Enrolment",
     "Exactly",

@@ -84,14 +84,6 @@ class NoisyVectors:
 
     Each call for a client returns the same vector. Its model follows from the seed. Its noise follows from a
     key that lives as long as this object; real clients keep no such key.
-
-    Args:
-        mechanism: The noise.
-        config: The round.
-        seed: Repeats the models, never the noise.
-
-    Raises:
-        ConfigError: The round's vectors are not those of this noise.
     """
 
     def __init__(self, mechanism: Mechanism, config: RoundConfig, seed: int) -> None:
@@ -202,7 +194,7 @@ def aggregate(
         ConfigError: Other options are wrong.
         RoundFailed: Too many clients drop out for a sum.
     """
-    given, chance = _as_list("models", models), _dropout_model(dropout)
+    given, chance = _as_list("models", models), dropout if isinstance(dropout, Dropout) else Independent(dropout)
     are_arrays = all(hasattr(one, "shape") for one in given)
     models = [[one] for one in given] if are_arrays else given
     quantizer: Quantizer[Any] | NoisyQuantizer[Any]
@@ -329,14 +321,6 @@ def _clip(layout: Layout, largest: NDArray[np.float64]) -> Clip:
     rows = np.split(largest, np.cumsum(layout.sizes)[:-1])
     bounds = [float(row.max(initial=0.0)) or 1.0 for row in rows]
     return bounds if layout.names is None else dict(zip(layout.names, bounds, strict=True))
-
-
-def _dropout_model(dropout: float | Dropout) -> Dropout:
-    if isinstance(dropout, Dropout):
-        return dropout
-    if not isinstance(dropout, Real):
-        raise ConfigError(f"dropout must be a number or a dropout model, not {dropout!r}")
-    return Independent(float(dropout))
 
 
 def _expected(dropout: Dropout) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Real
 from statistics import fmean
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -89,25 +90,9 @@ class Exactly:
         return {name: frozenset(members) for name, members in self.sets.items()}
 
 
-@dataclass(frozen=True)
-class Burst:
-    """In one step a fraction of the clients, drawn at random, drops out together."""
-
-    step: str
-    fraction: float
-
-    def __post_init__(self) -> None:
-        _check_fraction("fraction", self.fraction)
-
-    def draw(self, steps: Iterable[Step], clients: int, rng: np.random.Generator) -> Dropouts:
-        _check_steps([step.name for step in steps], [self.step])
-        lost = rng.choice(clients, round(self.fraction * clients), replace=False)
-        return {self.step: frozenset(lost.tolist())}
-
-
 def _check_fraction(name: str, value: float) -> None:
-    if not 0 <= value < 1:
-        raise ConfigError(f"{name} must lie in [0, 1), not {value}")
+    if not isinstance(value, Real) or not 0 <= value < 1:
+        raise ConfigError(f"{name} must be a number in [0, 1), not {value!r}")
 
 
 def _check_steps(known: list[str], named: Iterable[str]) -> None:

@@ -31,7 +31,7 @@ from ccesa.values.fields import ARITHMETIC_ERROR, Digits, Fields, Row
 from ccesa.values.quantize import WEIGHT_UNITS, Quantizer
 from ccesa.words import Vector
 
-# Names. Those of records and metrics can depend on data, like their values, so they travel under the masks.
+# Names of records and metrics can depend on data, like their values, so they travel under the masks.
 
 
 _LENGTH_BYTES, _DIGEST_BYTES = 2, 16
@@ -145,9 +145,6 @@ class MeanReply(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.error, self.counter_error) if self.noise is None else None
 
 
-# Without noise
-
-
 #: Bytes for the names of both records; for those of the metrics, and for each of their slots.
 _RECORD_ROOM, _METRIC_ROOM, _SLOT_ROOM = 96, 8, 24
 
@@ -165,10 +162,7 @@ class Packing:
         return self.terms.fields.length(sum(self._sizes))
 
     def pack(self, reply: Reply) -> tuple[Vector, int]:
-        """Return one node's vector, and how many values of its arrays were clipped.
-
-        Raises VectorError if the reply cannot be used. The node then sends ``nothing``.
-        """
+        """Return one node's vector, and how many values were clipped; VectorError if the reply cannot be used."""
         terms, units = self.terms, self._units(reply.weight)
         arrays = differences(self.model, reply.arrays) if terms.kind == "train" else {}
         changes, clipped = self._quantizer.row(arrays, self._quantizer.weight(units))
@@ -317,9 +311,6 @@ class Packing:
         return self.terms.metric_clip * (self.terms.clients / (2 * SCALE * units) + ARITHMETIC_ERROR)
 
 
-# With noise
-
-
 _METRICS = "metrics"
 
 
@@ -339,10 +330,7 @@ class NoisyPacking:
         return self._quantizer.length
 
     def pack(self, reply: Reply) -> tuple[Vector, int]:
-        """Return one node's vector with fresh noise, and 1 if the reply was longer than the norm.
-
-        Raises VectorError if the reply cannot be used. The node then sends ``nothing``.
-        """
+        """Return one node's noisy vector, and 1 if it was clipped; VectorError if the reply cannot be used."""
         made = self._quantizer.encode(self._release(reply), self.context)
         return made.vector, made.clipped
 

@@ -30,16 +30,12 @@ from ccesa.values.quantize import WEIGHT_UNITS
 Arrays = dict[str, NDArray[Any]]
 Metrics = dict[str, float | list[float]]
 
-#: The default settings.
 DEFAULTS = Learning()
 #: The bound on the change of a counter (in batch norm layers), which is larger than that of a weight.
 COUNTER_CLIP = float(2**14)
 #: Of metrics.
 SCALE = 1 << 30
 _NUMBER, _OF_LIST = "=", "+"
-
-
-# Models
 
 
 def model_of(content: RecordDict) -> Arrays:
@@ -157,9 +153,6 @@ def restore_metrics(slots: list[str], values: NDArray[Any]) -> Metrics:
     return restored
 
 
-# Terms
-
-
 class ReplyTerms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", forbid_unknown_fields=True):
     """How replies to one type of message become vectors.
 
@@ -172,7 +165,6 @@ class ReplyTerms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2"
     clients: int
     clip: float = DEFAULTS.clip
     metric_clip: float = DEFAULTS.metric_clip
-    #: Bits of a field.
     field_bits: int = DEFAULTS.field_bits
     #: A power of two, so that whole numbers of up to 2^24 examples are not rounded.
     max_weight: float = DEFAULTS.max_weight
@@ -206,13 +198,10 @@ class ReplyTerms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2"
             )
         slots = slots_of(dict.fromkeys({*agreed.metrics} - {agreed.weighted_by}, 0.0))
         return cls(
+            **{name: getattr(agreed, name) for name in ("clip", "metric_clip", "field_bits", "weighted_by")},
             message_type=message_type,
             clients=len(charter.members),
-            clip=agreed.clip,
-            metric_clip=agreed.metric_clip,
-            field_bits=agreed.field_bits,
             max_weight=power_of_two(agreed.max_weight),
-            weighted_by=agreed.weighted_by,
             metric_slots=len(slots),
             metrics=slots,
             counters=sorted(agreed.counters),
@@ -256,10 +245,7 @@ class ReplyTerms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2"
         return labels.digest(labels.FLOWER_TASK, self.encode(), *content_parts(content))
 
     def counted_task(self, content: RecordDict) -> bytes:
-        """Return the digest by which a node counts its contributions: of the model and the message's type.
-
-        No setting, bound or number of a round makes another task of the same model.
-        """
+        """Return the digest by which a node counts contributions: of model and message type, without settings."""
         records = [record for record in content.values() if isinstance(record, ArrayRecord)]
         parts = [part for record in records for part in _record_parts(record)]
         return labels.digest(labels.FLOWER_COUNTED_TASK, self.message_type.encode(), *parts)

@@ -232,9 +232,6 @@ def _addressee(request: Data, config: RoundConfig) -> int:
     return m.decode(request, maximum).client
 
 
-# The reply of the app
-
-
 def pack_reply(message: Message | None, packing: AnyPacking) -> Vector:
     """Return the vector; raise VectorError if the reply cannot be used. This node's log says what is cut off."""
     if message is None:

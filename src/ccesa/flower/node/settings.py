@@ -33,11 +33,9 @@ _BESIDE_CHARTER = {
 }
 
 
-def _key(field: str) -> str:
-    return _PREFIX + field.replace("_", "-")
-
-
-class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=_key):
+class NodeSettings(
+    msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=lambda name: _PREFIX + name.replace("_", "-")
+):
     """The checked keys of one node. The field ``max_clip`` is the key ``ccesa-max-clip``, and so on."""
 
     #: Whether this node also answers in the clear.
@@ -169,7 +167,6 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True, rename=
         return [one.strip() for one in self.message_types.split(",")]
 
 
-#: The type of every key.
 _KEYS = {field.encode_name: field.type for field in msgspec.structs.fields(NodeSettings)[:-1]}
 _KEYS |= {_FLOOR + field.name: field.type for field in msgspec.structs.fields(Floor)}
 
@@ -186,9 +183,6 @@ def _file(name: str | None, key: str) -> Path:
     if not path.is_file():
         raise ConfigError(f"{key} in this node's configuration must name a file")
     return path
-
-
-# Noise
 
 
 def check_noise(own: NodeSettings, config: RoundConfig, mechanism: Mechanism | None) -> None:
@@ -209,7 +203,13 @@ def check_noise(own: NodeSettings, config: RoundConfig, mechanism: Mechanism | N
             "(ccesa-min-noise)"
         )
     if own.budget is not None:
-        _check_budget(mechanism, *own.allowed)
+        epsilon, delta = own.allowed
+        spent = mechanism.released(mechanism.honest, epsilon).times(mechanism.rounds).epsilon(delta)
+        if not spent <= epsilon:
+            raise ConfigError(
+                f"{mechanism.rounds} round(s) with this noise spend epsilon = {spent:.4g} at delta = {delta:g}, "
+                f"this node allows {epsilon:g} (ccesa-budget)"
+            )
 
 
 def account_of(own: NodeSettings, mechanism: Mechanism | None) -> Account | None:
@@ -236,13 +236,3 @@ def _check_without_charter(own: NodeSettings, config: RoundConfig, mechanism: Me
         )
     if mechanism.norm > own.max_clip:
         raise ConfigError(f"norm = {mechanism.norm:g}, this node allows {own.max_clip:g} (ccesa-max-clip)")
-
-
-def _check_budget(mechanism: Mechanism, epsilon: float, delta: float) -> None:
-    """Refuse a training whose rounds together spend more than this."""
-    spent = mechanism.released(mechanism.honest, epsilon).times(mechanism.rounds).epsilon(delta)
-    if not spent <= epsilon:
-        raise ConfigError(
-            f"{mechanism.rounds} round(s) with this noise spend epsilon = {spent:.4g} at delta = {delta:g}, "
-            f"this node allows {epsilon:g} (ccesa-budget)"
-        )

@@ -75,10 +75,7 @@ class SuspendedClients:
         self._type, self._now = message_type, now
 
     def take(self, config: bytes) -> SuspendedClient | None:
-        """Remove a client and all older ones, whose rounds cannot come as far any more; return the client.
-
-        None if this node has no part in the round, as after a restart.
-        """
+        """Remove a client and all older ones, whose rounds are over; return it, or None as after a restart."""
         ours = self._load()
         taken = next((client for client in ours if client.config == config), None)
         if taken is not None:

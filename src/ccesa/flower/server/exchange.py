@@ -81,7 +81,6 @@ class StepExchange:
     policy: Policy | None = None
     #: The first message of a round. It has no model, so an app without the mod is likely to raise.
     first: bool = False
-    #: By node.
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     #: Nodes that have contributed as often as they may. In a series they can have answered something else.
     spent: set[int] = field(default_factory=set)
@@ -198,9 +197,6 @@ def _fetch(grid: Grid, ids: list[str], at_once: int) -> Iterator[Message]:
         yield from grid.pull_messages(ids[place : place + at_once])
 
 
-# One round
-
-
 #: Seconds for sending, and for clocks of nodes that differ, so that no message is too old on arrival.
 _SLACK = 600.0
 #: Seconds for nodes to forget a round.
@@ -210,10 +206,7 @@ _OF_MISSING_NODES = (errors.TooFewClients, errors.Unreliable, errors.Disconnecte
 
 @dataclass
 class RoundTransport:
-    """Carries the messages of one round to the nodes that take part, by their client ids in it.
-
-    In a series they are envelopes, which also have the set-up of the rounds after it.
-    """
+    """Carries the messages of a round by client id. In a series they also have the set-up of the rounds after it."""
 
     grid: Grid
     #: Of the round, or of the first round of its series.
@@ -343,10 +336,7 @@ class RoundTransport:
 
 
 def forget(grid: Grid, config: RoundConfig, message_type: str, nodes: set[int], *, wait: bool) -> None:
-    """Let nodes drop the keys of a round or a series that is over for them.
-
-    Wait for them if it is lost: it may have been the last one.
-    """
+    """Let nodes drop the keys of a round or a series. Wait for them if it is lost: it may have been the last."""
     content = request_with(RecordDict(), Envelope(step=envelope.FORGET, config=config.encode()))
     requests = [Message(content, node, message_type) for node in sorted(nodes)]
     if requests:
@@ -360,9 +350,6 @@ def forget(grid: Grid, config: RoundConfig, message_type: str, nodes: set[int], 
 def _trains(step: Step) -> bool:
     """Return whether nodes train in this step: they answer it with vectors."""
     return m.has_vector(step.reply)
-
-
-# Client ids
 
 
 #: Seconds for an introduction, without a policy and a timeout of the strategy.

@@ -53,10 +53,7 @@ def make_reply(asked: Message, terms: ReplyTerms, mean: MeanReply) -> Message:
 
 
 def check_contributors(survivors: int, nothing: int) -> None:
-    """Refuse the mean of one node, which is its model, and of two, each of which knows the other's.
-
-    The server has opened the sum by then, so this does not hold against a server that lies.
-    """
+    """Refuse the mean of one or two nodes, which reveals their models. A server that lies has opened it by then."""
     if survivors - nothing < MINIMUM_NODES:
         raise TooFewClients(
             f"{nothing} of {survivors} nodes contributed nothing, and the mean of fewer than {MINIMUM_NODES} "
@@ -203,7 +200,9 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             self._lost_rounds.check(start, asked)
             unless_done.pop_all()
         if start is not None and start.left <= 1:
-            self._stop_for_good(asked)
+            for message_type, preparing in self._preparing.items():
+                if kind_of(message_type) in asked or not asked:  # the strategy may still evaluate
+                    preparing.stop(wait=True)
         return replies
 
     def stop(self) -> None:
@@ -214,21 +213,15 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         for preparing in self._preparing.values():
             preparing.stop(wait=True)
 
-    def _stop_for_good(self, asked: set[str]) -> None:
-        """In the last round of a strategy, end the series that cannot go on: it may still evaluate."""
-        for message_type, preparing in self._preparing.items():
-            if kind_of(message_type) in asked or not asked:
-                preparing.stop(wait=True)
-
     def _secure(
         self, message_type: str, messages: list[Message], timeout: float | None, start: Start | None
     ) -> list[Message]:
         """Return one reply, or none if the round is lost, or has nothing to release."""
         check_alike(messages)
-        if not self._rounds.releases(message_type):
+        model, kind = model_of(messages[0].content), kind_of(message_type)
+        if kind == "evaluate" and not self._rounds.evaluates:
             log.info_once(f"no {message_type} messages are sent: with noise, name the metrics first")
             return []
-        model, kind = model_of(messages[0].content), kind_of(message_type)
         if message_type not in self._preparing:
             self._preparing[message_type] = Preparing(self._grid, self._rounds, self._server, message_type)
         preparing = self._preparing[message_type]
@@ -238,7 +231,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             if kind == "train" and start is not None:
                 self._releases.check_ahead(
                     start.left,
-                    evaluates=self._rounds.releases("evaluate"),
+                    evaluates=self._rounds.evaluates,
                     everyone=lambda: len(messages) == len(list(self._grid.get_node_ids())),
                 )
             mean = preparing.attempts.enter(terms, messages)

@@ -32,10 +32,7 @@ def as_nodes(nodes: Mapping[int, int]) -> Naming:
 
 
 def in_nodes(error: CcesaError, nodes: Mapping[int, int], around: int | None = None) -> str:
-    """Return the text of an error of the protocol with node ids, without the sender of a reply.
-
-    It is cut and escaped, because the protocol quotes messages of clients. ``around``: see ``suspect``.
-    """
+    """Return the text of an error with node ids, cut and escaped: the protocol quotes messages of clients."""
     naming = as_nodes(nodes)
     if isinstance(error, FaultyClient):
         return shown(error.reason(naming), _CHARACTERS)

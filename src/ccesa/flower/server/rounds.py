@@ -100,9 +100,9 @@ class UncharteredRounds:
 
 
 class PlannedRounds(UncharteredRounds):
-    """Rounds without noise. ``others`` are fields of the terms, and what all rounds without a charter have."""
+    """Rounds without noise. ``others`` are fields of the terms, and settings of all rounds without a charter."""
 
-    privacy: None = None
+    privacy, evaluates = None, True
 
     def __init__(
         self,
@@ -119,10 +119,6 @@ class PlannedRounds(UncharteredRounds):
         self._terms = ReplyTerms(message_type="train", clients=MINIMUM_NODES, max_weight=weight, **others)
         self._weighted_by, self._bits, self._precision = weighted_by, bits, precision
         _ = Packing(self._terms, {}).length, self._field_bits(MINIMUM_NODES)  # refuses nonsense at once
-
-    def releases(self, message_type: str) -> bool:
-        """Return whether there is anything to ask the nodes for."""
-        return True
 
     def terms(self, message_type: str, nodes: int, model: Arrays, of_strategy: str | None) -> ReplyTerms:
         """Return the terms for this many nodes and this model; the strategy weights by ``of_strategy``."""
@@ -172,6 +168,7 @@ class NoisyRounds(UncharteredRounds):
             raise ConfigError("metrics and metric_clip go together: with noise each metric needs a bound")
         super().__init__(plan, reliability_bits=reliability_bits, privacy=privacy, **assumed)
         self.privacy, slots = privacy, slots_of(dict.fromkeys(metrics, 0.0))
+        self.evaluates = bool(slots)
         self._terms = ReplyTerms(
             message_type="train",
             clients=MINIMUM_NODES,
@@ -179,10 +176,6 @@ class NoisyRounds(UncharteredRounds):
             metric_slots=len(slots),
             metrics=slots,
         )
-
-    def releases(self, message_type: str) -> bool:
-        """Return whether there is anything to ask the nodes for: an evaluation needs named metrics."""
-        return kind_of(message_type) == "train" or bool(self._terms.metrics)
 
     def terms(self, message_type: str, nodes: int, model: Arrays, of_strategy: str | None) -> ReplyTerms:
         """Return the terms for this many nodes and this model; nothing is weighted."""
@@ -210,21 +203,19 @@ class CharteredRounds:
 
     def __init__(self, charter: Charter) -> None:
         charter.check_current()
-        self._learning = learning_of(charter)
-        for message_type in self._learning.message_types:
+        learning = learning_of(charter)
+        for message_type in learning.message_types:
             ReplyTerms.under(charter, message_type)  # refuses unknown types of messages
         self.agreement = charter
         self.privacy = charter.mechanism.demand if charter.mechanism else None
+        #: Whether evaluations release anything: with noise they need named metrics.
+        self.evaluates = self.privacy is None or bool(learning.metrics)
         self.dropout, self.around = charter.certificate.dropout, charter.certificate.around
         #: How often nodes release shares for one model. With noise only their ledgers limit it.
         self.maximum_releases = None if charter.mechanism else charter.releases
 
     def client_ids(self, grid: Grid) -> ClientIds:
         return IntroducedIds(grid, self.agreement)
-
-    def releases(self, message_type: str) -> bool:
-        """Return whether there is anything to ask for: with noise, evaluations need named metrics."""
-        return kind_of(message_type) == "train" or self.privacy is None or bool(self._learning.metrics)
 
     def terms(self, message_type: str, nodes: int, model: Arrays, of_strategy: str | None) -> ReplyTerms:
         """Return the charter's terms, in which every member has a place, sampled or not."""
@@ -307,10 +298,7 @@ class Releases:
         self._vectors: dict[int, Counter[Mechanism]] = {}
 
     def check_ahead(self, left: int, *, evaluates: bool, everyone: Callable[[], bool]) -> None:
-        """Before its first vector, refuse a training that is certain to end early; warn if it may.
-
-        It has this many rounds left, and is certain to end early if ``everyone`` is asked in each.
-        """
+        """Before its first vector, refuse a training that ends early if ``everyone`` is asked; warn if it may."""
         if self._demand is None or self._vectors or left * (1 + evaluates) <= self._demand.rounds:
             return
         what = f"a training of {left} rounds" + " with evaluations" * evaluates

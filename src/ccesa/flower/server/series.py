@@ -102,10 +102,7 @@ class KeptSeries:
         return f"{name}: {len(self._steps) - self._place} exchanges"
 
     def enter(self, messages: dict[int, Message], task: bytes) -> bool:
-        """Begin to work on the next round, with these clients; False if no round is left.
-
-        A round that was lost during its set-up cost nothing: the one after it takes its place.
-        """
+        """Begin the next round that was not lost during its set-up, with these clients; False if none is left."""
         self._nodes = {client: node_of(message) for client, message in messages.items()}
         self._series.members, self._left_behind = set(messages), set()
         self._open(task)
@@ -178,9 +175,6 @@ class KeptSeries:
 Running = SingleRound | KeptSeries
 
 
-# Further rounds over one model
-
-
 #: Flower writes the number of the round into the settings of every round.
 _ROUND = "server-round"
 _LOST = "rounds over this model were lost after nodes had sent shares, so nodes no longer work on it"
@@ -201,10 +195,7 @@ def evaluation_of(messages: list[Message], terms: ReplyTerms) -> Evaluation:
 
 
 class Attempts:
-    """The rounds over the model that a strategy sent last, for one type of message.
-
-    ``maximum`` is how often nodes release shares for one model; None: without limit.
-    """
+    """The rounds over the model that a strategy sent last. Nodes release shares for it ``maximum`` times, or always."""
 
     def __init__(self, maximum: int | None) -> None:
         self._maximum = maximum
@@ -294,9 +285,6 @@ class Attempts:
                 f"{_LOST}, and it has no real number that could move a little: start again from another model"
             )
         return moved
-
-
-# Whether there is a series
 
 
 #: After this many changes in a row nothing is prepared until the same is asked twice.

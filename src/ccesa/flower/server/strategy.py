@@ -60,10 +60,7 @@ def check_caller() -> str | None:
 
 
 def find_start() -> Start | None:
-    """Return the ``Strategy.start`` on the stack; None in a loop of the user's own, whose end is unknown.
-
-    Flower does not pass the number of rounds to a grid, so its variables are read.
-    """
+    """Read ``Strategy.start`` off the stack; None in a loop of the user's own. Flower does not pass it to a grid."""
     for frame in _frames():
         if frame.f_code is Strategy.start.__code__:
             names = frame.f_locals
@@ -76,9 +73,6 @@ def _frames() -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
-
-
-# Lost rounds
 
 
 class RoundLost(RoundFailed):
