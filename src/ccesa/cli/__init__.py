@@ -54,7 +54,7 @@ def _run(load: Callable[[], "typer.Typer"]) -> tuple[int, str]:
     except CcesaError as error:
         return WENT_WRONG, str(error)
     except typer.Abort:
-        return STOPPED, "stopped"
+        code = STOPPED
     except MemoryError:
         return WENT_WRONG, "not enough memory for that many clients and elements on this machine"
     except OSError as error:

@@ -15,7 +15,7 @@ from ccesa import files
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.identity import Identity
 from ccesa.cli import options
-from ccesa.cli.output import end_wrong, lines
+from ccesa.cli.output import end_wrong, table
 from ccesa.errors import ConfigError, shown
 from ccesa.plan import charters, report
 from ccesa.privacy import Mechanism
@@ -40,7 +40,7 @@ def show(path: _File, as_json: options.Json = False) -> None:
     if as_json:
         typer.echo(json.dumps({"digest": agreed.digest.hex(), **_plain(agreed)}))
     else:
-        Console().print(lines(_in_words(agreed)))
+        Console().print(table(_in_words(agreed)))
 
 
 @charter.command()
@@ -215,7 +215,7 @@ def _some(names: list[str]) -> str:
 def _plain(agreed: Charter) -> dict[str, object]:
     """Return the charter's fields for JSON, which has no infinity."""
     plain = msgspec.to_builtins(agreed)
-    for table in plain.keys() & {"certificate", "privacy"}:
-        finite = {n: max(value, report.IMPOSSIBLE) for n, value in plain[table].items() if isinstance(value, float)}
-        plain[table] |= finite
+    for part in plain.keys() & {"certificate", "privacy"}:
+        figures = {name: value for name, value in plain[part].items() if isinstance(value, float)}
+        plain[part] |= {name: max(value, report.IMPOSSIBLE) for name, value in figures.items()}
     return plain

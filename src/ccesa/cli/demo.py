@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from ccesa.cli import options
-from ccesa.cli.output import check_output, lines, table
+from ccesa.cli.output import check_output, table
 from ccesa.demo import learning, pictures, report
 from ccesa.demo.learning import History, Wiretap, plan_rounds, run_conventional, train_rounds
 from ccesa.demo.report import Story, compare_costs
@@ -25,7 +25,7 @@ def demo(
     dropout: options.Dropout = 0.1,
     degree: options.Degree = None,
     post_quantum: options.PostQuantum = False,
-    seed: Annotated[int, typer.Option(min=0, help="Repeats data and dropouts. Keys are always new.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Repeats data and dropouts, never keys.")] = 1,
     threads: options.Threads = 0,
     output: Annotated[Path, typer.Option(help="File for the HTML report.")] = Path("demo-report.html"),
 ) -> None:
@@ -70,9 +70,9 @@ def _show(console: Console, story: Story, output: Path) -> None:
     history = story.history
     if history.wiretap is not None:
         console.print(_picture(history.wiretap))
-    console.print(lines(report.summary(history)))
-    columns = ("", "ccesa", "conventional", "ratio")
-    console.print(table("cost of a round", columns, compare_costs(history, story.conventional)))
+    console.print(table(report.summary(history)))
+    costs = compare_costs(history, story.conventional)
+    console.print(table(costs, "cost of a round", ("", "ccesa", "conventional", "ratio")))
     output.write_text(report.to_html(story), encoding="utf-8")
     console.print(f"[bold]report[/bold]  {output.resolve()}", soft_wrap=True)
     console.print("        one file for any browser; it loads nothing else, and can be sent to others")

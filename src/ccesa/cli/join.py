@@ -23,8 +23,6 @@ from ccesa.service.participant.site import Contribute
 from ccesa.statistics import Schema, read_csv
 from ccesa.statistics.table import check_columns
 
-#: The maximum of bytes of a file with a token.
-_TOKEN_BYTES = 4096
 _NO_STATISTICS = "this federation asks for no statistics: its charter has no [statistics]"
 #: Styles of kinds of events.
 _STYLES = {"summed": "green", "nothing": "red", "refused": "red", "away": "yellow", "late": "yellow", "out": "yellow"}
@@ -199,7 +197,7 @@ def _read_token(given: str | None) -> str | None:
     """Return a token, given directly or in a file, which hides it from the list of processes."""
     if given is None or not given.startswith("@"):
         return given
-    return files.read_trusted(given[1:], _TOKEN_BYTES, private=True).strip()
+    return files.read_trusted(given[1:], 4096, private=True).strip()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ccesa.agreement.charter import Charter
 from ccesa.cli import options
-from ccesa.cli.output import end_wrong, lines
+from ccesa.cli.output import end_wrong, table
 from ccesa.errors import ConfigError, DamagedLedger
 from ccesa.privacy.ledger import Ledger, Spent
 
@@ -48,7 +48,7 @@ def show(path: _File, charter: _Charter = None, as_json: options.Json = False) -
     if as_json:
         typer.echo(json.dumps(_plain(found) | ({} if room is None else {"room": room[0]})))
     else:
-        Console().print(lines(_in_words(found, room)))
+        Console().print(table(_in_words(found, room)))
 
 
 @ledger.command()

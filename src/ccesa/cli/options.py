@@ -93,7 +93,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 
 
 def agreement(post_quantum: bool) -> str:
-    """Return the name of the key agreement."""
     return POST_QUANTUM if post_quantum else DEFAULT
 
 

@@ -6,26 +6,17 @@ from pathlib import Path
 from typing import NoReturn
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from ccesa.cli import WENT_WRONG
 from ccesa.errors import ConfigError
 
 
-def lines(rows: Iterable[Sequence[str]]) -> Table:
-    """Make a table without a frame: a name and its text in each line."""
-    return _fill(Table(show_header=False, box=None, pad_edge=False), rows)
-
-
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Make a table with a title. Columns with a name are aligned to the right, for figures."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for name in columns:
-        made.add_column(name, justify="right" if name else "left")
-    return _fill(made, rows)
-
-
-def _fill(made: Table, rows: Iterable[Sequence[str]]) -> Table:
+def table(rows: Iterable[Sequence[str]], title: str | None = None, columns: Sequence[str] = ()) -> Table:
+    """Make a table without a frame. Columns with a name are aligned to the right, for figures."""
+    heads = [Column(name, justify="right" if name else "left") for name in columns]
+    made = Table(*heads, title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    made.show_header = bool(heads)
     for row in rows:
         made.add_row(*row)
     return made

@@ -19,7 +19,7 @@ from ccesa.agreement.charter import Charter, Learning
 from ccesa.agreement.identity import Admission
 from ccesa.cli import options
 from ccesa.cli.charter import quorum_in_words
-from ccesa.cli.output import check_output, lines, table
+from ccesa.cli.output import check_output, table
 from ccesa.crypto.keys import DEFAULT
 from ccesa.errors import ConfigError
 from ccesa.graphs import BEST
@@ -297,15 +297,15 @@ def _show(
         typer.echo(json.dumps(report.as_json(made, rates) | more))
         return
     console = Console()
-    console.print(lines(_recommendation(made, fields)))
+    console.print(table(_recommendation(made, fields)))
     if made.mechanism is not None:
-        console.print(lines(report.noise_in_words(made, made.mechanism)))
+        console.print(table(report.noise_in_words(made, made.mechanism)))
     if made.offers:
-        console.print(table("denser graphs have less noise", ("", *_OFFERED), _offers(made)))
+        console.print(table(_offers(made), "denser graphs have less noise", ("", *_OFFERED)))
     events = [(name, report.probability_in_words(log2), text) for name, log2, text in report.certificate_in_words(made)]
-    console.print(table("certificate", ("", "at most", ""), events))
+    console.print(table(events, "certificate", ("", "at most", "")))
     costs = f"a round of vectors of {made.shape.length:,} words costs"
-    console.print(table(costs, ("", "ccesa", "paper's rule", "conventional"), _bill(made, rates)))
+    console.print(table(_bill(made, rates), costs, ("", "ccesa", "paper's rule", "conventional")))
     if rates is None:
         console.print("[dim]--calibrate measures this machine and adds the seconds[/dim]")
     if made.mechanism is not None and (found := report.compute_figures(made, made.mechanism)).drowns:

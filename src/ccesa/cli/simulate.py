@@ -14,18 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from ccesa import simulate as simulation
 from ccesa.agreement.config import RoundConfig
 from ccesa.cli import LOST, WENT_WRONG, options
-from ccesa.cli.output import lines
+from ccesa.cli.output import table
 from ccesa.crypto.keys import needs_accept
 from ccesa.errors import ConfigError, RoundFailed
 from ccesa.graphs import BEST, KINDS, Graph, kind_named
 from ccesa.graphs.thresholds import Fixed
 from ccesa.guards import CURIOUS, Guard, guard_named
 from ccesa.plan import Plan, charters
-
-_Threshold = Annotated[
-    int | None, typer.Option(help="The paper's t, the same for all; by default the majority of each neighbourhood.")
-]
-_Seed = Annotated[int | None, typer.Option(min=0, help="Repeats inputs and dropouts. Keys and noise are always new.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +73,13 @@ def simulate(
     bits: options.Bits = 32,
     dropouts: options.DropoutOptions,
     graphs: GraphOptions,
-    threshold: _Threshold = None,
+    threshold: Annotated[int | None, typer.Option(help="The paper's t, for all (majority of neighbours).")] = None,
     guard: options.GuardName = CURIOUS.name,
     generator: options.GeneratorName = "aes128-ctr",
     post_quantum: options.PostQuantum = False,
     accept: options.Accept = False,
     noise: options.NoiseOptions,
-    seed: _Seed = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Repeats inputs and dropouts, never keys or noise.")] = None,
     threads: options.Threads = 0,
     as_json: options.Json = False,
 ) -> None:
@@ -217,7 +212,7 @@ def _print(report: simulation.SimulatedRound, noise: dict[str, Any] | None, as_j
     if as_json:
         typer.echo(json.dumps({**report.as_json(), "noise": noise}))
     else:
-        Console().print(lines(_in_words(report, noise)))
+        Console().print(table(_in_words(report, noise)))
 
 
 def _in_words(report: simulation.SimulatedRound, noise: dict[str, Any] | None) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from ccesa.agreement.charter import Charter
 from ccesa.cli import options
-from ccesa.cli.output import lines, table
+from ccesa.cli.output import table
 from ccesa.errors import ConfigError
 from ccesa.statistics import Schema, read_csv
 from ccesa.statistics.tally import ColumnPreview, LeftOut, Preview, previewed
@@ -38,8 +38,8 @@ def check(schema: _SchemaFile, csv: _Table, as_json: options.Json = False) -> No
         return
     console = Console()
     records = f"{found.records:,}, at most {agreed.max_records:,}"
-    console.print(lines([("[bold]records[/bold]", records), ("least group", f"{agreed.least_group:,}")]))
-    console.print(table("", ["", "values", "missing", "clipped", "other"], map(_row, found.columns)))
+    console.print(table([("[bold]records[/bold]", records), ("least group", f"{agreed.least_group:,}")]))
+    console.print(table(map(_row, found.columns), "", ("", "values", "missing", "clipped", "other")))
     for line in _warnings(agreed, found):
         console.print(f"[yellow]{line}[/yellow]")
 

@@ -33,7 +33,7 @@ Labels = NDArray[np.int64]
 Model = list[Floats]
 
 PIXELS, CLASSES = 64, 10
-_EPOCHS, _RATE = 5, 0.5
+_EPOCHS = 5
 _TESTED = 5  # one digit in five is kept for testing
 
 
@@ -50,15 +50,15 @@ class Dataset:
     def sizes(self) -> list[int]:
         return [len(labels) for labels in self.labels]
 
-    def update(self, model: Model, client: int) -> Model:
+    def update(self, model: Model, client: int, rate: float = 0.5) -> Model:
         """Return the change that a client's own data makes to the model."""
         images, labels = self.images[client], self.labels[client]
         weights, biases = model[0].copy(), model[1].copy()
         wanted = np.eye(CLASSES)[labels]
         for _ in range(_EPOCHS):
             error = (_softmax(images @ weights + biases) - wanted) / len(labels)
-            weights -= _RATE * images.T @ error
-            biases -= _RATE * error.sum(axis=0)
+            weights -= rate * images.T @ error
+            biases -= rate * error.sum(axis=0)
         return [weights - model[0], biases - model[1]]
 
 
@@ -100,7 +100,7 @@ def _softmax(scores: Floats) -> Floats:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
-def _add(model: Model, update: Model) -> Model:
+def add(model: Model, update: Model) -> Model:
     return [old + new for old, new in zip(model, update, strict=True)]
 
 
@@ -250,7 +250,7 @@ def _secure_round(
     found = report.result if isinstance(report.result, Aggregate) else None
     if received and (found or history.wiretap is None):
         history.wiretap = _wiretap(len(history.reports), received, encoded, found, quantizer.fields)
-    return model if found is None else _add(model, quantizer.decode(found.vector).arrays)
+    return model if found is None else add(model, quantizer.decode(found.vector).arrays)
 
 
 def _wiretap(
@@ -276,4 +276,4 @@ def _plain_round(model: Model, data: Dataset, dropouts: Dropouts) -> Model:
     updates = [data.update(model, client) for client in members]
     weights = [data.sizes[client] for client in members]
     means = [np.average(part, axis=0, weights=weights) for part in zip(*updates, strict=True)]
-    return _add(model, means)
+    return add(model, means)

@@ -35,7 +35,6 @@ class Enrolment:
 
 
 def enrol(clients: int) -> list[Identity]:
-    """Make a fresh identity for each client."""
     return [Identity.new() for _ in range(clients)]
 
 
@@ -55,7 +54,6 @@ def chartered(identities: Sequence[Identity], *, kind: type[Charter] = Charter, 
 
 
 def federate(clients: int, **agreed: Any) -> Enrolment:
-    """Make a federation of fresh identities."""
     identities = enrol(clients)
     return Enrolment(identities=identities, charter=chartered(identities, **agreed))
 

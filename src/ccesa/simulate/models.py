@@ -99,11 +99,9 @@ class NoisyVectors:
         self._keys = [os.urandom(16) for _ in range(config.clients)]
 
     def __call__(self, client: int) -> Vector:
-        """Return a client's vector."""
         return self._quantizer.encode([self.model(client)], self.context, lambda _: self._keys[client]).vector
 
     def model(self, client: int) -> NDArray[np.float64]:
-        """Return a client's model."""
         drawn = np.random.default_rng([self.seed, 1, client]).normal(size=self.mechanism.dimension)
         drawn *= _LENGTH * self.mechanism.norm / np.linalg.norm(drawn)
         return drawn
@@ -172,8 +170,8 @@ def aggregate(
             one array each.
         weights: The weight of each model, 0 or greater; all the same by default.
         dropout: The probability that a client drops out of the round, or a dropout model.
-        clip: The bound on the absolute value of every element, or one per array. By default the largest value
-            of each array; a federation agrees on bounds beforehand.
+        clip: The bound on the absolute value of every element, or one per array; by default the largest value
+            of each array. A federation agrees on bounds beforehand.
         bits: Bits of one client's value, 2 to 53. By default each has 32 bits on the wire, enough for the
             sum over all clients.
         precision: In place of ``bits``: the maximum error of a value of an unweighted mean.

@@ -2,13 +2,12 @@
 
 Without noise a reply's arrays travel as differences to the model that was sent, its metrics in a fixed number
 of slots, and its number of examples as the weight. The names of its metrics and records travel under the same
-masks, and so does what was cut off, and whether there was anything to send. Whether a node's values fit the
-bounds of the server, or its training failed, is as secret as the values.
+masks, and so does what was cut off, and whether there was anything to send: all this is as secret as the values.
 
 With noise training releases the change of all arrays of real numbers, as one vector that is clipped to the
 norm. An evaluation releases the agreed metrics, each within its bound, as the first numbers of such a vector.
-Nothing else is released. Every node counts one, and arrays of whole numbers stay as they were sent. A node
-that has nothing to send adds noise like all others, so nobody sees how many of them there are.
+Every node counts one, and arrays of whole numbers stay as they were sent. A node that has nothing to send adds
+noise like all others, so nobody sees how many of them there are.
 """
 
 import itertools
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 
 from ccesa import labels
 from ccesa.errors import ConfigError, VectorError
-from ccesa.flower.both import terms as slots
+from ccesa.flower.both import terms
 from ccesa.flower.both.terms import COUNTER_CLIP, SCALE, Arrays, Metrics, ReplyTerms, differences, move, real_numbers
 from ccesa.privacy.mechanism import Mechanism
 from ccesa.privacy.quantizer import NoisyQuantizer, around_zero
@@ -64,7 +63,6 @@ class HiddenNames:
         return len(msgspec.msgpack.encode(names)) <= self.room
 
     def encode(self, names: list[str]) -> Row:
-        """Return the numbers of one client."""
         text = msgspec.msgpack.encode(names)
         if len(text) > min(self.room, 256**_LENGTH_BYTES - 1):
             raise VectorError(f"names of {len(text)} bytes do not fit in {self.room}")
@@ -163,24 +161,24 @@ class Packing:
 
     def pack(self, reply: Reply) -> tuple[Vector, int]:
         """Return one node's vector, and how many values were clipped; VectorError if the reply cannot be used."""
-        terms, units = self.terms, self._units(reply.weight)
-        arrays = differences(self.model, reply.arrays) if terms.kind == "train" else {}
+        units, clip = self._units(reply.weight), self.terms.metric_clip
+        arrays = differences(self.model, reply.arrays) if self.terms.kind == "train" else {}
         changes, clipped = self._quantizer.row(arrays, self._quantizer.weight(units))
-        named = slots.slots_of(reply.metrics) if terms.metrics is None else terms.metrics
-        values = slots.pick_metrics(named, reply.metrics)
-        values += [0.0] * (terms.metric_slots - len(values))
-        lacking = [not abs(value) <= terms.metric_clip for value in values]  # NaN is
+        slots = terms.slots_of(reply.metrics) if self.terms.metrics is None else self.terms.metrics
+        values = terms.pick_metrics(slots, reply.metrics)
+        values += [0.0] * (self.terms.metric_slots - len(values))
+        lacking = [not abs(value) <= clip for value in values]  # NaN is
         usable = [0.0 if lacks else value for value, lacks in zip(values, lacking, strict=True)]
         records = list(reply.records)
         parts = [
             changes,
-            slots.encode_metrics(usable, units, terms.metric_clip, self._digits),
+            terms.encode_metrics(usable, units, clip, self._digits),
             self._record_names.encode(records if self._record_names.has_room(records) else list(RECORDS)),
-            *(() if self.metric_names is None else [self.metric_names.encode(named)]),
+            *(() if self.metric_names is None else [self.metric_names.encode(slots)]),
             self._clipped.encode([clipped]),
-            self._counts.encode([*lacking, clipped > 0, reply.weight > terms.max_weight, False]),
+            self._counts.encode([*lacking, clipped > 0, reply.weight > self.terms.max_weight, False]),
         ]
-        return terms.fields.pack(np.concatenate(parts)), clipped
+        return self.terms.fields.pack(np.concatenate(parts)), clipped
 
     def nothing(self) -> Vector:
         """Return the vector of a node that has nothing to send: zeros, and one in a count.
@@ -200,13 +198,13 @@ class Packing:
         *lacking, clipped, capped, nothing = self._counts.decode(counted)
         if nothing >= survivors:
             raise VectorError(
-                f"{nothing} of {survivors} nodes contributed nothing, so there is no mean; read their logs"
+                f"{nothing} of {survivors} nodes contributed nothing, so there is no mean; see their logs"
             )
         times, mean = survivors - nothing, self._quantizer.mean(head)
-        units, named = self._quantizer.units(mean.weight), self._slots(metric_names, times)
-        values = slots.decode_metrics(numbers, units, self.terms.metric_clip, self._digits)
-        metrics = slots.restore_metrics(named or [], values)
-        lacks = slots.restore_metrics(named or [], np.array(lacking))
+        units, slots = self._quantizer.units(mean.weight), self._slots(metric_names, times)
+        values = terms.decode_metrics(numbers, units, self.terms.metric_clip, self._digits)
+        metrics = terms.restore_metrics(slots or [], values)
+        lacks = terms.restore_metrics(slots or [], np.array(lacking))
         left_out = [name for name in metrics if np.any(lacks[name])]
         absent = [name for name in left_out if self.terms.metrics and np.all(np.equal(lacks[name], times))]
         return MeanReply(
@@ -218,7 +216,7 @@ class Packing:
             clipped_values=self._clipped.decode(cut)[0],
             capped=capped,
             nothing=nothing,
-            alike=named is not None,
+            alike=slots is not None,
             records=self._records(record_names, times),
             weight=mean.weight,
             error=max(self._error(self.terms.clip, units), self._metric_error(units)),
@@ -253,7 +251,7 @@ class Packing:
 
     @cached_property
     def _digits(self) -> Digits:
-        return slots.metric_digits(self.terms.fields)
+        return terms.metric_digits(self.terms.fields)
 
     @cached_property
     def _clipped(self) -> Digits:
@@ -268,13 +266,13 @@ class Packing:
     @cached_property
     def _quantizer(self) -> Quantizer[dict[str, NDArray[Any]]]:
         """The quantizer of replies to this model. An evaluation has no arrays."""
-        sent, terms = self.model if self.terms.kind == "train" else {}, self.terms
+        sent = self.model if self.terms.kind == "train" else {}
         return Quantizer.for_model(
             {name: np.broadcast_to(np.float64(0), value.shape) for name, value in sent.items()},
-            clients=terms.clients,
-            clip={name: COUNTER_CLIP if name in terms.counters else terms.clip for name in sent},
-            field_bits=terms.field_bits,
-            max_weight=terms.max_weight,
+            clients=self.terms.clients,
+            clip={name: COUNTER_CLIP if name in self.terms.counters else self.terms.clip for name in sent},
+            field_bits=self.terms.field_bits,
+            max_weight=self.terms.max_weight,
         )
 
     def _records(self, sums: Row, times: int) -> tuple[str, str]:
@@ -285,9 +283,9 @@ class Packing:
         """Return the slots in use; None if they are not the same on all nodes."""
         if self.metric_names is None:
             return self.terms.metrics
-        named = self.metric_names.decode(sums, times)
-        fits = named is not None and slots.are_slots(named) and len(named) <= self.terms.metric_slots
-        return named if fits else None
+        slots = self.metric_names.decode(sums, times)
+        fits = slots is not None and terms.are_slots(slots) and len(slots) <= self.terms.metric_slots
+        return slots if fits else None
 
     def _units(self, weight: float) -> int:
         """Return the units of a weight: at least one, and at most those of ``max_weight``.
@@ -343,8 +341,8 @@ class NoisyPacking:
         mean = self._quantizer.decode(total, survivors, self.context)
         noise = self.mechanism.noise(survivors) / survivors
         if self.terms.kind == "evaluate":
-            named = self.terms.metrics or []
-            metrics = slots.restore_metrics(named, mean.arrays[_METRICS][: len(named)] / self._scale)
+            slots = self.terms.metrics or []
+            metrics = terms.restore_metrics(slots, mean.arrays[_METRICS][: len(slots)] / self._scale)
             return MeanReply(arrays={}, metrics=metrics, weight=mean.weight, noise=noise / self._scale)
         arrays = {
             name: move(value, mean.arrays[name]) if name in self._shapes else value
@@ -357,7 +355,7 @@ class NoisyPacking:
         if self.terms.kind == "train":
             sent = {name: self.model[name] for name in self._shapes}
             return differences(sent, {name: reply.arrays[name] for name in reply.arrays.keys() & sent})
-        values = np.array(slots.pick_metrics(self.terms.metrics or [], reply.metrics))
+        values = np.array(terms.pick_metrics(self.terms.metrics or [], reply.metrics))
         row, bound = np.zeros(self._shapes[_METRICS]), self.terms.metric_clip
         row[: values.size] = np.clip(np.where(np.isfinite(values), values, 0.0), -bound, bound) * self._scale
         return {_METRICS: row}
@@ -373,9 +371,9 @@ class NoisyPacking:
         if self.terms.kind == "train":
             released = real_numbers(self.model, self.terms.counters)
             return {name: value.shape for name, value in released.items()}
-        named, room = self.terms.metrics or [], self.mechanism.dimension
-        if not 1 <= len(named) <= room or any(slot[:1] != "=" for slot in named):
-            raise ConfigError(f"an evaluation with noise releases 1 to {room} named numbers, not {len(named)} metrics")
+        slots, room = self.terms.metrics or [], self.mechanism.dimension
+        if not 1 <= len(slots) <= room or any(slot[:1] != "=" for slot in slots):
+            raise ConfigError(f"an evaluation with noise releases 1 to {room} named numbers, not {len(slots)} metrics")
         return {_METRICS: (room,)}
 
     @cached_property
@@ -389,6 +387,8 @@ class NoisyPacking:
 AnyPacking = Packing | NoisyPacking
 
 
-def packing_for(terms: ReplyTerms, model: Arrays, context: bytes = b"") -> AnyPacking:
+def packing_for(agreed: ReplyTerms, model: Arrays, context: bytes = b"") -> AnyPacking:
     """Return the packing for replies to this model. With noise only ``length`` works without a context."""
-    return Packing(terms, model) if terms.mechanism is None else NoisyPacking(terms, terms.mechanism, model, context)
+    if agreed.mechanism is None:
+        return Packing(agreed, model)
+    return NoisyPacking(agreed, agreed.mechanism, model, context)

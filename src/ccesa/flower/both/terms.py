@@ -193,9 +193,8 @@ class ReplyTerms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2"
         """Return the terms of this charter for messages of this type; ConfigError if it has no such messages."""
         agreed = learning_of(charter)
         if message_type not in agreed.message_types:
-            raise ConfigError(
-                f"the charter has no messages of type {quoted(message_type)}, only of {list(agreed.message_types)}"
-            )
+            allowed = list(agreed.message_types)
+            raise ConfigError(f"the charter has no messages of type {quoted(message_type)}, only of {allowed}")
         slots = slots_of(dict.fromkeys({*agreed.metrics} - {agreed.weighted_by}, 0.0))
         return cls(
             **{name: getattr(agreed, name) for name in ("clip", "metric_clip", "field_bits", "weighted_by")},
@@ -225,7 +224,6 @@ class ReplyTerms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2"
 
     @property
     def named_metrics(self) -> set[str]:
-        """The metrics that the terms name."""
         return {slot[1:] for slot in self.metrics or ()}
 
     def encode(self) -> bytes:
@@ -257,10 +255,7 @@ _DECODER = msgspec.msgpack.Decoder(ReplyTerms)
 def learning_of(charter: Charter) -> Learning:
     """Return the charter's table about learning; ConfigError if it has none."""
     if charter.learning is None:
-        raise ConfigError(
-            f"the charter with serial {charter.serial} has no [learning] table, and says nothing about "
-            "messages, weights and bounds: plan one with `ccesa plan --charter ... --learning`"
-        )
+        raise ConfigError(f"charter {charter.serial} has no [learning] table: use ccesa plan --charter ... --learning")
     return charter.learning
 
 

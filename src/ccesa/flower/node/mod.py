@@ -42,8 +42,6 @@ MakeClient = Callable[..., Client]
 
 _ALLOWING = "; to allow it, set ccesa-plain=true"
 _COUNTING = " (ccesa-attempts and ccesa-releases, or attempts and releases in the charter)"
-#: Characters of a reason in the node's log.
-_REASON = 500
 
 
 def secure_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
@@ -223,7 +221,7 @@ def _log_refusal(what: str, error: CcesaError) -> int:
 
 
 def _reason(error: CcesaError) -> str:
-    return shown(str(error), _REASON)
+    return shown(str(error), 500)
 
 
 def _addressee(request: Data, config: RoundConfig) -> int:

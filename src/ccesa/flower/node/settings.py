@@ -125,12 +125,10 @@ class NodeSettings(
 
     @cached_property
     def charter(self) -> Charter:
-        """This node's own copy of the charter."""
         return Charter.load(_file(self.charter_file, "ccesa-charter"))
 
     @cached_property
     def identity(self) -> Identity:
-        """This node's private key."""
         return Identity.load(_file(self.identity_file, "ccesa-identity"))
 
     def check_terms(self, message_type: str, terms: ReplyTerms) -> None:
@@ -145,8 +143,7 @@ class NodeSettings(
             return  # nothing is weighted, and one norm bounds all
         if terms.weighted_by != self.weighted_by:
             raise ConfigError(
-                f"the server weights replies by {terms.weighted_by!r}, this node by {self.weighted_by!r} "
-                "(ccesa-weighted-by)"
+                f"the server weights by {terms.weighted_by!r}, this node by {self.weighted_by!r} (ccesa-weighted-by)"
             )
         if terms.clip > self.max_clip:
             raise ConfigError(f"clip = {terms.clip:g}, this node allows {self.max_clip:g} (ccesa-max-clip)")

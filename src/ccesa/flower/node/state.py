@@ -25,7 +25,6 @@ _FIELD = "kept"
 _MAXIMUM_CLIENTS = 2
 #: The most entries in a node's state, by what they are about; the oldest are dropped.
 _MAXIMUM_ENTRIES = {ROUND: 4096, STATE: 16, MASK: 4096, VECTOR: 4096, RELEASE: 4096}
-_RECORD = "ccesa-memory"
 
 
 class StateValue(Generic[T]):
@@ -35,7 +34,6 @@ class StateValue(Generic[T]):
         self._state, self._name, self._type = context.state, name, its_type
 
     def load(self) -> T | None:
-        """Return the value; None if it is missing."""
         if self._name not in self._state:
             return None
         try:
@@ -113,7 +111,7 @@ class StateMemory:
     """Keeps entries in the node's state while a run lasts."""
 
     def __init__(self, context: Context) -> None:
-        self._kept = StateValue(context, _RECORD, dict[str, list[Entry]])
+        self._kept = StateValue(context, f"{KEY}-memory", dict[str, list[Entry]])
 
     def add(self, entry: Entry) -> bool:
         """Return False if it was made before."""

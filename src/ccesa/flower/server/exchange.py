@@ -64,7 +64,6 @@ class StrategyTimeout:
 
     @property
     def left(self) -> float:
-        """Seconds that are left."""
         return max(self._ends - time.monotonic(), 0.0)
 
     def extend(self, seconds: float) -> None:
@@ -188,7 +187,6 @@ class StepExchange:
 
 
 def node_of(message: Message) -> int:
-    """Return the node that a message is for."""
     return int(message.metadata.dst_node_id)
 
 
@@ -285,7 +283,6 @@ class RoundTransport:
         )
 
     def report(self) -> None:
-        """Log the replies that were refused."""
         for line in self._refused.lines():
             log.warn(line)
 

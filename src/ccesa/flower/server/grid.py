@@ -73,28 +73,23 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
 
     Args:
         grid: The grid that Flower gives to the ServerApp.
-        charter: The agreement of the federation: rounds are under the guard ``active``. It takes the place of
-            the settings from ``privacy`` to ``post_quantum``.
-        privacy: The limit on what all rounds together reveal about a node (none). Nodes add noise, and every
-            node counts one.
+        charter: The agreement of the federation, for the guard ``active``. It replaces the settings from
+            ``privacy`` to ``post_quantum``.
+        privacy: The limit on what all rounds together reveal about a node (none). Every node counts one.
         metrics: With ``privacy``, the metrics that evaluations release; no others are sent (none).
-        reliability_bits: With ``privacy``, a round may be lost with probability 2^-``reliability_bits`` (20).
-            Fewer bits need less noise.
+        reliability_bits: With ``privacy``, a round is lost with probability 2^-``reliability_bits`` at most (20).
         dropout: The fraction of nodes that rounds are planned to lose (0.1).
         collusion: The fraction of nodes that may work with the server (0).
         clip: The bound on the change of a single parameter (2.0).
         metric_clip: The bound on a metric (1e6).
-        bits: Bits of one node's value, 2 to 53. By default each has 32 bits on the wire, enough for the sum
-            over all nodes.
+        bits: Bits of one node's value, 2 to 53 (as many as fit into 32 bits on the wire).
         precision: In place of ``bits``: by how much rounding may change a parameter of the mean, if every
             node has ``max_weight`` examples.
         max_weight: The maximum number of examples of a node (65,536).
         weighted_by: The metric that weights replies; by default the strategy's, or ``num-examples``.
         metric_slots: The maximum number of metrics of a reply (16).
-        post_quantum: Whether traffic recorded today stays secret when X25519 is broken (no). It costs 3.8 kB
-            per neighbour and round.
-        policy: How long each step waits, within the strategy's timeout; by default for all nodes, as long as
-            that timeout allows.
+        post_quantum: Whether recorded traffic stays secret when X25519 is broken (no).
+        policy: How long each step waits, within the strategy's timeout (for all nodes).
         retries: How often a lost round is repeated.
         give_up_after: How many lost rounds in a row end the training; by default it goes on.
         secure_evaluate: Whether evaluate messages go through secure rounds, too.
@@ -178,8 +173,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
 
         Raises:
             RoundsLost: All rounds of a strategy were lost, or ``give_up_after`` rounds in a row.
-            AttemptsSpent: Nodes have contributed to the same model as often as they allow, or have used up
-                their privacy budget.
+            AttemptsSpent: Nodes no longer contribute to this model, or have used up their privacy budget.
             BudgetSpent: With ``privacy``, a node would be asked for more vectors than the noise is made for.
             ConfigError: No node has ``secure_mod``, the strategy needs single updates, or messages differ.
         """
@@ -218,13 +212,13 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
     ) -> list[Message]:
         """Return one reply, or none if the round is lost, or has nothing to release."""
         check_alike(messages)
-        model, kind = model_of(messages[0].content), kind_of(message_type)
+        kind = kind_of(message_type)
         if kind == "evaluate" and not self._rounds.evaluates:
             log.info_once(f"no {message_type} messages are sent: with noise, name the metrics first")
             return []
         if message_type not in self._preparing:
             self._preparing[message_type] = Preparing(self._grid, self._rounds, self._server, message_type)
-        preparing = self._preparing[message_type]
+        preparing, model = self._preparing[message_type], model_of(messages[0].content)
         try:
             terms = self._rounds.terms(message_type, len(messages), model, check_caller())
             log.info_once(terms.fields.in_words)

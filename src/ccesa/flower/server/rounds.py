@@ -158,10 +158,7 @@ class NoisyRounds(UncharteredRounds):
             raise ConfigError("privacy against a server that lies needs a charter: SecureGrid(charter=...)")
         assumed = {name: others.pop(name) for name in _ASSUMED if name in others}
         if others:
-            raise ConfigError(
-                f"leave out {', '.join(others)} beside privacy: every node counts one, and one norm bounds "
-                "all that it adds"
-            )
+            raise ConfigError(f"leave out {', '.join(others)} beside privacy: every node counts one, within one norm")
         if isinstance(metrics, str) or not all(isinstance(name, str) and name for name in metrics):
             raise ConfigError(f"metrics must be a list of names, not {quoted(metrics)}")
         if (metric_clip is None) == bool(metrics):
@@ -243,10 +240,7 @@ def make_rounds(charter: Charter | None, settings: dict[str, Any], secure_evalua
     given = {name: value for name, value in settings.items() if value is not None}
     if charter is not None:
         if given:
-            raise ConfigError(
-                f"leave out {', '.join(given)} beside a charter: the charter has these settings, and nodes accept "
-                "no others; or agree on another charter"
-            )
+            raise ConfigError(f"leave out {', '.join(given)} beside a charter, which has these settings")
         if not secure_evaluate:
             raise ConfigError("secure_evaluate=False beside a charter: its nodes answer nothing in the clear")
         return CharteredRounds(charter)
@@ -311,7 +305,7 @@ class Releases:
         """Refuse to ask these nodes for one more vector if it is one too many for any of them."""
         if self._demand is None or mechanism is None:
             return
-        after = {node: frozenset((self._of(node) + Counter([mechanism])).items()) for node in nodes}
+        after = {node: frozenset((self._vectors.get(node, Counter()) + Counter([mechanism])).items()) for node in nodes}
         fits = {vectors: self._fits(vectors, self._demand) for vectors in {*after.values()}}
         spent = [node for node, vectors in after.items() if not fits[vectors]]
         if spent:
@@ -324,10 +318,7 @@ class Releases:
     def add(self, nodes: Iterable[int], mechanism: Mechanism | None) -> None:
         """Count one vector of each of these nodes, even if it did not come."""
         if mechanism is not None:
-            self._vectors |= {node: self._of(node) + Counter([mechanism]) for node in nodes}
-
-    def _of(self, node: int) -> Counter[Mechanism]:
-        return self._vectors.get(node, Counter())
+            self._vectors |= {node: self._vectors.get(node, Counter()) + Counter([mechanism]) for node in nodes}
 
     def _fits(self, vectors: frozenset[tuple[Mechanism, int]], demand: DifferentialPrivacy) -> bool:
         """Return whether all these vectors together keep the demand."""

@@ -38,7 +38,7 @@ class SingleRound:
 
     def __init__(self, grid: Grid, message_type: str, server: Server) -> None:
         self.config, self.context = server.config, server.context
-        #: The highest number that is used in its series.
+        #: The highest number that is used in its series, if only by the set-up of a round.
         self.last_number = server.config.number
         #: Nodes that may hold keys.
         self.holding: set[int] = set()
@@ -72,8 +72,7 @@ class KeptSeries:
     """
 
     def __init__(self, grid: Grid, message_type: str, series: Series, *, single: bool = False) -> None:
-        self.config = series.config
-        #: Nodes that may hold keys.
+        self.config, self.last_number = series.config, series.config.number
         self.holding: set[int] = set()
         self._grid, self._message_type, self._series, self._single = grid, message_type, series, single
         self._stride, self._steps = Schedule.of(series.config).stride, steps_of(series.config)
@@ -83,12 +82,9 @@ class KeptSeries:
         #: The round that was entered, its nodes by client, and the nodes that were left behind in it.
         self._number, self._nodes = series.config.number, dict[int, int]()
         self._left_behind: set[int] = set()
-        #: The highest number that is used in its series: of the round that is set up.
-        self.last_number = series.config.number
 
     @property
     def finished(self) -> bool:
-        """Whether it has no more rounds."""
         return self._series.finished
 
     @property
@@ -314,7 +310,8 @@ class Preparing:
 
     def enter(self, asked: Asked, left: int | None) -> None:
         """Note what the strategy asks, and how many rounds are left, if that is known."""
-        changed = self._changed(asked)
+        before = self._asked or asked
+        changed = next((_CHANGED[name] for name in _CHANGED if getattr(before, name) != getattr(asked, name)), "")
         if self._asked is None:  # a loop of the user's own may have only one round
             self._misses = _MISSES if left is None else 0
         else:
@@ -354,9 +351,3 @@ class Preparing:
         series, self._series = self._series, None
         if series is not None:
             series.stop(wait=wait)
-
-    def _changed(self, asked: Asked) -> str:
-        if self._asked is None:
-            return ""
-        pairs = zip(Asked._fields, self._asked, asked, strict=True)
-        return next((_CHANGED[name] for name, before, now in pairs if before != now), "")
