@@ -25,7 +25,7 @@ from ccesa.plan import charters, plan
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.server import Server
 from ccesa.protocol.spending import Spending
-from ccesa.simulate.enrolment import chartered, enrol
+from ccesa.simulate.enrolment import enrol, make_charter
 
 CLIENTS, VICTIM = 9, 3
 TASK, NEXT = (labels.digest(what) for what in (b"the model", b"the model after it"))
@@ -106,7 +106,7 @@ def under(guard: str, tell: Tell, **options: Any) -> Members:
     if guard == "curious":
         return Members(tell=tell, **options)
     identities = enrol(CLIENTS)
-    return Members(tell=tell, identities=identities, charter=chartered(identities), **options)
+    return Members(tell=tell, identities=identities, charter=make_charter(identities), **options)
 
 
 # S38
@@ -138,7 +138,7 @@ def two_series(defended: bool, tell: Tell) -> Outcome:
     """Sums over nearly the same clients, each released by another half of them, under a planned charter."""
     found = plan(60, dropout=0.1, collusion=0.1, guard="active", length=LENGTH)
     identities = enrol(found.clients)
-    charter = chartered(
+    charter = make_charter(
         identities,
         graph=found.graph,
         threshold=found.threshold,

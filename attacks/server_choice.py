@@ -36,7 +36,7 @@ from ccesa.protocol.client_states import Membership, VectorSource
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Advertising, ServerRound
 from ccesa.protocol.steps import Requests
-from ccesa.simulate.enrolment import chartered, enrol
+from ccesa.simulate.enrolment import enrol, make_charter
 
 Flags = NDArray[np.bool_]
 Heard = dict[int, m.SignedAdvertiseReply]
@@ -293,7 +293,7 @@ def _unmask(stage: Stage, client: int, choice: Choice) -> bytes:
 
 def _agreed(made: Plan) -> tuple[Charter, list[Identity], frozenset[int]]:
     identities = enrol(made.clients)
-    charter = chartered(
+    charter = make_charter(
         identities,
         graph=made.graph,
         threshold=made.threshold,
@@ -331,7 +331,7 @@ def no_plan(defended: bool, tell: Tell) -> Outcome:
     More than half of the list in the roster, and so many neighbours that more than log2(n) have to agree.
     """
     identities = enrol(CLIENTS)
-    charter = chartered(identities, least_roster=CLIENTS // 2 + 1)
+    charter = make_charter(identities, least_roster=CLIENTS // 2 + 1)
     floor = Floor(clients=CLIENTS // 2 + 1, degree=10)
     colluders = frozenset({CLIENTS - 2, CLIENTS - 1})
     choice = Choice(charter, identities, Harary(degree=10), Majority(), floor, colluders)

@@ -26,7 +26,7 @@ from ccesa.graphs.thresholds import Fixed
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.client_states import ClientRound, Membership
-from ccesa.simulate.enrolment import chartered
+from ccesa.simulate.enrolment import make_charter
 
 
 class ThinMasks(RoundConfig, frozen=True, kw_only=True, tag="round"):
@@ -174,7 +174,7 @@ def _stage(defended: bool, tell: Tell, clients: int) -> Stage:
         tell,
         kind=MasksThinly,
         colluder=ColludesThinly,
-        make_charter=partial(chartered, kind=ThinCharter),
+        make_charter=partial(make_charter, kind=ThinCharter),
         colluders=colluders,
         threshold=threshold,
         graph=Harary(degree=6, mask_degree=2),

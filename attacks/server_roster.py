@@ -28,7 +28,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.client_states import VectorSource
 from ccesa.protocol.server import Server
-from ccesa.simulate.enrolment import chartered, enrol
+from ccesa.simulate.enrolment import enrol, make_charter
 
 VICTIM = 3
 
@@ -119,7 +119,7 @@ class UnsignedKeys(Weakened, ActiveClient):
 
 def forged(true: Charter, puppets: list[Identity]) -> Charter:
     """A charter with the server's own keys that claims to be the true one."""
-    made = chartered(puppets)
+    made = make_charter(puppets)
     vars(made)["digest"] = true.digest  # a cached property, filled with a lie
     return made
 
@@ -129,7 +129,7 @@ def replaced_keys(defended: bool, tell: Tell) -> Outcome:
     if defended:
         _swap_keys(tell)
     identities, puppets = enrol(9), enrol(9)
-    true = chartered(identities)
+    true = make_charter(identities)
     puppets[VICTIM] = identities[VICTIM]
     false = forged(true, puppets)
     config = true.config(length=8)
@@ -230,7 +230,7 @@ def never_admitted(defended: bool, tell: Tell) -> Outcome:
     """Ten clients are admitted. The server's list has the victim, and nine that it made up."""
     honest, made_up = enrol(10), enrol(10)
     made_up[VICTIM] = honest[VICTIM]
-    own, served = chartered(honest), chartered(made_up)
+    own, served = make_charter(honest), make_charter(made_up)
     config = served.config(length=8)
     vectors = inputs(config)
     tell(f"server opens a round under a charter of its own: client {VICTIM} and nine that nobody admitted")
@@ -288,7 +288,7 @@ def ghosts(defended: bool, tell: Tell) -> Outcome:
     """Five of 24 members came. The server fills the roster up to 20 and more with others, and plays these."""
     came, members = range(5), range(24)
     identities, puppets = enrol(24), enrol(24)
-    true = chartered(identities, least_roster=20)
+    true = make_charter(identities, least_roster=20)
     puppets[:5] = identities[:5]
     false = forged(true, puppets)
     config = true.config(length=8)

@@ -22,7 +22,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.client_states import ClientRound, Membership
 from ccesa.protocol.server import Server
-from ccesa.simulate.enrolment import chartered, enrol
+from ccesa.simulate.enrolment import enrol, make_charter
 from ccesa.words import Vector
 
 CLIENTS, VICTIM = 9, 3
@@ -32,7 +32,7 @@ MODEL, DEAD = (labels.digest(what) for what in (b"the model", b"a model that can
 def _at_work(kind: type[ActiveClient], server: type[Server], tell: Tell, given: Mapping[int, bytes]) -> Stage:
     """A round of clients that were given models; whoever has the dead one can learn nothing from its data."""
     identities = enrol(CLIENTS)
-    charter = chartered(identities)
+    charter = make_charter(identities)
     config = charter.config(length=8)
     vectors = {i: vector if given[i] == MODEL else np.zeros_like(vector) for i, vector in inputs(config).items()}
     made = {i: _client(kind, config, identities[i], charter, vectors[i], given[i]) for i in range(CLIENTS)}

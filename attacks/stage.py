@@ -21,7 +21,7 @@ from ccesa.guards import guard_named
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.server import Server
-from ccesa.simulate.enrolment import chartered, enrol, fresh_account
+from ccesa.simulate.enrolment import enrol, fresh_account, make_charter
 from ccesa.words import Vector
 
 Vectors = Mapping[int, Vector]
@@ -157,7 +157,7 @@ def active(
     server: type[Server] = Server,
     colluders: Collection[int] = (),
     colluder: type[ActiveColluder] = ActiveColluder,
-    make_charter: Callable[..., Charter] = chartered,
+    make_charter: Callable[..., Charter] = make_charter,
     vectors: Vectors | None = None,
     length: int = LENGTH,
     accept: bool = False,
@@ -194,7 +194,7 @@ def under(
         vectors = inputs(config)
         return Stage(server(config), {i: kinds[i](config, i, vectors[i]) for i in kinds}, vectors, tell)
     identities = enrol(clients)
-    charter = chartered(identities, **fields)
+    charter = make_charter(identities, **fields)
     config = charter.config(length=LENGTH, accept=accept)
     vectors = inputs(config)
     made = {i: _also(ActiveClient, kinds[i])(config, identities[i], charter, vectors[i], tasks=None) for i in kinds}

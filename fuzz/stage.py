@@ -22,7 +22,7 @@ CLIENTS = 6
 #: Gone in the step "mask", so that there is a dropped client to speak of.
 GONE = 4
 IDENTITIES = [Identity(bytes([place + 1]) * 32) for place in range(CLIENTS)]
-CHARTER = enrolment.chartered(IDENTITIES, bits=16, graph=Harary(degree=4))
+CHARTER = enrolment.make_charter(IDENTITIES, bits=16, graph=Harary(degree=4))
 FEDERATION = enrolment.Enrolment(identities=IDENTITIES, charter=CHARTER)
 
 

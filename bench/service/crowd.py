@@ -26,7 +26,7 @@ from ccesa.plan import Plan, plan
 from ccesa.service.participant.calls import Call, Event, Flow, HubAnswer, Pause
 from ccesa.service.participant.core import take_part
 from ccesa.service.participant.site import Site, standing_of
-from ccesa.simulate.enrolment import chartered
+from ccesa.simulate.enrolment import make_charter
 from ccesa.words import Vector
 
 DROPOUT = 0.1
@@ -59,7 +59,7 @@ class Case:
         if self.guard != "active":
             return None
         planned, members = self.planned, [self.identity(client) for client in range(self.clients)]
-        return chartered(
+        return make_charter(
             members, graph=planned.graph, threshold=planned.threshold, min_survivors=planned.least_survivors
         )
 

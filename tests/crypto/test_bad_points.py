@@ -19,7 +19,7 @@ from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import ConfigError, FaultyClient, FaultyServer
 from ccesa.guards import guard_named
 from ccesa.protocol import active_server, signed_texts
-from ccesa.simulate import Enrolment, chartered
+from ccesa.simulate import Enrolment, make_charter
 from ccesa.simulate.enrolment import new_client, new_server
 from rounds import changed, read
 
@@ -67,7 +67,7 @@ fields = pytest.mark.parametrize("field", ["sealing_key", "mask_key"])
 
 CLIENTS = 4
 IDENTITIES = [Identity(bytes([place + 1]) * 32) for place in range(CLIENTS)]
-CHARTER = chartered(IDENTITIES, min_survivors=2)
+CHARTER = make_charter(IDENTITIES, min_survivors=2)
 LIAR, VICTIM = 2, 0
 
 

@@ -18,7 +18,7 @@ from ccesa.protocol import dealing, masking, signed_texts
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.steps import steps_of
-from ccesa.simulate import Exactly, chartered, simulate
+from ccesa.simulate import Exactly, make_charter, simulate
 from rounds import CONFIGURE, Play, changed, charter_of, federation_of, identity, read, refuses
 from series_rounds import SeriesPlay
 
@@ -138,7 +138,7 @@ def test_a_series_gives_the_plain_sums(guard):
 def test_without_accept_there_is_no_hybrid():
     with pytest.raises(ConfigError, match="x25519-mlkem768 needs accept = True"):
         RoundConfig(clients=N, length=5, agreement=POST_QUANTUM)
-    charter = chartered([identity(i) for i in range(N)], agreement=POST_QUANTUM)
+    charter = make_charter([identity(i) for i in range(N)], agreement=POST_QUANTUM)
     assert charter.config(length=5).accept
     with pytest.raises(ConfigError, match="needs accept"):
         charter.config(length=5, accept=False)

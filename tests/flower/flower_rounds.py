@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from ccesa.agreement.charter import Charter, Learning
 from ccesa.agreement.identity import Identity
 from ccesa.flower import SecureGrid
-from ccesa.simulate.enrolment import chartered
+from ccesa.simulate.enrolment import make_charter
 from flower_grid import as_record, mean, model_in, new_model, number, trained
 
 STEPS = ["advertise", "share", "mask", "unmask"]
@@ -56,7 +56,7 @@ LEARNING = Learning(metrics=("accuracy", "loss"))
 def enrol(tmp_path, sites: int, **agreed) -> tuple[Charter, dict[int, dict]]:
     """A charter of so many sites, and the nodes' configurations, all in files."""
     identities = {node: Identity.new() for node in number(sites)}
-    charter = chartered(list(identities.values()), **{"bits": 64, "learning": LEARNING, **agreed})
+    charter = make_charter(list(identities.values()), **{"bits": 64, "learning": LEARNING, **agreed})
     (tmp_path / "charter.toml").write_text(str(charter))
     configs = {}
     for node, one in identities.items():

@@ -10,13 +10,13 @@ from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError
 from ccesa.flower import SecureGrid, secure_mod
 from ccesa.flower.both.envelope import client_of, introduce
-from ccesa.simulate.enrolment import chartered
+from ccesa.simulate.enrolment import make_charter
 from flower_grid import DROP, MemoryGrid, make_app, new_model, number, step_of
 from flower_rounds import NODES, assert_mean, enrol, messages, one_round, with_charter
 
 IDENTITY = Identity.new()
 IDENTITIES = [IDENTITY, Identity.new(), Identity.new()]
-CHARTER = chartered(IDENTITIES)
+CHARTER = make_charter(IDENTITIES)
 
 
 def admitted(reply: bytes, node: int = 1, challenge: bytes = b"c" * 32) -> bool:
@@ -47,8 +47,8 @@ def test_an_introduction_of_anything_else_is_not(node, challenge, digest):
     [
         (2, b"c" * 32, CHARTER.digest),
         (1, b"d" * 32, CHARTER.digest),
-        (1, b"c" * 32, chartered(IDENTITIES[::-1]).digest),
-        (1, b"c" * 32, chartered(IDENTITIES, attempts=1).digest),
+        (1, b"c" * 32, make_charter(IDENTITIES[::-1]).digest),
+        (1, b"c" * 32, make_charter(IDENTITIES, attempts=1).digest),
         (1, b"c" * 32, b""),
     ],
     ids=["another node", "another challenge", "another order", "another charter", "no charter"],

@@ -14,7 +14,7 @@ from ccesa.graphs import Complete
 from ccesa.graphs.thresholds import Majority
 from ccesa.plan import charters, plan
 from ccesa.privacy import DifferentialPrivacy
-from ccesa.simulate import Exactly, NoisyVectors, chartered, enrol, federate, simulate, usual_plan
+from ccesa.simulate import Exactly, NoisyVectors, enrol, federate, make_charter, simulate, usual_plan
 from ccesa.simulate.enrolment import Enrolment, fresh_account
 from strategies import seeds
 
@@ -216,4 +216,4 @@ def test_that_ledger_has_room_for_the_rounds_of_the_charter():
         account.charge(bytes(32), bytes(32))
     with pytest.raises(ccesa.BudgetSpent, match="as many as it is made for"):
         account.charge(bytes(32), bytes(32))
-    assert fresh_account(chartered(enrol(3))) is None
+    assert fresh_account(make_charter(enrol(3))) is None

@@ -15,7 +15,7 @@ from ccesa.protocol import suspended
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.round import run_round
 from ccesa.protocol.server import Server
-from ccesa.simulate import chartered, enrol
+from ccesa.simulate import enrol, make_charter
 from rounds import configure, steps_under
 
 N = 7
@@ -27,7 +27,7 @@ def parties(guard, graph, accept=False):
     if guard == "curious":
         config = configure(N, graph=graph, length=3, bits=32, accept=accept)
         return Server(config), lambda i: Client(config, i, VECTORS[i])
-    charter = chartered(IDENTITIES, graph=graph, min_survivors=2)
+    charter = make_charter(IDENTITIES, graph=graph, min_survivors=2)
     config = charter.config(length=3, accept=accept)
     return Server(config, charter), lambda i: ActiveClient(config, IDENTITIES[i], charter, VECTORS[i], tasks=None)
 

@@ -20,7 +20,7 @@ from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import steps_of
 from ccesa.protocol.steps import steps_under as steps_under
-from ccesa.simulate import Enrolment, chartered
+from ccesa.simulate import Enrolment, make_charter
 from ccesa.simulate.enrolment import new_client, new_server
 
 LOOSE = Floor(clients=1, degree=0, mask_degree=0, threshold=1, survivors=1)
@@ -51,7 +51,7 @@ _CHARTERS: dict[bytes, Charter] = {}
 @lru_cache
 def charter(clients: int = 8, **agreed) -> Charter:
     """Of the identities 0 to clients - 1, in this order, with what ``configure`` has by default."""
-    made = chartered(list(map(identity, range(clients))), **{"bits": 16, "min_survivors": 2, **agreed})
+    made = make_charter(list(map(identity, range(clients))), **{"bits": 16, "min_survivors": 2, **agreed})
     return _CHARTERS.setdefault(made.digest, made)
 
 

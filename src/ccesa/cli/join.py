@@ -4,7 +4,7 @@ import json
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import IO, Annotated, Any
@@ -60,7 +60,7 @@ class SiteOptions:
     token: Annotated[
         str | None,
         typer.Option(envvar="CCESA_TOKEN", help="Without a charter: your token from `ccesa invite`, or @FILE with it."),
-    ] = None
+    ] = field(default=None, repr=False)
     memory: Annotated[
         Path | None,
         typer.Option(help="Folder of this site's memory (IDENTITY.memory). Never restore it from a backup."),
@@ -76,9 +76,7 @@ class SiteOptions:
         ),
     ] = None
     once: Annotated[bool, typer.Option("--once", help="Take part in one sum only.")] = False
-    strict: Annotated[bool, typer.Option("--strict", help="End at the first fault, rather than sit out a round.")] = (
-        False
-    )
+    strict: Annotated[bool, typer.Option("--strict", help="End at the first fault, not only its round.")] = False
     insecure_http: Annotated[
         bool, typer.Option("--insecure-http", help="Allow another machine without TLS, for use inside a tunnel.")
     ] = False

@@ -1,4 +1,4 @@
-"""What commands print, and where they write their report."""
+"""Tables and errors that commands print, and places for their files."""
 
 import os
 from collections.abc import Iterable, Sequence

@@ -36,7 +36,7 @@ _YEAR = 365 * 24 * 3600
 
 @dataclass(frozen=True, kw_only=True)
 class DemandOptions:
-    """What the plan has to keep, and which graphs it may take: arguments of ``PlanRequest``."""
+    """The demands on the plan and its graph: arguments of ``PlanRequest``."""
 
     exact_dropout: Annotated[
         bool, typer.Option("--exact-dropout", help="Exactly this fraction drops out, not each client by chance.")
@@ -62,7 +62,7 @@ class DemandOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class VectorOptions:
-    """What vectors consist of: words, values in fields of 64-bit words, or parameters with noise."""
+    """The contents of vectors: words, values in fields of 64-bit words, or parameters with noise."""
 
     length: options.Length = 1_000_000
     bits: options.Bits = 32
@@ -101,7 +101,7 @@ class VectorOptions:
 class CharterOptions:
     """The members and the file of a charter, and its values that no plan has."""
 
-    members: Annotated[Path | None, typer.Option(help="Admission list, one line per client: plan for all of them.")] = (
+    members: Annotated[Path | None, typer.Option(help="Admission list, a line per client: plan for all of them.")] = (
         None
     )
     path: Annotated[

@@ -1,7 +1,7 @@
 """HTML and pictures without a plotting library: SVG for the report, shaded blocks for the terminal.
 
 Text that is not markup already is escaped. Colours are classes of page.html, which has two of each: for light
-paper and for dark. What a colour shows is also shown by a stroke, a number or a word.
+paper and for dark. A stroke, a number or a word shows the same as each colour.
 """
 
 import html

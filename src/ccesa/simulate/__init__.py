@@ -1,6 +1,6 @@
 """Rounds in one process, with many clients, dropout models, and federations for simulations only."""
 
-from ccesa.simulate.enrolment import Enrolment, chartered, enrol, federate
+from ccesa.simulate.enrolment import Enrolment, enrol, federate, make_charter
 from ccesa.simulate.models import AggregatedModels, NoisyVectors, aggregate, usual_plan
 from ccesa.simulate.simulation import Dropout, Exactly, Independent, SimulatedRound, StepProbabilities, simulate
 
@@ -14,9 +14,9 @@ __all__ = [
     "SimulatedRound",
     "StepProbabilities",
     "aggregate",
-    "chartered",
     "enrol",
     "federate",
+    "make_charter",
     "simulate",
     "usual_plan",
 ]

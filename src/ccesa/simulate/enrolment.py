@@ -38,7 +38,7 @@ def enrol(clients: int) -> list[Identity]:
     return [Identity.new() for _ in range(clients)]
 
 
-def chartered(identities: Sequence[Identity], *, kind: type[Charter] = Charter, **agreed: Any) -> Charter:
+def make_charter(identities: Sequence[Identity], *, kind: type[Charter] = Charter, **agreed: Any) -> Charter:
     """Make a charter of these members, in order. Without a certificate it promises nothing."""
     seats = tuple(Seat(f"client-{place}", one.public) for place, one in enumerate(identities))
     defaults: dict[str, Any] = {
@@ -55,7 +55,7 @@ def chartered(identities: Sequence[Identity], *, kind: type[Charter] = Charter, 
 
 def federate(clients: int, **agreed: Any) -> Enrolment:
     identities = enrol(clients)
-    return Enrolment(identities=identities, charter=chartered(identities, **agreed))
+    return Enrolment(identities=identities, charter=make_charter(identities, **agreed))
 
 
 def new_client(

@@ -1,7 +1,7 @@
 """``secure_mod`` is a node's part: it answers the protocol, and trains only in the masking step.
 
-Nothing of the app's reply leaves the node in the clear. What the server sees in the clear does not depend on
-the node's data: an app that fails, or whose reply cannot be used, contributes zeros and a count under the
+Nothing of the app's reply leaves the node in the clear. The answers in the clear do not depend on the node's
+data: an app that fails, or whose reply cannot be used, contributes zeros and a count under the
 masks. All reasons are in the node's own log.
 
 Between messages the client is suspended in the node's own state (``context.state``), which stays on the node.

@@ -73,7 +73,7 @@ class SuspendedClients:
         self._type, self._now = message_type, now
 
     def take(self, config: bytes) -> SuspendedClient | None:
-        """Remove a client and all older ones, whose rounds are over; return it, or None as after a restart."""
+        """Return a client, and remove it with all older ones, which are given up; None as after a restart."""
         ours = self._load()
         taken = next((client for client in ours if client.config == config), None)
         if taken is not None:
@@ -114,7 +114,7 @@ class StateMemory:
         self._kept = StateValue(context, f"{KEY}-memory", dict[str, list[Entry]])
 
     def add(self, entry: Entry) -> bool:
-        """Return False if it was made before."""
+        """Return False if the entry exists already."""
         kept = self._kept.load() or {}
         every = kept.setdefault(entry.about, [])
         if entry in every:

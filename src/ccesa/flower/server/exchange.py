@@ -28,7 +28,7 @@ from ccesa.protocol.steps import Requests, Step, steps_of
 
 #: Seconds between two looks for replies: short at first, for fast steps, then longer.
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0
-#: Less time than this is none: a clock need not move while it passes.
+#: Seconds that count as zero: a clock may not move in such a short time.
 _TICK = 1e-6
 #: Of the time that is left to a round, the parts of the step in which nodes train; other steps have one.
 TRAINING_PARTS = 4
@@ -43,7 +43,7 @@ _HINT = (
 
 
 class Outcome(Enum):
-    """What became of a message."""
+    """The outcome of a message."""
 
     ANSWERED = auto()
     UNSENT = auto()

@@ -191,7 +191,7 @@ def evaluation_of(messages: list[Message], terms: ReplyTerms) -> Evaluation:
 
 
 class Attempts:
-    """The rounds over the model that a strategy sent last. Nodes release shares for it ``maximum`` times, or always."""
+    """The rounds over the model that a strategy sent last. Nodes release shares ``maximum`` times; None: no limit."""
 
     def __init__(self, maximum: int | None) -> None:
         self._maximum = maximum
