@@ -261,7 +261,7 @@ class RoundTransport:
         """Remember a reply that the protocol's server refused."""
         self._refused.add(in_nodes(fault, self.nodes), self.nodes.get(fault.client, fault.client))
 
-    def failed(self, failure: RoundFailed | VectorError, given_up: Callable[[], bool]) -> RoundFailed:
+    def explain(self, failure: RoundFailed | VectorError, given_up: Callable[[], bool]) -> RoundFailed:
         """Return the failure of the round in terms of nodes, with the reasons of those that are missing.
 
         If most missing nodes may not contribute to this task again, an evaluation is left out, and training

@@ -283,7 +283,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             check_contributors(survivors, mean.nothing)
             lost = False
         except (RoundFailed, VectorError) as failure:  # other errors are mistakes in code
-            raise transport.failed(failure, given_up=attempts.give_up) from failure
+            raise transport.explain(failure, given_up=attempts.give_up) from failure
         finally:
             attempts.note(running, transport, lost=lost)
             self._releases.add(transport.asked_for_vectors, terms.mechanism)
