@@ -304,7 +304,7 @@ def test_a_charter_with_statistics_is_written_shown_and_replaced(folder):
     shown = run("charter", "show", path)
     assert f"in 6 group(s), by ward; {SCHEMA.length:,} words" in shown
     assert "age, 0 to 110 with 0 decimal place(s): mean variance histogram" in shown
-    assert "a member leaves out each group of which it has fewer than 5 records" in shown
+    assert "a member leaves out each group with fewer than 5 records" in shown
     assert json.loads(run("charter", "show", path, "--json"))["statistics"]["name"] == SCHEMA.name
     assert "keeps its promise" in run("charter", "check", path)
     planning(folder, "--charter", again, "--replaces", path)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:  # the packages are imported where an interrupt is caught
     import typer
 
+    from ccesa.errors import CcesaError
+
 #: Exit statuses; ``ccesa --help`` says what they mean.
 WENT_WRONG, MISTAKE, LOST, STOPPED = 1, 2, 3, 130
 
@@ -40,19 +42,15 @@ def _run(load: Callable[[], "typer.Typer"]) -> tuple[int, str]:
     """Run the commands; return the exit status and the line about it."""
     import typer
 
-    from ccesa.errors import CcesaError, RoundFailed, UsageError
+    from ccesa.errors import CcesaError
 
     app = load()
     # The parser raises this on a wrong option. Its name and home differ between versions of typer.
     wrong_command_line = next(base for base in reversed(typer.BadParameter.__mro__) if hasattr(base, "exit_code"))
     try:
         code = app(prog_name=app.info.name, standalone_mode=False)
-    except RoundFailed as error:
-        return LOST, str(error)
-    except UsageError as error:
-        return MISTAKE, str(error)
     except CcesaError as error:
-        return WENT_WRONG, str(error)
+        return _status(error), str(error)
     except typer.Abort:
         code = STOPPED
     except MemoryError:
@@ -67,3 +65,11 @@ def _run(load: Callable[[], "typer.Typer"]) -> tuple[int, str]:
     if code == STOPPED:
         return STOPPED, "stopped"
     return code if isinstance(code, int) else 0, ""
+
+
+def _status(error: "CcesaError") -> int:
+    from ccesa.errors import RoundFailed, UsageError
+
+    if isinstance(error, RoundFailed):
+        return LOST
+    return MISTAKE if isinstance(error, UsageError) else WENT_WRONG
