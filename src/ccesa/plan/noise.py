@@ -177,7 +177,7 @@ class WantedNoise:
         if demand.assumptions.clients > _SMALL or demand.reliability_bits <= _LOSSY_BITS:
             return
         try:
-            found, lossy = self._counted(demand.changed(reliability_bits=_LOSSY_BITS), wanted)
+            found, lossy = self._counted(demand.change(reliability_bits=_LOSSY_BITS), wanted)
             other = self._on(lossy, found)[1]
         except ConfigError:
             return

@@ -75,10 +75,9 @@ def plan(
         graph: ``harary``, ``erdos-renyi``, ``complete``, or ``best``, which is Harary; where no sparse graph
             works, the complete one is taken, with a note.
         exact_dropout: Whether exactly a fraction ``dropout`` drops out, rather than each client by chance.
-        dropout_per_step: If you have measured when clients leave: the probability that a client leaves in a
-            step, given that it answered the steps before. One number counts for each step of the round. A
-            mapping gives numbers by the names advertise, share, accept, mask, confirm, unmask; nobody leaves
-            in steps that it does not name.
+        dropout_per_step: If you have measured when clients leave: the probability that a client leaves in a step, given
+            that it answered the steps before. One number counts for each step of the round. A mapping gives numbers by
+            the names advertise, share, accept, mask, confirm, unmask; nobody leaves in steps that it does not name.
         agreement: ``x25519``, or ``x25519-mlkem768``, which stays secret even if X25519 is broken. It
             changes the cost of a round, not its graph.
         accept: Whether rounds have the step *accept*. Rounds of a series always have it, as do rounds whose

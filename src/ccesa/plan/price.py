@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 _CONTEXT_BYTES = 32
 #: Client ids below each limit take this number of bytes, in msgpack's shortest form.
 _ID_FORMS = ((1 << 7, 1), (1 << 8, 2), (1 << 16, 3), (1 << 32, 5))
-#: Python around the primitives, in messages taken in without content: what a client does with each of its
-#: requests, and a server with each reply. Fitted with bench/protocol/plan.py; they hardly depend on the
-#: machine.
+#: Python around the primitives, in messages taken in without content: what a client does with each of its requests, and
+#: a server with each reply. Fitted with bench/protocol/plan.py; they hardly depend on the machine.
 _CLIENT_HANDLINGS = 3
 _SERVER_HANDLINGS = 0.8
 

@@ -241,7 +241,7 @@ def _options(demand: Demand, graph: str, works: Tries, free: Option, *, gives_wa
         changes = (with_each | change for change in _changes(demand))
         return tuple(option for option in changes if works(option))
 
-    return (gives_way and found(demand.changed(reliability_bits=LEAST_BITS))) or found(demand)
+    return (gives_way and found(demand.change(reliability_bits=LEAST_BITS))) or found(demand)
 
 
 def _changes(demand: Demand) -> Iterator[Option]:
@@ -266,7 +266,7 @@ def _a_few_more(demand: Demand) -> Iterator[Option]:
     more = find_first(lambda more: _may_work(demand, clients=clients + more, **least), MAX_HOLDERS - clients)
     if more is None:
         return
-    bits = find_reachable_bits(demand.changed(clients=clients + more, **least)) or 0
+    bits = find_reachable_bits(demand.change(clients=clients + more, **least)) or 0
     if LEAST_BITS <= bits < demand.reliability_bits:
         yield {"reliability_bits": math.floor(bits), "clients": clients + more}
 
@@ -293,7 +293,7 @@ def _fraction(steps: int) -> float:
 
 def _may_work(demand: Demand, **changes: float) -> bool:
     """Return whether the densest graph keeps the changed demand, but for a certificate."""
-    changed = demand.changed(**changes)
+    changed = demand.change(**changes)
     t = _lowest_private(changed)
     return t is not None and OneDegree(changed, densest_degree(changed.assumptions)).reliable(t)
 
@@ -377,4 +377,4 @@ def _lowered(demand: Demand, margin: float) -> Demand | None:
         bits -= margin + 2.0 ** (margin - SHORT_BITS + 1)
     if bits < LEAST_BITS:
         return None
-    return replace(demand.changed(reliability_bits=min(demand.reliability_bits, bits)), margin=margin)
+    return replace(demand.change(reliability_bits=min(demand.reliability_bits, bits)), margin=margin)

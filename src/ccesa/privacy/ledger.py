@@ -6,8 +6,7 @@ Gaussians do: squares of mu add up, and so do what each adds to delta outright a
 where the next release is chosen in view of what earlier ones gave; if the choice is between several
 mechanisms, with delta + ``Spent.outright`` in place of delta.
 
-Neither vectors nor noise are in the file; it says when the site took part in which round, and is private for
-that.
+Neither vectors nor noise are in the file; it says when the site took part in which round, and is private for that.
 """
 
 import time

@@ -1,8 +1,7 @@
 """``NoisyQuantizer``: a model becomes a vector of words with noise in it, and a sum becomes the mean.
 
-A client clips its vector to the norm, rotates it, rounds it to the fine grid, checks the norm there in whole
-numbers, and draws an integer around every value. No float decides how far a client can change the sum, or
-how noise falls.
+A client clips its vector to the norm, rotates it, rounds it to the fine grid, checks the norm there in whole numbers,
+and draws an integer around every value. No float decides how far a client can change the sum, or how noise falls.
 
 The rotation spreads what a vector has in a few places over all of them, so that fields can be narrow: signs
 from a public keystream, then the Walsh-Hadamard transform, scaled so that norms stay. It works on powers of
@@ -263,8 +262,7 @@ class NoisyQuantizer(Generic[Model]):
         mechanism: The noise, as it stands in a charter or comes from a plan.
 
     Raises:
-        ConfigError: The model has another number of parameters than the mechanism, or the noise is for
-            records.
+        ConfigError: The model has another number of parameters than the mechanism, or the noise is for records.
     """
 
     layout: Layout

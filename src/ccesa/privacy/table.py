@@ -11,17 +11,15 @@ first with T_z = 2^B - 1. A number u, uniform in 0..2^B - 1, draws
 so P(draw <= z) = P(u < T_z) = T_z / 2^B for every z of the row, and draws below its first z do not happen.
 The one u that is not below the last threshold, 2^B - 1, draws the number after the last z.
 
-Distance. Let n be the length of the row, and e(z) = F(z) - P(draw <= z). The distance in total variation of a
-draw from the discrete Gaussian is half the sum over z of |e(z) - e(z - 1)|. Rounding down leaves e in
-[0, 2^-B) up to the last z. Up to the number before the row, where nothing is drawn, e = F rises from 0: these
-terms sum up to less than 2^-B. Each of the n terms of the row is less than 2^-B. Beyond it the exact
-probabilities sum up to at most 2^-B and those of the draws to 2^-B: at most 2 · 2^-B. So the distance is
-below (n + 3) 2^-(B + 1).
+Distance. Let n be the length of the row, and e(z) = F(z) - P(draw <= z). The distance in total variation of a draw from
+the discrete Gaussian is half the sum over z of |e(z) - e(z - 1)|. Rounding down leaves e in [0, 2^-B) up to the last z.
+Up to the number before the row, where nothing is drawn, e = F rises from 0: these terms sum up to less than 2^-B. Each
+of the n terms of the row is less than 2^-B. Beyond it the exact probabilities sum up to at most 2^-B and those of the
+draws to 2^-B: at most 2 · 2^-B. So the distance is below (n + 3) 2^-(B + 1).
 
-Everything is computed in integers, as lower and upper bounds. Where the bounds of some threshold have
-different floors, they are computed again with twice the precision: the definition decides, never a rounding,
-and everybody has the same tables. One threshold is a whole number, which no precision would decide: for the
-centre 1/2, F(0) = 1/2 by symmetry.
+Everything is computed in integers, as lower and upper bounds. Where the bounds of some threshold have different floors,
+they are computed again with twice the precision: the definition decides, never a rounding, and everybody has the same
+tables. One threshold is a whole number, which no precision would decide: for the centre 1/2, F(0) = 1/2 by symmetry.
 """
 
 from bisect import bisect_left
@@ -81,11 +79,10 @@ class Tables:
 def most_distance(variance: int, word_bits: int = WORD_BITS) -> Fraction:
     """Return a bound on ``Tables.distance`` for all grids, without the tables.
 
-    Let m = _reach(variance, B + 64), so that weights at a distance of m or more from the centre are below
-    2^-(B + 64). One of them and all beyond sum up to at most 1 + s² / m <= 1 + s times as much (see
-    ``_weights``). The weight next to the centre is at least exp(-1 / (8 s²)), and so is the sum of all. For
-    1/16 <= s <= 2^18 the former are less than 2^-B of the latter. So T_z = 0 for z <= -m and
-    T_z = 2^B - 1 for z >= m: no row is longer than 2 m.
+    Let m = _reach(variance, B + 64), so that weights at a distance of m or more from the centre are below 2^-(B + 64).
+    One of them and all beyond sum up to at most 1 + s² / m <= 1 + s times as much (see ``_weights``). The weight next
+    to the centre is at least exp(-1 / (8 s²)), and so is the sum of all. For 1/16 <= s <= 2^18 the former are less than
+    2^-B of the latter. So T_z = 0 for z <= -m and T_z = 2^B - 1 for z >= m: no row is longer than 2 m.
     """
     bits = 2 * word_bits
     return Fraction(2 * _reach(variance, bits + 64) + 3, 2 ** (bits + 1))

@@ -1,9 +1,8 @@
 """Floats to words and back: clip, weight, scale, round; a setting that could overflow is refused.
 
-One client's arrays become one row of signed numbers: each value times the client's weight, as a whole number
-of steps, followed by the weight itself as a few digits. The numbers travel in fields of 64-bit words, each
-wide enough for the sum over all clients. The sum decodes to the weighted mean, and the server learns no
-single weight either.
+One client's arrays become one row of signed numbers: each value times the client's weight, as a whole number of steps,
+followed by the weight itself as a few digits. The numbers travel in fields of 64-bit words, each wide enough for the
+sum over all clients. The sum decodes to the weighted mean, and the server learns no single weight either.
 """
 
 import numbers
@@ -66,9 +65,8 @@ class Quantized:
 class Mean(Generic[Model]):
     """The weighted mean of the survivors' arrays, and the sum of their weights.
 
-    Each array has its own type; one of whole numbers has float64, as their mean is not whole. A tensor
-    comes back as a tensor of its own type on its own device, whole numbers rounded, as ``load_state_dict``
-    takes it.
+    Each array has its own type; one of whole numbers has float64, as their mean is not whole. A tensor comes back as a
+    tensor of its own type on its own device, whole numbers rounded, as ``load_state_dict`` takes it.
 
     Attributes:
         arrays: A dict or a list, as the model.
