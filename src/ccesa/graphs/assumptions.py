@@ -236,12 +236,12 @@ Event = Callable[[Counts, Counts], Counts]
 
 
 def exposed(t: Counts, degrees: Counts) -> Counts:
-    """Colluders hold t shares together with the client itself; nobody takes part without a neighbour."""
+    """Return how many hold t shares together with the client; at least 1, as all that take part have a neighbour."""
     return np.maximum(t - 1, 1)
 
 
 def unmaskable(t: Counts, degrees: Counts) -> Counts:
-    """Two sets of t holders exist, with the colluders in both: h + 2 c + 1 >= 2 t."""
+    """Return how many make two sets of t holders possible, being in both: h + 2 c + 1 >= 2 t."""
     return 2 * t - degrees - 1
 
 
