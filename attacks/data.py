@@ -8,7 +8,7 @@ import numpy as np
 from attacks.base import Attack, Outcome, Tell
 from attacks.stage import Stage, Vectors, names
 from ccesa.agreement.config import RoundConfig
-from ccesa.privacy import DifferentialPrivacy, Ledger, NoisyQuantizer, chosen
+from ccesa.privacy import DifferentialPrivacy, Ledger, NoisyQuantizer, choose_mechanism
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import VectorSource
 from ccesa.protocol.contributing import Careful
@@ -20,7 +20,7 @@ from ccesa.words import Vector
 
 CLIENTS, VICTIM, DIMENSION = 8, 3, 256
 HONEST = CLIENTS - 1
-NOISE = chosen(
+NOISE = choose_mechanism(
     DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=2, norm=1.0),
     clients=CLIENTS,
     honest=HONEST,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError, VectorError
-from ccesa.privacy import DifferentialPrivacy, Ledger, Mechanism, NoisyQuantizer, chosen
+from ccesa.privacy import DifferentialPrivacy, Ledger, Mechanism, NoisyQuantizer, choose_mechanism
 from ccesa.privacy.quantizer import square
 from ccesa.statistics import Category, Number, Schema
 from ccesa.statistics import packing as noisy_words
@@ -31,7 +31,7 @@ PLAIN = msgspec.structs.replace(SCHEMA, privacy_unit="none")
 def noise_for(schema: Schema, epsilon: float = 2.0, honest: int = 3, **others) -> Mechanism:
     asked = DifferentialPrivacy(epsilon=epsilon, delta=1e-6, rounds=3, norm=schema.norm, unit="record")
     told = {"clients": 5, "honest": honest, "dimension": schema.dimension, "field_bits": 64}
-    return chosen(asked, **(told | others))
+    return choose_mechanism(asked, **(told | others))
 
 
 NOISE = noise_for(SCHEMA)
@@ -202,7 +202,7 @@ def test_sums_that_could_overflow_are_refused():
     many = 2**20
     large = msgspec.structs.replace(SCHEMA, max_records=2**30)
     asked = DifferentialPrivacy(epsilon=50.0, delta=0.5, rounds=1, norm=large.norm, unit="record")
-    noise = chosen(asked, clients=many, honest=many, dimension=large.dimension, field_bits=64)
+    noise = choose_mechanism(asked, clients=many, honest=many, dimension=large.dimension, field_bits=64)
     scale = Scale(large, noise)
     most = (large.max_records * scale.share >> noise.grid_bits) + 2**20
     fit = (2**63 - 1) // most
@@ -232,7 +232,7 @@ def test_noise_that_hides_records_is_no_noise_for_models():
 @pytest.mark.parametrize("first", ["record", "client"])
 def test_a_ledger_counts_records_or_clients_and_never_both(first):
     demand = DifferentialPrivacy(epsilon=2.0, delta=1e-6, rounds=3, norm=1.0)
-    noise = {"record": NOISE, "client": chosen(demand, clients=5, honest=3, dimension=10)}
+    noise = {"record": NOISE, "client": choose_mechanism(demand, clients=5, honest=3, dimension=10)}
     ledger = Ledger.in_memory(epsilon=10.0, delta=1e-5)
     accounts = {unit: ledger.account(one) for unit, one in noise.items()}
     (second,) = noise.keys() - {first}
@@ -243,7 +243,7 @@ def test_a_ledger_counts_records_or_clients_and_never_both(first):
     for use in (accounts[second].check, lambda: accounts[second].charge(bytes(32), bytes(32))):
         with pytest.raises(ConfigError, match="the two do not add up; keep a ledger for each"):
             use()
-    assert len(ledger.entries()) == 1
+    assert len(ledger.charges()) == 1
 
 
 def test_a_unit_is_a_record_or_nothing():

@@ -114,7 +114,7 @@ def _shortfalls(agreed: Charter, found: Plan) -> Iterator[str]:
 
 def _flattering(mechanism: Mechanism, found: Plan) -> Iterator[str]:
     """Yield the figures that the noise counts on and the graph does not keep."""
-    promise = found.promised(mechanism.against)
+    promise = found.promise(mechanism.against)
     honest, fails = (0, 0.0) if promise is None else promise
     if mechanism.honest > honest:
         counted = f"{mechanism.honest} honest clients in every sum"

@@ -17,7 +17,7 @@ from ccesa.graphs.thresholds import Fixed, Linear, Threshold
 from ccesa.plan.certificate import left_out
 from ccesa.plan.result import Offer, Plan, insist_on, make_plan, noise_ratio
 from ccesa.plan.search import Found, Wanted, fit_rule, keeps, note_if_all_needed, search, thin_masks
-from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
+from ccesa.privacy import DifferentialPrivacy, Mechanism, choose_mechanism
 from ccesa.values.fields import WORD_BITS
 
 #: Bits by which a graph is more reliable than rounds have to be, so that S gets the rest; tried in turn.
@@ -133,10 +133,10 @@ class WantedNoise:
         """Return the plan of this graph with as many survivors as the demand allows, and the noise for them."""
         made = make_plan(demand, found, length=1, bits=WORD_BITS, agreement=self.agreement, accept=self.accept)
         made = _insist_on_most(made)
-        promise = made.promised(self.privacy.against)
+        promise = made.promise(self.privacy.against)
         if promise is None:
             raise ConfigError("no sum is certain to contain the noise of an honest client")
-        mechanism = chosen(
+        mechanism = choose_mechanism(
             self.privacy,
             clients=made.clients,
             honest=promise.honest,

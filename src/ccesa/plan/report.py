@@ -75,10 +75,10 @@ def compute_figures(plan: Plan, mechanism: Mechanism) -> Figures:
 
 def _protection(plan: Plan, mechanism: Mechanism, against: str) -> Protection | None:
     """Return the protection against a server, even if the noise was made for another kind."""
-    promise = plan.promised(against)
+    promise = plan.promise(against)
     if promise is None:
         return None
-    epsilon = mechanism.certified(promise.honest, promise.fails)
+    epsilon = mechanism.certify(promise.honest, promise.fails)
     return None if epsilon == math.inf else Protection(epsilon=epsilon, honest=promise.honest)
 
 

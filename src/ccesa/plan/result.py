@@ -177,7 +177,7 @@ class Plan:
         insisted = self.roster.least if self.colluders and not self.roster.chosen else 0
         return max(self.least_honest or 0, self.survivors, insisted)
 
-    def promised(self, against: str) -> Promise | None:
+    def promise(self, against: str) -> Promise | None:
         """Return how many honest clients, whose noise counts, are in every sum that a server can open.
 
         A server that lies chooses the dropouts and opens any part with ``least_honest`` of them. A server that follows

@@ -60,7 +60,7 @@ class Fields:
             )
 
     @classmethod
-    def chosen(
+    def choose(
         cls,
         clients: int,
         bits: int | None = None,

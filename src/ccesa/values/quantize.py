@@ -161,7 +161,7 @@ class Quantizer(Generic[Model]):
             return usual
         if "field_bits" in settings:
             raise ConfigError("field_bits beside bits or precision: give one of the three")
-        chosen = Fields.chosen(usual.clients, bits, precision, usual._largest, usual.rounding)
+        chosen = Fields.choose(usual.clients, bits, precision, usual._largest, usual.rounding)
         return replace(usual, field_bits=chosen.bits)
 
     @cached_property
