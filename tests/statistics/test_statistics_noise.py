@@ -16,7 +16,7 @@ from ccesa.privacy.quantizer import square
 from ccesa.statistics import Category, Number, Schema
 from ccesa.statistics import packing as noisy_words
 from ccesa.statistics.packing import Scale, centres
-from ccesa.statistics.tally import Tally, tallied
+from ccesa.statistics.tally import Tally, count_table
 from ccesa.values.fields import Layout
 from tables import rows_of, schemas
 
@@ -57,7 +57,7 @@ def test_one_record_moves_the_centres_by_at_most_the_bound(data, epsilon, honest
     schema = data.draw(schemas("record"))
     rows = data.draw(rows_of(schema).filter(bool))
     mechanism = noise_for(schema, epsilon, honest)
-    with_it, without = (centres(tallied(schema, some), mechanism) for some in (rows, rows[:-1]))
+    with_it, without = (centres(count_table(schema, some), mechanism) for some in (rows, rows[:-1]))
     assert square(with_it - without) <= mechanism.bound**2
 
 
@@ -69,7 +69,7 @@ def test_a_record_at_the_bounds_moves_every_quantity_by_its_share(schema, end):
     record = {one.name: getattr(one, end) for one in schema.numbers} | {
         one.name: one.values[0] for one in schema.categories
     }
-    found = centres(tallied(schema, [record]), mechanism)
+    found = centres(count_table(schema, [record]), mechanism)
     share = Scale(schema, mechanism).share
     assert sorted(np.abs(found)[found != 0]) == [share] * len(schema.quantities)
     assert mechanism.bound / math.sqrt(len(schema.quantities)) - 1 < share <= mechanism.bound
@@ -79,7 +79,7 @@ def test_a_record_at_the_bounds_moves_every_quantity_by_its_share(schema, end):
 @given(st.data())
 def test_centres_are_the_numbers_themselves_but_for_half_a_step(data):
     schema = data.draw(schemas("record"))
-    tally = tallied(schema, data.draw(rows_of(schema)))
+    tally = count_table(schema, data.draw(rows_of(schema)))
     mechanism = noise_for(schema)
     scale = Scale(schema, mechanism)
     steps = iter(centres(tally, mechanism).tolist())
@@ -94,7 +94,7 @@ def test_centres_are_the_numbers_themselves_but_for_half_a_step(data):
 def test_suppression_would_let_one_record_do_more():
     """Which is why a schema with noise leaves no group out."""
     hidden = msgspec.structs.replace(PLAIN, least_group=5)
-    four, five = (tallied(hidden, beds_of_one(many)) for many in (4, 5))
+    four, five = (count_table(hidden, beds_of_one(many)) for many in (4, 5))
     moved = [Tally(SCHEMA, one.sums, one.records, 0) for one in (four, five)]
     before, after = (centres(one, NOISE) for one in moved)
     assert square(after - before) > NOISE.bound**2
