@@ -50,10 +50,6 @@ class Complete(Kind, frozen=True, kw_only=True, tag="complete"):
     def mask_edges(self, degree: int) -> int | None:
         return min(self.mask_degree or degree, degree) if self.mask_p is None else None
 
-    @property
-    def thin(self) -> bool:
-        return self.mask_p is not None or self.mask_degree is not None
-
     def edges(self, seed: bytes, ids: Nodes) -> Iterator[tuple[Nodes, Nodes, Flags]]:
         positions = kinds.circle_positions(seed, ids.size)
         for low, high in kinds.every_pair(ids.size):

@@ -55,10 +55,6 @@ class ErdosRenyi(Kind, frozen=True, kw_only=True, tag="erdos-renyi"):
     def mask_edges(self, degree: int) -> int | None:
         return None if self.thin else degree
 
-    @property
-    def thin(self) -> bool:
-        return self.mask_p is not None
-
     def edges(self, seed: bytes, ids: Nodes) -> Iterator[tuple[Nodes, Nodes, Flags]]:
         # One draw for both questions, edge and masks, so that they nest.
         for low, high in kinds.every_pair(ids.size):

@@ -315,9 +315,8 @@ class EdgeDegrees:
         return True
 
 
-@lru_cache(maxsize=2)
-def _opened(p: float, roster: Roster) -> OpenedTable:
-    return OpenedTable.of(p, roster)
+#: The tables of the last graphs, without the approximations of a search.
+_opened = lru_cache(maxsize=2)(OpenedTable.of)
 
 
 def _lower(demand: Demand, opened: OpenedTable, rule: Linear, log_apart: float) -> Threshold:

@@ -57,10 +57,6 @@ class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
     def mask_edges(self, degree: int) -> int:
         return min(self.mask_degree or degree, degree)
 
-    @property
-    def thin(self) -> bool:
-        return self.mask_degree is not None
-
     def edges(self, seed: bytes, ids: Nodes) -> Iterator[tuple[Nodes, Nodes, Flags]]:
         masked = self.mask_edges(self.degree) // 2  # on each side
         if self._joins_all(ids.size):

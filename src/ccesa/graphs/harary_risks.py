@@ -245,9 +245,7 @@ class OneDegree:
         yield from t[fits & ~half][::-1].tolist()
 
 
-@lru_cache(maxsize=32)
-def one_degree(demand: Demand, degree: int) -> OneDegree:
-    return OneDegree(demand, degree)
+one_degree = lru_cache(maxsize=32)(OneDegree)
 
 
 def fit_thresholds(rule: Rule, degrees: Counts) -> Counts:

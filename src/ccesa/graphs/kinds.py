@@ -121,8 +121,8 @@ class Kind(Part, frozen=True, kw_only=True):
 
     @property
     def thin(self) -> bool:
-        """Whether masks are asked for on some of the edges only."""
-        return False
+        """Whether a field ``mask_...`` asks for masks on some of the edges only."""
+        return any(name.startswith("mask_") and getattr(self, name) is not None for name in self.__struct_fields__)
 
     # Drawing
 

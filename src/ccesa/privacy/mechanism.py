@@ -46,19 +46,11 @@ class Release:
     slack: float
 
     def times(self, count: int) -> "Release":
-        """Return what ``count`` vectors like this one spend together.
-
-        Args:
-            count: 0 or greater.
-        """
+        """Return what ``count`` vectors like this one spend together."""
         return Release(mu2=count * self.mu2, delta=count * self.delta, slack=count * self.slack)
 
     def epsilon(self, allowed: float) -> float:
-        """Return epsilon, rounded up, or infinity. It holds if it is at most the epsilon that ``delta`` is for.
-
-        Args:
-            allowed: Delta in all.
-        """
+        """Return epsilon at a delta, rounded up. It holds if it is at most the epsilon that ``self.delta`` is for."""
         left = (allowed * (1 - _ROUNDING) - self.delta) * math.exp(-self.slack)
         if left <= 0:
             return math.inf
@@ -162,14 +154,9 @@ _LARGEST = {"honest": 2**32, "dimension": 2**36, "variance": 2**20, "bound": 2**
 
 
 class Mechanism(Part, frozen=True, kw_only=True, dict=True):
-    """Everything public about the noise of a federation's rounds, with the demand.
+    """Everything public about the noise of a federation's rounds, with the fields of the ``DifferentialPrivacy``.
 
     Attributes:
-        epsilon: As in ``DifferentialPrivacy``, like the four fields after it and ``unit``.
-        delta: As above.
-        rounds: As above.
-        norm: As above.
-        against: As above.
         honest: H: honest clients in every sum that can be opened, whose noise is counted on.
         dimension: Parameters of the model, d.
         variance: The variance of one client's noise, in units of 1/256.
@@ -177,7 +164,6 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
         bound: The largest L2 norm of a contribution, in steps of the fine grid.
         field_bits: Bits of a field.
         fails: The log2 of a bound on the probability, per round, that fewer than ``honest`` add noise.
-        unit: As above.
 
     Raises:
         ConfigError: A number is out of range, or the promise does not hold with these numbers.

@@ -201,9 +201,7 @@ class Inversion:
         return passed
 
 
-@lru_cache(maxsize=4)
-def _inversion(made: Tables) -> Inversion:
-    return Inversion(made)
+_inversion = lru_cache(maxsize=4)(Inversion)
 
 
 # The quantizer

@@ -207,13 +207,13 @@ class _Cell:
     def _is_possible(self, column: Number) -> bool:
         name, most = column.name, column.range
         n = self.one(name, "present")
-        s = self.one(name, "sum") if column.needs("sum") else 0
-        q = self.one(name, "square") if column.needs("square") else s * s
+        s = self.one(name, "sum") if "sum" in column.sums else 0
+        q = self.one(name, "square") if "square" in column.sums else s * s
         return (
             self.one(name, "clipped") <= n <= self.one("", "records")
             and s <= n * most
-            and (not column.needs("square") or (s * s <= n * q and q <= s * most))
-            and (not column.needs("bins") or sum(self.numbers(name, "bins")) == n)
+            and ("square" not in column.sums or (s * s <= n * q and q <= s * most))
+            and ("bins" not in column.sums or sum(self.numbers(name, "bins")) == n)
         )
 
     def group(self) -> Group:
@@ -229,7 +229,7 @@ class _Cell:
 
     def _measured(self, column: Number) -> Measured:
         n = self.one(column.name, "present")
-        bins = self.numbers(column.name, "bins") if column.needs("bins") else ()
+        bins = self.numbers(column.name, "bins") if "bins" in column.sums else ()
         return Measured(
             count=n,
             missing=self.one("", "records") - n,
@@ -245,7 +245,7 @@ class _Cell:
 
     def _moments(self, column: Number, n: Value) -> dict[str, Any]:
         """Return sum, mean and variance, if they are asked for and can be computed."""
-        if not column.needs("sum"):
+        if "sum" not in column.sums:
             return {}
         s, step = self.one(column.name, "sum"), Fraction(1, 10**column.places)
         found: dict[str, Any] = {"sum": (column.least * n + s) * _like(s, step)}
@@ -254,7 +254,7 @@ class _Cell:
             found["mean"] = (column.least + mean) * _like(s, step)
             if self.noise is not None and "mean" in column.measures:
                 found["noise"] = self._error(column, n, mean)
-        if column.needs("square") and n > (1 if self.noise is None else _CLEAR * self.noise + 1):
+        if "square" in column.sums and n > (1 if self.noise is None else _CLEAR * self.noise + 1):
             q = self.one(column.name, "square")
             found["variance"] = max((q - _like(s, Fraction(1)) * s * s / n) / (n - 1), 0) * _like(s, step**2)
         return {name: value for name, value in found.items() if name in (*column.measures, "noise")}

@@ -78,16 +78,15 @@ class Number(Part, frozen=True, kw_only=True, dict=True):
             raise self._wrong(f"places must lie in 0..{_MOST_PLACES}, not {self.places}")
         if not self.measures or not set(self.measures) <= set(get_args(Measure)):
             raise self._wrong(f"measures are some of {', '.join(get_args(Measure))}")
-        _check_list(f"measures of {quoted(self.name)}", self.measures)
         ends = [self.lower, *self.edges, self.upper]
         if any(one >= other for one, other in itertools.pairwise(map(self._exact, ends))):
             raise self._wrong("lower, edges and upper must ascend")
         # The comparison of a NaN is always false.
         if not all(one < other for one, other in itertools.pairwise([0.0, *self.quantiles, 1.0])):
             raise self._wrong("quantiles must ascend between 0 and 1")
-        _check_list(f"edges of {quoted(self.name)}", self.edges)
-        _check_list(f"quantiles of {quoted(self.name)}", self.quantiles)
-        if self.needs("bins") != bool(self.edges):
+        for field in ("measures", "edges", "quantiles"):
+            _check_list(f"{field} of {quoted(self.name)}", getattr(self, field))
+        if ("bins" in self.sums) != bool(self.edges):
             raise self._wrong("histogram and quantiles go with edges of bins, and edges with one of them")
         if "quantiles" in self.measures and not self.quantiles:
             raise self._wrong("quantiles are missing")
@@ -102,13 +101,10 @@ class Number(Part, frozen=True, kw_only=True, dict=True):
             raise self._wrong(f"{value!r} is not a number below 2^53 steps with {self.places} places")
         return int(steps)
 
-    def needs(self, what: str) -> bool:
-        """Return whether some measure needs these sums.
-
-        Args:
-            what: ``sum``, ``square`` or ``bins``.
-        """
-        return not set(_NEEDED_BY[what]).isdisjoint(self.measures)
+    @cached_property
+    def sums(self) -> list[str]:
+        """The sums that some measure needs, of ``sum``, ``square`` and ``bins``."""
+        return [what for what, measures in _NEEDED_BY.items() if not set(measures).isdisjoint(self.measures)]
 
     @cached_property
     def least(self) -> int:
@@ -339,11 +335,11 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
             yield Quantity(one.name, "present")
             if self.privacy_unit == "none":  # with noise it would add to the noise of all others
                 yield Quantity(one.name, "clipped")
-            if one.needs("sum"):
+            if "sum" in one.sums:
                 yield Quantity(one.name, "sum", largest=one.range)
-            if one.needs("square"):
+            if "square" in one.sums:
                 yield Quantity(one.name, "square", largest=one.range**2)
-            if one.needs("bins"):
+            if "bins" in one.sums:
                 yield Quantity(one.name, "bins", width=len(one.ends) - 1)
         for category in self.counted:
             yield Quantity(category.name, "values", width=len(category.labels))
