@@ -73,11 +73,6 @@ class Assumptions:
         return self.clients - self.dropped if self.exact else round((1.0 - self.dropout) * self.clients)
 
     @property
-    def advertises(self) -> float:
-        """The probability of being in V1; 1 without dropouts per step."""
-        return 1.0 if self.per_step is None else self.per_step.advertises
-
-    @property
     def absent(self) -> float:
         """The probability of not being in V1; 0 without dropouts per step."""
         return 0.0 if self.per_step is None else self.per_step.leaving("advertise", "advertise")
@@ -211,7 +206,7 @@ class Roster:
 
 
 def _part(fraction: float, of: int) -> int:
-    return math.ceil(round(fraction * of, 6))  # 0.1 * 30 is 3, whatever floats say
+    return math.ceil(round(fraction * of, 6))  # in floats 0.1 * 30 is more than 3
 
 
 def _log_pattern(n: int, marked: int, inside: Counts, outside: Counts | int) -> Logs:

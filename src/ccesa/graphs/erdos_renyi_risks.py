@@ -43,7 +43,7 @@ class LiveTable:
     @classmethod
     def of(cls, p: float, assumptions: Assumptions, nats: float = NATS) -> "LiveTable":
         """Return the table for the clients in V1, without outcomes below e^-nats."""
-        n, near = assumptions.clients, p * assumptions.advertises
+        n, near = assumptions.clients, p * (1.0 - assumptions.absent)
         stay = near * assumptions.live.mean_fraction
         degrees, logs, _ = window(Binomial(near), n - 1, nats)
         live = _range((stay, n - 1), (stay, n - 1), nats)

@@ -75,7 +75,7 @@ class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
         return kinds.near_on_circle(seed, ids.size, node, self.degree // 2)
 
     def _joins_all(self, size: int) -> bool:
-        """Tell whether there are so few nodes that all are neighbours."""
+        """Return whether all nodes are neighbours of each other, because there are few."""
         return self.degree >= size - 1
 
     def degrees(self, clients: int) -> Degrees:

@@ -18,7 +18,7 @@ from ccesa.graphs.reliability import log_all_lost, log_few, log_left_out, log_lo
 from ccesa.graphs.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_below, log_choose
 from ccesa.graphs.thresholds import Fixed, Majority, Rule, Threshold
 
-#: In so many intervals dropouts are split into those before and those after *share*.
+#: The number of intervals in which dropouts are split into those before and those after *share*.
 _SPLITS = 128
 #: ln of a probability that no certificate shows. Below it a rough value is enough.
 _NEGLIGIBLE = -200 * LN2
@@ -236,7 +236,7 @@ class OneDegree:
         The best is the lowest that leaves half of the privacy budget to the masks, or else the highest.
         """
         t = np.arange(self.majority, self.highest + 1)
-        if self.demand.assumptions.advertises < 1:  # small rosters count too, and a higher t is no more reliable
+        if self.demand.assumptions.absent:  # small rosters count too, and a higher t is no more reliable
             t = t[: bisect_left(t, True, key=lambda t: not self.reliable(int(t)))]
         private = self.private(t)
         fits = np.logaddexp(private, log_apart) <= self.demand.log_private

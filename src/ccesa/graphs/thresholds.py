@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError
-from ccesa.parts import Part, check_integer
+from ccesa.parts import Part, check_integer, check_range
 
 #: One number of neighbours, or an array of them.
 Degree = TypeVar("Degree", int, NDArray[np.int64])
@@ -87,10 +87,8 @@ class Linear(Rule, frozen=True, kw_only=True, tag="linear"):
     base: int
 
     def __post_init__(self) -> None:
-        for name, value, most in (("slope", self.slope, 1024), ("base", self.base, MAX_HOLDERS)):
-            check_integer(name, value)
-            if not 0 <= value <= most:
-                raise ConfigError(f"{name} of a linear threshold must lie in 0..{most}, not {value}")
+        check_range("slope", self.slope, 0, 1024, of=" of a linear threshold")
+        check_range("base", self.base, 0, MAX_HOLDERS, of=" of a linear threshold")
 
     def of(self, degree: Degree) -> Degree:
         majority, line = (degree + 1) // 2 + 1, self.slope * degree // 1024 + self.base

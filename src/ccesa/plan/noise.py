@@ -148,7 +148,9 @@ class WantedNoise:
 
     def _offers(self, demand: Demand, made: Plan) -> Iterator[Offer]:
         """Yield denser graphs, if the noise depends on neighbours and not on survivors."""
-        for graph in _denser(made):
+        n = made.clients
+        graphs: list[Graph] = [Harary(degree=degree) for degree in _OFFERED if made.degree < degree < n - 1]
+        for graph in [*graphs, Complete()] if made.degree < n - 1 < MAX_HOLDERS else graphs:
             found = fit_rule(demand, graph)
             if found is not None:
                 dense, mechanism = self._add(demand, raise_threshold(demand, found))
@@ -189,10 +191,3 @@ def _insist_on_most(made: Plan) -> Plan:
 
     gone = find_first(is_reliable, made.clients)
     return made if gone is None else insist_on(made, made.clients - gone + 1)
-
-
-def _denser(made: Plan) -> Iterator[Graph]:
-    n = made.clients
-    yield from (Harary(degree=degree) for degree in _OFFERED if made.degree < degree < n - 1)
-    if made.degree < n - 1 < MAX_HOLDERS:
-        yield Complete()

@@ -186,7 +186,7 @@ class PlanRequest:
             object.__setattr__(self, "accept", True)
 
     def plan(self, *, explained: bool = True) -> Plan:
-        """Return the plan. If there is none and it is ``explained``, the error names changes that work."""
+        """Return the plan; if no graph works and ``explained``, the error names changes that do."""
         if self.privacy is not None and self.collusion and self.guard == CURIOUS.name and not self.accept:
             made = replace(self, accept=True).plan(explained=explained)
             return replace(made, notes=(*made.notes, _ACCEPTS))

@@ -181,13 +181,13 @@ def price(what: "Plan | Shape", rates: Rates | None = None) -> Cost:
 
 
 def _message_bytes(kind: type[m.Message], shape: Shape) -> float:
-    """Return the size of an array of name, context, client's id and fields, each behind its header."""
+    """Return the size of an array of name, context, client's id and fields, with headers in msgpack's shortest form."""
     head = 1 + 1 + len(str(kind.__struct_config__.tag)) + 2 + _CONTEXT_BYTES + _mean_id_bytes(shape.clients)
     sizes = [
         size.of(shape.agreement, shape.clients, shape.vector_bytes, shape.degree, proof=_proof_bytes(shape))
         for size in m.sizes(kind).values()
     ]
-    return head + sum(_header_bytes(size) + size for size in sizes)
+    return head + sum(size + (2 if size < 1 << 8 else 3 if size < 1 << 16 else 5) for size in sizes)
 
 
 def _proof_bytes(shape: Shape) -> float:
@@ -200,11 +200,6 @@ def _proof_bytes(shape: Shape) -> float:
         siblings += nodes * (1 - unknown) * unknown
         unknown, nodes = unknown**2, nodes / 2
     return HASH_BYTES * siblings
-
-
-def _header_bytes(size: float) -> int:
-    """Return the size of the header of a byte string, in msgpack's shortest form."""
-    return 2 if size < 1 << 8 else 3 if size < 1 << 16 else 5
 
 
 def _mean_id_bytes(clients: int) -> float:

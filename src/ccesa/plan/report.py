@@ -131,7 +131,7 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
     """Return every figure of the plan, with seconds if rates are given. Failures are log2 of probabilities."""
     rule, costs = paper.rule(plan.clients, plan.assumptions.dropout), bill(plan, rates)
     fails, parameters = plan.least_honest_fails, msgspec.to_builtins(plan.graph)
-    steps = plan.assumptions.per_step
+    steps, rule_fields = plan.assumptions.per_step, msgspec.to_builtins(plan.threshold)
     return {
         **{name: getattr(plan, name) for name in _TERMS + _FIGURES},
         "dropout": plan.assumptions.dropout,
@@ -141,7 +141,7 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
         "graph": plan.graph.name,
         "p": parameters.get("p"),
         "mask_p": parameters.get("mask_p"),
-        "threshold": _threshold(plan),
+        "threshold": {"rule": rule_fields.pop("type"), "at_mean_degree": plan.t, **rule_fields},
         "exchanges": exchanges(plan),
         "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in bound_events(plan).items()},
         "spare_bits": {name: min(bits, -IMPOSSIBLE) for name, bits in plan.spare_bits.items()},
@@ -167,11 +167,6 @@ def _noise(plan: Plan, mechanism: Mechanism) -> dict[str, object]:
 
 def _cost(cost: Cost) -> dict[str, float]:
     return {name: value for name, value in asdict(cost).items() if value is not None}
-
-
-def _threshold(plan: Plan) -> dict[str, object]:
-    fields = msgspec.to_builtins(plan.threshold)
-    return {"rule": fields.pop("type"), "at_mean_degree": plan.t, **fields}
 
 
 def dropout_in_words(total: float, per_step: Iterable[float] | None) -> str:

@@ -355,7 +355,7 @@ def _promise_more(demand: Demand, made: Plan) -> Plan:
         return made
     degrees = np.array(made.degrees)
     t = made.threshold.of(degrees)
-    impossible = min(int(event(t, degrees).min()) for event in demand.events) - 1  # with so many, wherever they are
+    impossible = min(int(event(t, degrees).min()) for event in demand.events) - 1  # colluders, in any places
     surely = min(impossible, demand.assumptions.colluders)
     if surely <= made.colluders:
         return made

@@ -144,9 +144,6 @@ def _lowest_private(demand: Demand) -> int | None:
     return int(private[0]) if private.size else None
 
 
-# The problem
-
-
 def _problem(demand: Demand, graph: str) -> str:
     assumptions, top = demand.assumptions, _top_degree(demand, graph)
     clients, most, reliable = assumptions.clients, densest_degree(assumptions), find_reachable_bits(demand)
@@ -181,9 +178,6 @@ def _reaches_densest(demand: Demand, graph: str) -> bool:
     """Return whether the family, or the complete graph instead, has as many edges as possible."""
     clients, top = demand.assumptions.clients, _top_degree(demand, graph)
     return clients <= MAX_HOLDERS or (top or 0) >= densest_degree(demand.assumptions)
-
-
-# Changes that work
 
 
 def in_words(options: tuple[Option, ...]) -> str:
@@ -226,8 +220,7 @@ def _options(demand: Demand, graph: str, works: Tries, free: Option, *, gives_wa
 
 def _changes(demand: Demand) -> Iterator[Option]:
     """Yield changes that the densest graph allows, the mildest of each kind."""
-    assumptions, reliable = demand.assumptions, find_reachable_bits(demand)
-    clients, per_step = assumptions.clients, assumptions.per_step
+    per_step, reliable = demand.assumptions.per_step, find_reachable_bits(demand)
     if reliable is not None and LEAST_BITS <= reliable < demand.reliability_bits:
         yield {"reliability_bits": math.floor(reliable)}
     else:
@@ -236,32 +229,32 @@ def _changes(demand: Demand) -> Iterator[Option]:
         yield {"dropout": fraction} if per_step is None else {"dropout_per_step": per_step.scaled(fraction).named}
     if (fraction := _largest(demand, "collusion")) is not None:
         yield {"collusion": fraction}
-    more = find_first(lambda more: _may_work(demand, clients=clients + more), MAX_HOLDERS - clients)
-    if more is not None:
-        yield {"clients": clients + more}
+    if (clients := _fewest_clients(demand)) is not None:
+        yield {"clients": clients}
 
 
 def _a_few_more(demand: Demand) -> Iterator[Option]:
     """Yield the fewest clients with which most rounds succeed, and their reliability."""
-    clients, least = demand.assumptions.clients, {"reliability_bits": LEAST_BITS}
-    more = find_first(lambda more: _may_work(demand, clients=clients + more, **least), MAX_HOLDERS - clients)
-    if more is None:
-        return
-    bits = find_reachable_bits(demand.change(clients=clients + more, **least)) or 0
-    if LEAST_BITS <= bits < demand.reliability_bits:
-        yield {"reliability_bits": math.floor(bits), "clients": clients + more}
+    lower = demand.change(reliability_bits=LEAST_BITS)
+    if (clients := _fewest_clients(lower)) is not None:
+        bits = find_reachable_bits(lower.change(clients=clients)) or 0
+        if LEAST_BITS <= bits < demand.reliability_bits:
+            yield {"reliability_bits": math.floor(bits), "clients": clients}
+
+
+def _fewest_clients(demand: Demand) -> int | None:
+    clients = demand.assumptions.clients
+    more = find_first(lambda more: _may_work(demand, clients=clients + more), MAX_HOLDERS - clients)
+    return None if more is None else clients + more
 
 
 def _largest(demand: Demand, name: str) -> float | None:
     """Return the largest fraction below the given one that may work."""
     steps = math.ceil(round(getattr(demand.assumptions, name) / _STEP, 6))
-    most = steps - 1 if name == "dropout" else steps  # nobody can promise that all clients stay
-
-    def fraction(less: int) -> float:
-        return round((steps - less) * _STEP, 3)
-
-    less = find_first(lambda less: _may_work(demand, **{name: fraction(less)}), most)
-    return None if less is None else fraction(less)
+    last = 0 if name == "dropout" else -1  # nobody can promise that all clients stay
+    fractions = [round(step * _STEP, 3) for step in range(steps - 1, last, -1)]
+    place = find_first(lambda place: _may_work(demand, **{name: fractions[place - 1]}), len(fractions))
+    return None if place is None else fractions[place - 1]
 
 
 def _may_work(demand: Demand, **changes: float) -> bool:

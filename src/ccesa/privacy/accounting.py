@@ -1,4 +1,4 @@
-"""What a sum of discrete Gaussians reveals: pure mathematics, proved in docs/privacy.md.
+"""The privacy loss of a sum of discrete Gaussians: pure mathematics, proved in docs/privacy.md.
 
 The sum of H contributions, each an integer drawn from the discrete Gaussian of standard deviation s around a real
 centre, is within a factor e^(+-L) a post-processing of the continuous Gaussian mechanism of variance H s^2 - R^2 on the

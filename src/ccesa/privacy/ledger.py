@@ -1,4 +1,4 @@
-"""``Ledger``: what was spent on a site's data, over all charters, mechanisms and tasks.
+"""``Ledger``: the spending on a site's data, over all charters, mechanisms and tasks.
 
 A site states its own budget when it makes the file. Every masked vector is charged before it leaves and never refunded,
 even if its round fails. No vector leaves that would exceed the budget. Releases of several mechanisms compose as
@@ -31,7 +31,7 @@ _NEVER_ALIKE = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """What vectors have spent together.
+    """The spending of several vectors.
 
     Attributes:
         vectors: How many have left, or were about to.
@@ -47,7 +47,7 @@ class Spent:
 
 
 class Ledger:
-    """What was spent on one site's data, and what may be. Threads and processes may use it at the same time.
+    """The budget of one site's data and all spending on them. Threads and processes may use it at the same time.
 
     Do not restore its two files from a backup: older copies of both look like the ledger as it was then. Every method
     reads the files again and can raise the same errors.
@@ -248,7 +248,7 @@ def _check(book: Book, charge: Charge) -> None:
     """Refuse a vector that the mechanism or the ledger is not made for, or that exceeds the budget."""
     if book.mixes(charge):
         raise ConfigError(
-            "this ledger counts what is told about records, or about the site as a whole, and this vector "
+            "this ledger counts vectors with noise for records, or for the site as a whole, and this vector "
             "has noise for the other: the two do not add up; keep a ledger for each"
         )
     if book.vectors(charge.account) >= charge.rounds:

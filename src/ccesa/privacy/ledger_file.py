@@ -31,7 +31,7 @@ from ccesa.privacy.mechanism import Release, Unit, check_budget, settle, total
 
 
 class Budget(Part, frozen=True, kw_only=True):
-    """What all vectors of a site's data may spend together: the first line of a ledger."""
+    """The budget of all vectors of a site's data: the first line of a ledger."""
 
     ledger: Literal[1] = 1
     #: The time when the ledger was made, in seconds since 1970.
@@ -58,7 +58,7 @@ class Charge(Part, frozen=True, kw_only=True):
     mu2: float
     delta: float
     slack: float
-    #: What the promise is about, if not the site's whole vector.
+    #: The subject of the promise, if not the site's whole vector.
     unit: Unit | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class Charge(Part, frozen=True, kw_only=True):
 
     @property
     def release(self) -> Release:
-        """What the vector spends."""
+        """The spending of the vector."""
         return Release(mu2=self.mu2, delta=self.delta, slack=self.slack)
 
 
@@ -87,7 +87,7 @@ class Book:
 
     @cached_property
     def spent(self) -> Release:
-        """What all charges spend together."""
+        """The spending of all charges."""
         return total(charge.release for charge in self.charges)
 
     def vectors(self, account: tuple[str | None, str]) -> int:
@@ -219,7 +219,8 @@ class OnDisk:
         flags, mode = (os.O_WRONLY | os.O_APPEND, "ab") if to_write else (os.O_RDONLY, "rb")
         try:
             for path in (self._path, self._head):
-                _check_regular(path)
+                if path.exists() and not path.is_file():  # a client would wait for the other end of a pipe
+                    raise ConfigError(f"{path} is not a regular file, so it is not a ledger, and nothing leaves")
             with os.fdopen(os.open(self._path, flags), mode) as file:
                 fcntl.flock(file, fcntl.LOCK_EX if to_write else fcntl.LOCK_SH)
                 if not os.path.samestat(os.fstat(file.fileno()), self._path.stat()):
@@ -259,12 +260,6 @@ class OnDisk:
 
     def _damaged(self, line: int, what: str) -> DamagedLedger:
         return DamagedLedger(line, what, str(self._path))
-
-
-def _check_regular(path: Path) -> None:
-    """Refuse a pipe, because a client would wait for its other end."""
-    if path.exists() and not path.is_file():
-        raise ConfigError(f"{path} is not a regular file, so it is not a ledger, and nothing leaves")
 
 
 def _head_of(path: Path) -> Path:

@@ -19,7 +19,7 @@ import msgspec
 
 from ccesa import labels, wire
 from ccesa.errors import ConfigError, quoted
-from ccesa.parts import Part, check_integer
+from ccesa.parts import Part, check_integer, check_range
 from ccesa.privacy import accounting
 from ccesa.privacy.table import VARIANCE_UNITS, most_distance
 from ccesa.values.fields import WORD_BITS, Fields, is_positive
@@ -33,12 +33,12 @@ _ROUNDING = 2.0**-40
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What one vector spends, or several together.
+    """The spending of one vector, or of several together.
 
     Attributes:
         mu2: The square of its mu, which adds up over releases.
-        delta: What it adds to delta outright: the table's distance, and the probability that the graph fails.
-        slack: What it adds to L.
+        delta: The part of delta that it adds outright: the table's distance, and the probability that the graph fails.
+        slack: The part of L that it adds.
     """
 
     mu2: float
@@ -68,7 +68,7 @@ def total(releases: Iterable[Release]) -> Release:
 
 
 Against = Literal["follows", "lies"]
-#: What a promise is about, if not a client's whole vector.
+#: The subject of a promise, if not a client's whole vector.
 Unit = Literal["record"]
 
 #: With a smaller delta, floats cannot tell its terms apart. With a larger epsilon nothing is private.
@@ -80,7 +80,7 @@ class DifferentialPrivacy(Part, frozen=True, kw_only=True):
     """How little all published sums together reveal about any one client.
 
     Everything that is published would be as likely, up to a factor e^epsilon and except with delta, if one client's
-    vectors had all been zero. Who survived each round is public.
+    vectors had all been zero. The survivors of each round are public.
 
     Attributes:
         epsilon: Above 0 and at most 50. Below 1 is strong, above 10 says little.
@@ -118,19 +118,13 @@ def _check_demand(asked: Part) -> None:
         getattr(asked, name) for name in DifferentialPrivacy.__struct_fields__
     )
     check_budget(epsilon, delta)
-    _check_within("rounds", rounds, MOST_ROUNDS)
+    check_range("rounds", rounds, 1, MOST_ROUNDS)
     if not is_positive(norm) or not 1e-100 < float(norm) < 1e100:
         raise ConfigError(f"norm must be a positive number, not {quoted(norm)}")
     if against not in get_args(Against):
         raise ConfigError(f"against must be one of {', '.join(get_args(Against))}, not {quoted(against)}")
     if unit not in (msgspec.UNSET, *get_args(Unit)):
         raise ConfigError(f"unit must be {', '.join(get_args(Unit))} or left out, not {quoted(unit)}")
-
-
-def _check_within(name: str, value: int, most: int, of: str = "") -> None:
-    check_integer(name, value)
-    if not 1 <= value <= most:
-        raise ConfigError(f"{name}{of} must lie in 1..{most}, not {value}")
 
 
 def check_budget(epsilon: float, delta: float) -> None:
@@ -186,7 +180,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
     def __post_init__(self) -> None:
         _check_demand(self)
         for name, most in _LARGEST.items():
-            _check_within(name, getattr(self, name), most, " of the noise")
+            check_range(name, getattr(self, name), 1, most, of=" of the noise")
         _check_fails(self.fails)
         settle(self, "epsilon", "delta", "norm", "fails")
         _ = self.fields
@@ -254,7 +248,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def release(self) -> Release:
-        """What one vector spends, if ``honest`` clients are in every sum."""
+        """The spending of one vector, if ``honest`` clients are in every sum."""
         return self.release_at(self.honest)
 
     def release_at(self, honest: int, epsilon: float | None = None, fails: float | None = None) -> Release:
@@ -338,7 +332,9 @@ def choose_mechanism(
         if value < 1:
             raise ConfigError(f"{name} must be at least 1, not {value}")
     _check_fails(fails)
-    widths, loss = _widths(field_bits), _LATTICE_LOSS if field_bits is None else math.inf
+    widths, loss = [Fields(WORD_BITS // per_word, 1) for per_word in range(WORD_BITS // 8, 0, -1)], _LATTICE_LOSS
+    if field_bits is not None:
+        widths, loss = [Fields(field_bits, 1)], math.inf
     mu, variance = _largest_mu(demand, honest, dimension, fails), None
     for fields in widths:
         variance = _variance(fields, clients, honest, dimension, mu, loss=loss)
@@ -364,13 +360,6 @@ def choose_mechanism(
     remedy = "more bits, or leave the number out, and it is chosen" if field_bits else "fewer clients"
     noise = f"the noise of {clients} clients over {dimension} parameters"
     raise ConfigError(f"fields of {width} are too narrow for {noise}: take {remedy}")
-
-
-def _widths(field_bits: int | None) -> list[Fields]:
-    """Return the fields of a given width, or all fields that fill a word, the narrowest first."""
-    if field_bits is not None:
-        return [Fields(field_bits, 1)]
-    return [Fields(WORD_BITS // per_word, 1) for per_word in range(WORD_BITS // 8, 0, -1)]
 
 
 def _largest_mu(demand: DifferentialPrivacy, honest: int, dimension: int, fails: float) -> float:

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.errors import ConfigError
-from ccesa.parts import check_integer
+from ccesa.parts import check_integer, check_range
 
 #: A variance is a whole number of 1 / 256, so that all tables are the same.
 VARIANCE_UNITS = 256
@@ -86,9 +86,7 @@ def tables(variance: int, grid_bits: int, word_bits: int = WORD_BITS) -> Tables:
     Raises ConfigError if a number is out of range or the tables would be too large. Words of fewer bits are for tests.
     """
     check_integer("variance", variance)
-    check_integer("grid_bits", grid_bits)
-    if not 0 <= grid_bits <= _MOST_GRID_BITS:
-        raise ConfigError(f"grid_bits must lie in 0..{_MOST_GRID_BITS}, not {grid_bits}")
+    check_range("grid_bits", grid_bits, 0, _MOST_GRID_BITS)
     most = VARIANCE_UNITS * _MOST_SPREAD >> 2 * grid_bits
     if not 1 <= variance <= most:
         raise ConfigError(f"with {grid_bits} grid bits the variance must lie in 1..{most}, not {variance}")

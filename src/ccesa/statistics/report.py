@@ -234,7 +234,7 @@ class _Cell:
             count=n,
             missing=self.one("", "records") - n,
             clipped=self.one(column.name, "clipped") if self.noise is None else None,
-            histogram=tuple(_bins(column, bins)) if "histogram" in column.measures else (),
+            histogram=_bins(column, bins) if "histogram" in column.measures else (),
             quantiles=tuple(_quantiles(column, bins)) if "quantiles" in column.measures and self._is_clear(n) else (),
             **self._moments(column, n),
         )
@@ -277,9 +277,9 @@ def _clip(value: Value, low: int, high: int) -> Value:
     return min(max(value, low), high)
 
 
-def _bins(column: Number, counts: Sequence[Value]) -> Iterator[Bin]:
-    for (lower, upper), count in zip(pairwise(_ends(column)), counts, strict=True):
-        yield Bin(lower=lower, upper=upper, count=count)
+def _bins(column: Number, counts: Sequence[Value]) -> tuple[Bin, ...]:
+    ends = pairwise(_ends(column))
+    return tuple(Bin(lower=low, upper=high, count=count) for (low, high), count in zip(ends, counts, strict=True))
 
 
 def _quantiles(column: Number, counts: Sequence[Value]) -> Iterator[Quantile]:

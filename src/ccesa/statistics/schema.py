@@ -19,7 +19,7 @@ from unicodedata import normalize
 import msgspec
 
 from ccesa.errors import ConfigError, quoted, shown
-from ccesa.parts import Part, check_integer, is_printable
+from ccesa.parts import Part, check_integer, check_range, is_printable
 from ccesa.privacy.mechanism import Mechanism
 from ccesa.values.fields import WORD_BITS
 from ccesa.words import Vector
@@ -40,7 +40,7 @@ MOST_CELLS, MOST_LENGTH = 10_000, 2**20
 _MOST_RECORDS = {"none": 2**32, "record": 2**30}
 #: A file has room for a thousand values in each of many columns.
 MAX_FILE_BYTES = 1 << 20
-#: Precision for numbers within the bounds, whatever the settings of the program are.
+#: Precision for numbers within the bounds, independent of the settings of the program.
 _CONTEXT = Context(prec=40, rounding=ROUND_HALF_EVEN)
 
 
@@ -52,7 +52,7 @@ class Number(Part, frozen=True, kw_only=True, dict=True):
         lower: The smallest value. Smaller values are clipped to it, and counted.
         upper: The largest value. Larger values are clipped to it, and counted.
         places: Decimal places to which values are rounded, half to even. The rest is exact.
-        measures: What is learned about the column.
+        measures: The measures that are learned.
         edges: The edges between bins, ascending, within the bounds. A value on an edge is in the upper bin.
         quantiles: The quantiles, between 0 and 1, ascending.
 
@@ -238,7 +238,7 @@ class Quantity(NamedTuple):
 
 
 class Schema(Part, frozen=True, kw_only=True, dict=True):
-    """What sites with tables agree to learn together.
+    """The columns, groups and measures that sites with tables agree to learn together.
 
     Attributes:
         name: A name for people.
@@ -274,11 +274,8 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
             msgspec.structs.force_setattr(self, field, tuple(getattr(self, field)))
         if self.privacy_unit not in _MOST_RECORDS:
             raise ConfigError(f"privacy_unit must be none or record, not {quoted(self.privacy_unit)}")
-        check_integer("max_records", self.max_records)
-        check_integer("least_group", self.least_group)
-        for field, most in (("max_records", _MOST_RECORDS[self.privacy_unit]), ("least_group", self.max_records)):
-            if not 1 <= getattr(self, field) <= most:
-                raise ConfigError(f"{field} must lie in 1..{most}, not {getattr(self, field)}")
+        check_range("max_records", self.max_records, 1, _MOST_RECORDS[self.privacy_unit])
+        check_range("least_group", self.least_group, 1, self.max_records)
         if self.privacy_unit == "record" and self.least_group != 1:
             raise ConfigError(
                 "with privacy_unit = record say least_group = 1: one record more or less would show or hide "

@@ -167,7 +167,7 @@ def _value(row: Row, name: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnPreview:
-    """What becomes of a column."""
+    """The preview of a column."""
 
     name: str
     #: How many records have a value of it, and how many do not.
@@ -192,7 +192,7 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """What becomes of a table. Columns are in the order of the schema, numbers first."""
+    """The preview of a table. Columns are in the order of the schema, numbers first."""
 
     records: int
     columns: tuple[ColumnPreview, ...]
