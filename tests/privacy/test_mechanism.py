@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError
 from ccesa.privacy import accounting
-from ccesa.privacy.mechanism import MOST_SLACK, DifferentialPrivacy, Mechanism, Release, choose_mechanism
+from ccesa.privacy.mechanism import MAX_SLACK, DifferentialPrivacy, Mechanism, Release, choose_mechanism
 from ccesa.privacy.table import tables
 
 ASKED = {"epsilon": 8.0, "delta": 1e-6, "rounds": 100, "norm": 1.0}
@@ -201,7 +201,7 @@ def test_noise_whose_slack_is_not_negligible_is_refused():
     """Nobody's noise is that narrow and in so many coordinates but by hand: there is a bound on both."""
     crowded = {"dimension": 2**36, "rounds": 10**9, "variance": 1240, "bound": 1, "grid_bits": 12}
     one = Release(mu2=0.0, delta=0.0, slack=accounting.slack(802, math.sqrt(1240 / 256), 2.0**36))
-    assert one.slack * 10**9 > 10 * MOST_SLACK
+    assert one.slack * 10**9 > 10 * MAX_SLACK
     with pytest.raises(ConfigError, match=r"the noise is not Gaussian enough: take fewer rounds"):
         with_(**crowded)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError, VectorError
 from ccesa.statistics import Category, Number, Schema
-from ccesa.statistics.packing import MOST_SITES, pack_exact
+from ccesa.statistics.packing import MAX_SITES, pack_exact
 from ccesa.statistics.tally import Tally, count_table
 from ccesa.values.fields import Fields
 from tables import check_report, rows_of, schemas
@@ -56,7 +56,7 @@ def test_the_report_is_that_of_all_records_together(data):
 
 
 @settings(max_examples=30)
-@given(st.integers(1, 2**32), st.integers(2, 2**40), st.integers(0, 3), st.sampled_from([1, 2, 1000, MOST_SITES]))
+@given(st.integers(1, 2**32), st.integers(2, 2**40), st.integers(0, 3), st.sampled_from([1, 2, 1000, MAX_SITES]))
 def test_nothing_overflows_with_all_records_at_the_bound(records, upper, places, sites):
     measures = ("variance", "histogram")
     column = Number(name="n", lower=0, upper=upper, places=places, measures=measures, edges=(upper // 2,))
@@ -69,7 +69,7 @@ def test_nothing_overflows_with_all_records_at_the_bound(records, upper, places,
     assert measured.count == measured.clipped == records * sites
     assert measured.histogram[-1].count == records * sites
     assert measured.variance == (0 if records * sites > 1 else None)
-    if sites < MOST_SITES:
+    if sites < MAX_SITES:
         return
     with pytest.raises(ConfigError, match=r"1\.\.1048576 sites, not 1048577"):
         schema.decode(one * np.uint64(sites), sites + 1)
@@ -117,7 +117,7 @@ def test_sums_that_no_records_have_are_refused(place):
         schema.decode(total, 1)
 
 
-@pytest.mark.parametrize("sites", [0, -1, True, 2.0, MOST_SITES + 1])
+@pytest.mark.parametrize("sites", [0, -1, True, 2.0, MAX_SITES + 1])
 def test_a_number_of_sites_that_cannot_be_is_refused(sites):
     with pytest.raises(ConfigError, match="sites"):
         SCHEMA.decode(SCHEMA.encode([]), sites)
@@ -294,7 +294,7 @@ def test_lengths_and_dimensions(schema):
     assert schema.dimension == len(schema.cells) * sum(one.width for one in schema.quantities)
     assert schema.length >= schema.dimension
     assert schema.length == schema.encode([]).size
-    assert Fields(64, MOST_SITES).most + 1 == 2**43
+    assert Fields(64, MAX_SITES).most + 1 == 2**43
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from ccesa.values.fields import WORD_BITS
 #: Bits by which a graph is more reliable than rounds have to be, so that S gets the rest; tried in turn.
 MARGINS = (3.0, 1.0)
 #: The planner takes no more neighbours for the sake of the noise alone.
-MOST_NEIGHBOURS = 1000
+MAX_NEIGHBOURS = 1000
 
 
 def count_on_most(demand: Demand, found: Found, *, settled: bool) -> Found:
@@ -68,15 +68,15 @@ def _steadier(demand: Demand, found: Found) -> Found | None:
         denser = fit_rule(demand, ladder.at(step))
         return denser if denser is not None and _is_steady(demand, denser) else None
 
-    step = find_first(lambda step: at(step) is not None, min(ladder.most, MOST_NEIGHBOURS // 2), start)
-    denser = at(step) if step else fit_rule(demand, Complete()) if n - 1 <= MOST_NEIGHBOURS else None
+    step = find_first(lambda step: at(step) is not None, min(ladder.most, MAX_NEIGHBOURS // 2), start)
+    denser = at(step) if step else fit_rule(demand, Complete()) if n - 1 <= MAX_NEIGHBOURS else None
     return denser and _note(denser, found, n, "in a sparser graph colluders could choose whose noise is missing")
 
 
 def _densest(demand: Demand, found: Found) -> Found:
     """Return the densest circle for the noise, if it works: colluders can only split off large parts of it."""
     n = demand.assumptions.clients
-    step = min(Harary.candidates(n).most, MOST_NEIGHBOURS // 2)
+    step = min(Harary.candidates(n).most, MAX_NEIGHBOURS // 2)
     if 2 * step <= found.graph.max_degree(n):
         return found
     denser = fit_rule(demand, Harary.candidates(n).at(step))

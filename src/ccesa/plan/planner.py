@@ -25,7 +25,7 @@ from ccesa.plan.result import Plan, insist_on, make_plan
 from ccesa.plan.search import Found, Option, Wanted, note_if_all_needed, search, take_complete, thin_masks
 from ccesa.privacy import DifferentialPrivacy
 from ccesa.privacy.accounting import gaussian_epsilon, gaussian_mu
-from ccesa.privacy.mechanism import MOST_EPSILON
+from ccesa.privacy.mechanism import MAX_EPSILON
 from ccesa.protocol.steps import steps_of
 
 #: Privacy bits with noise and colluders under ``curious``. Delta counts every graph that fails, and colluders can try
@@ -297,7 +297,7 @@ def _more_clients(clients: int, drowning: float, asked: PlanRequest) -> Option |
 def _larger_epsilons(drowning: float, privacy: DifferentialPrivacy) -> Iterator[Option]:
     mu = gaussian_mu(privacy.epsilon, privacy.delta)
     tried = (_round_up(gaussian_epsilon(privacy.delta, margin * drowning * mu)) for margin in _MARGINS)
-    return ({"epsilon": epsilon} for epsilon in tried if epsilon <= MOST_EPSILON)
+    return ({"epsilon": epsilon} for epsilon in tried if epsilon <= MAX_EPSILON)
 
 
 def _fewer_parameters(length: int, drowning: float) -> Iterator[Option]:

@@ -113,7 +113,7 @@ _STEP = 1e-3
 #: Bits that adding up in another order may cost.
 _ROUNDING = 1e-8
 #: Plans have at least one bit of reliability: half of all rounds succeed.
-LEAST_BITS = 1
+MIN_BITS = 1
 
 
 def find_reachable_bits(demand: Demand) -> float | None:
@@ -215,13 +215,13 @@ def _options(demand: Demand, graph: str, works: Tries, free: Option, *, gives_wa
         changes = (with_each | change for change in _changes(demand))
         return tuple(option for option in changes if works(option))
 
-    return (gives_way and find(demand.change(reliability_bits=LEAST_BITS))) or find(demand)
+    return (gives_way and find(demand.change(reliability_bits=MIN_BITS))) or find(demand)
 
 
 def _changes(demand: Demand) -> Iterator[Option]:
     """Yield changes that the densest graph allows, the mildest of each kind."""
     per_step, reliable = demand.assumptions.per_step, find_reachable_bits(demand)
-    if reliable is not None and LEAST_BITS <= reliable < demand.reliability_bits:
+    if reliable is not None and MIN_BITS <= reliable < demand.reliability_bits:
         yield {"reliability_bits": math.floor(reliable)}
     else:
         yield from _a_few_more(demand)
@@ -235,10 +235,10 @@ def _changes(demand: Demand) -> Iterator[Option]:
 
 def _a_few_more(demand: Demand) -> Iterator[Option]:
     """Yield the fewest clients with which most rounds succeed, and their reliability."""
-    lower = demand.change(reliability_bits=LEAST_BITS)
+    lower = demand.change(reliability_bits=MIN_BITS)
     if (clients := _fewest_clients(lower)) is not None:
         bits = find_reachable_bits(lower.change(clients=clients)) or 0
-        if LEAST_BITS <= bits < demand.reliability_bits:
+        if MIN_BITS <= bits < demand.reliability_bits:
             yield {"reliability_bits": math.floor(bits), "clients": clients}
 
 
@@ -341,6 +341,6 @@ def _lower(demand: Demand, margin: float) -> Demand | None:
     bits = find_reachable_bits(demand) or 0.0
     if margin:  # the part that is set aside for small rosters weighs more then
         bits -= margin + 2.0 ** (margin - SHORT_BITS + 1)
-    if bits < LEAST_BITS:
+    if bits < MIN_BITS:
         return None
     return replace(demand.change(reliability_bits=min(demand.reliability_bits, bits)), margin=margin)

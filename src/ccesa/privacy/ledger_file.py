@@ -154,7 +154,7 @@ except ImportError:  # a system without POSIX
     fcntl = None  # type: ignore[assignment]
 
 #: More than half a million vectors.
-_MOST_BYTES = 1 << 28
+_MAX_BYTES = 1 << 28
 
 
 class Pages(Protocol):
@@ -233,7 +233,7 @@ class OnDisk:
 
     def _read_both(self) -> tuple[Book, bytes]:
         """Read both files and check them against each other. Return the book, and the bytes that FILE lacks."""
-        data = files.trusted_bytes(self._path, _MOST_BYTES, private=True)
+        data = files.trusted_bytes(self._path, _MAX_BYTES, private=True)
         *lines, torn = data.split(b"\n")
         whole, missing = len(lines), b""
         head = self._read_head(whole)
@@ -251,7 +251,7 @@ class OnDisk:
     def _read_head(self, lines: int) -> bytes:
         """Return the head, which is always a whole line."""
         try:
-            head = files.trusted_bytes(self._head, _MOST_BYTES, private=True)
+            head = files.trusted_bytes(self._head, _MAX_BYTES, private=True)
         except FileNotFoundError:
             raise self._damaged(lines, f"{self._head} is missing, so it may not be the last") from None
         if not head.endswith(b"\n"):

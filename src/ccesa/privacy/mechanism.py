@@ -72,8 +72,8 @@ Against = Literal["follows", "lies"]
 Unit = Literal["record"]
 
 #: With a smaller delta, floats cannot tell its terms apart. With a larger epsilon nothing is private.
-LEAST_DELTA, MOST_EPSILON = 1e-12, 50.0
-MOST_ROUNDS = 10**9
+MIN_DELTA, MAX_EPSILON = 1e-12, 50.0
+MAX_ROUNDS = 10**9
 
 
 class DifferentialPrivacy(Part, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ def _check_demand(asked: Part) -> None:
         getattr(asked, name) for name in DifferentialPrivacy.__struct_fields__
     )
     check_budget(epsilon, delta)
-    check_range("rounds", rounds, 1, MOST_ROUNDS)
+    check_range("rounds", rounds, 1, MAX_ROUNDS)
     if not is_positive(norm) or not 1e-100 < float(norm) < 1e100:
         raise ConfigError(f"norm must be a positive number, not {quoted(norm)}")
     if against not in get_args(Against):
@@ -129,21 +129,21 @@ def _check_demand(asked: Part) -> None:
 
 def check_budget(epsilon: float, delta: float) -> None:
     """Refuse an epsilon or a delta that is out of range."""
-    if not is_positive(epsilon) or float(epsilon) > MOST_EPSILON:
-        raise ConfigError(f"epsilon must lie above 0 and be at most {MOST_EPSILON:g}, not {quoted(epsilon)}")
-    if not is_positive(delta) or not LEAST_DELTA <= float(delta) < 1:
-        raise ConfigError(f"delta must be at least {LEAST_DELTA:g} and below 1, not {quoted(delta)}")
+    if not is_positive(epsilon) or float(epsilon) > MAX_EPSILON:
+        raise ConfigError(f"epsilon must lie above 0 and be at most {MAX_EPSILON:g}, not {quoted(epsilon)}")
+    if not is_positive(delta) or not MIN_DELTA <= float(delta) < 1:
+        raise ConfigError(f"delta must be at least {MIN_DELTA:g} and below 1, not {quoted(delta)}")
 
 
 # The mechanism
 
 
 #: The bounds on the standard deviation of one client's noise. With less, sums of draws are not Gaussian enough.
-LEAST_DEVIATION, MOST_DEVIATION = 2.2, 32.0
-_LEAST_VARIANCE = math.ceil(VARIANCE_UNITS * LEAST_DEVIATION**2)
-_MOST_VARIANCE = math.floor(VARIANCE_UNITS * MOST_DEVIATION**2)
+MIN_DEVIATION, MAX_DEVIATION = 2.2, 32.0
+_MIN_VARIANCE = math.ceil(VARIANCE_UNITS * MIN_DEVIATION**2)
+_MAX_VARIANCE = math.floor(VARIANCE_UNITS * MAX_DEVIATION**2)
 #: The part of epsilon that the slack may take.
-MOST_SLACK = 1e-6
+MAX_SLACK = 1e-6
 _LARGEST = {"honest": 2**32, "dimension": 2**36, "variance": 2**20, "bound": 2**31, "grid_bits": 12}
 
 
@@ -184,12 +184,12 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
         _check_fails(self.fails)
         settle(self, "epsilon", "delta", "norm", "fails")
         _ = self.fields
-        if not LEAST_DEVIATION <= self.deviation <= MOST_DEVIATION:
+        if not MIN_DEVIATION <= self.deviation <= MAX_DEVIATION:
             raise ConfigError(
                 f"noise with a standard deviation of {self.deviation:.3g} per client; it must lie in "
-                f"{LEAST_DEVIATION}..{MOST_DEVIATION:g} steps"
+                f"{MIN_DEVIATION}..{MAX_DEVIATION:g} steps"
             )
-        if not self.release.slack * self.rounds <= MOST_SLACK:
+        if not self.release.slack * self.rounds <= MAX_SLACK:
             raise ConfigError(
                 f"over {self.rounds} rounds of {self.dimension} parameters the noise is not Gaussian enough: "
                 "take fewer rounds, or more bits per parameter"
@@ -364,7 +364,7 @@ def choose_mechanism(
 
 def _largest_mu(demand: DifferentialPrivacy, honest: int, dimension: int, fails: float) -> float:
     """Return the largest mu of one vector that keeps the demand."""
-    draws = (1 + math.exp(demand.epsilon)) * honest * dimension * float(most_distance(_MOST_VARIANCE))
+    draws = (1 + math.exp(demand.epsilon)) * honest * dimension * float(most_distance(_MAX_VARIANCE))
     left = demand.delta * (1 - 1e-6) - demand.rounds * (2.0**fails + draws)
     if not left > 0:
         raise ConfigError(
@@ -372,7 +372,7 @@ def _largest_mu(demand: DifferentialPrivacy, honest: int, dimension: int, fails:
             f"as {draws:.1g}: more than delta = {demand.delta:g} in all. Ask for more privacy_bits, a larger delta or "
             "a smaller epsilon"
         )
-    epsilon = max(0.0, demand.epsilon * (1 - 1e-9) - 2 * MOST_SLACK)
+    epsilon = max(0.0, demand.epsilon * (1 - 1e-9) - 2 * MAX_SLACK)
     return accounting.gaussian_mu(epsilon, left) / math.sqrt(demand.rounds)
 
 
@@ -383,10 +383,10 @@ def _variance(fields: Fields, clients: int, honest: int, dimension: int, mu: flo
     in the worst case, as the rotation leaves in one of 2^k coordinates.
     """
     in_sum = clients + clients**2 * mu**2 * honest / rotated_size(dimension)
-    deviation = min(2.0**fields.bits / (2 * _SIDES * math.sqrt(in_sum)), MOST_DEVIATION)
+    deviation = min(2.0**fields.bits / (2 * _SIDES * math.sqrt(in_sum)), MAX_DEVIATION)
     variance = math.floor(VARIANCE_UNITS * deviation**2)
     costs_little = 2 * loss * honest * deviation**2 >= accounting.R**2
-    return variance if variance >= _LEAST_VARIANCE and costs_little else None
+    return variance if variance >= _MIN_VARIANCE and costs_little else None
 
 
 def _grid_bits(honest: int, dimension: int, variance: int, mu: float) -> int | None:

@@ -104,7 +104,7 @@ def _transformed(values: Floats) -> Floats:
 #: Draws that are made at a time, so that their data stay in cache.
 CHUNK = 2**15
 #: Fine values lie within these bounds, so that no draw can wrap.
-MOST_FINE = 2**62
+MAX_FINE = 2**62
 #: The number of bits of u that index the guide.
 GUIDE_BITS = 8
 
@@ -140,7 +140,7 @@ def around_zero(mechanism: Mechanism, random: Randomness = os.urandom) -> Vector
 def _check_centres(fine: Row) -> None:
     if not isinstance(fine, np.ndarray) or fine.dtype != np.int64 or fine.ndim != 1:
         raise VectorError("expected a vector of int64: numbers in steps of the fine grid")
-    if fine.size and not -MOST_FINE <= int(fine.min()) <= int(fine.max()) <= MOST_FINE:
+    if fine.size and not -MAX_FINE <= int(fine.min()) <= int(fine.max()) <= MAX_FINE:
         raise VectorError("numbers of the fine grid must lie between -2^62 and 2^62")
 
 

@@ -40,9 +40,9 @@ from ccesa.parts import check_integer, check_range
 #: A variance is a whole number of 1 / 256, so that all tables are the same.
 VARIANCE_UNITS = 256
 WORD_BITS = 64
-_MOST_GRID_BITS = 16
+_MAX_GRID_BITS = 16
 #: s² 4^p is at most this, for tables of up to five million thresholds, 80 MB.
-_MOST_SPREAD = 2**35
+_MAX_SPREAD = 2**35
 #: Bits of the first precision beyond those of the thresholds. In usual tables all roundings together blur 40 of them.
 _SPARE_BITS = 96
 
@@ -86,8 +86,8 @@ def tables(variance: int, grid_bits: int, word_bits: int = WORD_BITS) -> Tables:
     Raises ConfigError if a number is out of range or the tables would be too large. Words of fewer bits are for tests.
     """
     check_integer("variance", variance)
-    check_range("grid_bits", grid_bits, 0, _MOST_GRID_BITS)
-    most = VARIANCE_UNITS * _MOST_SPREAD >> 2 * grid_bits
+    check_range("grid_bits", grid_bits, 0, _MAX_GRID_BITS)
+    most = VARIANCE_UNITS * _MAX_SPREAD >> 2 * grid_bits
     if not 1 <= variance <= most:
         raise ConfigError(f"with {grid_bits} grid bits the variance must lie in 1..{most}, not {variance}")
     return _tables(variance, grid_bits, word_bits)

@@ -27,15 +27,15 @@ from ccesa.values.fields import WORD_BITS, Digits, Fields, Row
 from ccesa.words import Vector
 
 #: The most sites in a sum.
-MOST_SITES = 2**20
-_FIELDS = Fields(WORD_BITS, MOST_SITES)
+MAX_SITES = 2**20
+_FIELDS = Fields(WORD_BITS, MAX_SITES)
 
 
 def check_sites(sites: int) -> None:
     """Refuse a number of sites that no sum has."""
     check_integer("sites", sites)
-    if not 1 <= sites <= MOST_SITES:
-        raise ConfigError(f"statistics are of 1..{MOST_SITES} sites, not {sites}")
+    if not 1 <= sites <= MAX_SITES:
+        raise ConfigError(f"statistics are of 1..{MAX_SITES} sites, not {sites}")
 
 
 def exact_length(schema: Schema) -> int:

@@ -248,10 +248,10 @@ class _Cell:
         if "sum" not in column.sums:
             return {}
         s, step = self.one(column.name, "sum"), Fraction(1, 10**column.places)
-        found: dict[str, Any] = {"sum": (column.least * n + s) * _like(s, step)}
+        found: dict[str, Any] = {"sum": (column.minimum * n + s) * _like(s, step)}
         if self._is_clear(n):
             mean = _clip(_like(s, Fraction(1)) * s / n, 0, column.range)
-            found["mean"] = (column.least + mean) * _like(s, step)
+            found["mean"] = (column.minimum + mean) * _like(s, step)
             if self.noise is not None and "mean" in column.measures:
                 found["noise"] = self._error(column, n, mean)
         if "square" in column.sums and n > (1 if self.noise is None else _CLEAR * self.noise + 1):
@@ -298,4 +298,4 @@ def _quantiles(column: Number, counts: Sequence[Value]) -> Iterator[Quantile]:
 
 
 def _ends(column: Number) -> list[Fraction]:
-    return [Fraction(column.least + end, 10**column.places) for end in column.ends]
+    return [Fraction(column.minimum + end, 10**column.places) for end in column.ends]

@@ -34,10 +34,10 @@ _NEEDED_BY = {"sum": ("sum", "mean", "variance"), "square": ("variance",), "bins
 #: The label of a category that has another value than the agreed ones, or no value.
 OTHER, MISSING = "other", "missing"
 #: Limits, because a schema is sent to every site and kept there.
-_MOST_PLACES, _MOST_STEPS, _MOST_LISTED, _MOST_GROUPED = 9, 2**53, 1000, 3
-MOST_CELLS, MOST_LENGTH = 10_000, 2**20
+_MAX_PLACES, _MAX_STEPS, _MAX_LISTED, _MAX_GROUPED = 9, 2**53, 1000, 3
+MAX_CELLS, MAX_LENGTH = 10_000, 2**20
 #: The most records of a site. With noise a record has up to 2^31 fine steps, and centres end at 2^62.
-_MOST_RECORDS = {"none": 2**32, "record": 2**30}
+_MAX_RECORDS = {"none": 2**32, "record": 2**30}
 #: A file has room for a thousand values in each of many columns.
 MAX_FILE_BYTES = 1 << 20
 #: Precision for numbers within the bounds, independent of the settings of the program.
@@ -74,8 +74,8 @@ class Number(Part, frozen=True, kw_only=True, dict=True):
         _settle(self, "lower", "upper", "edges", "quantiles")
         msgspec.structs.force_setattr(self, "measures", tuple(self.measures))
         check_integer("places", self.places)
-        if not 0 <= self.places <= _MOST_PLACES:
-            raise self._wrong(f"places must lie in 0..{_MOST_PLACES}, not {self.places}")
+        if not 0 <= self.places <= _MAX_PLACES:
+            raise self._wrong(f"places must lie in 0..{_MAX_PLACES}, not {self.places}")
         if not self.measures or not set(self.measures) <= set(get_args(Measure)):
             raise self._wrong(f"measures are some of {', '.join(get_args(Measure))}")
         ends = [self.lower, *self.edges, self.upper]
@@ -97,7 +97,7 @@ class Number(Part, frozen=True, kw_only=True, dict=True):
     def _exact(self, value: float) -> int:
         """Return a bound or an edge in steps, as it is written; refuse one between two steps."""
         steps = Decimal(repr(value)).scaleb(self.places, _CONTEXT) if math.isfinite(value) else None
-        if steps is None or not -_MOST_STEPS <= steps <= _MOST_STEPS or steps != int(steps):
+        if steps is None or not -_MAX_STEPS <= steps <= _MAX_STEPS or steps != int(steps):
             raise self._wrong(f"{value!r} is not a number below 2^53 steps with {self.places} places")
         return int(steps)
 
@@ -107,19 +107,19 @@ class Number(Part, frozen=True, kw_only=True, dict=True):
         return [what for what, measures in _NEEDED_BY.items() if not set(measures).isdisjoint(self.measures)]
 
     @cached_property
-    def least(self) -> int:
+    def minimum(self) -> int:
         """The lower bound in steps."""
         return self._exact(self.lower)
 
     @cached_property
     def range(self) -> int:
         """The number of steps between the bounds."""
-        return self._exact(self.upper) - self.least
+        return self._exact(self.upper) - self.minimum
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
         """The ends of all bins in steps above the lower bound, from 0 to ``range``."""
-        return tuple(self._exact(one) - self.least for one in (self.lower, *self.edges, self.upper))
+        return tuple(self._exact(one) - self.minimum for one in (self.lower, *self.edges, self.upper))
 
     @cached_property
     def bounds(self) -> tuple[Decimal, Decimal]:
@@ -136,7 +136,7 @@ class Number(Part, frozen=True, kw_only=True, dict=True):
         if not lower < value < upper:  # some numbers are too large to be written out
             return 0 if value <= lower else self.range
         exact = value.quantize(Decimal((0, (1,), -self.places)), context=_CONTEXT)
-        return int(exact.scaleb(self.places, _CONTEXT)) - self.least
+        return int(exact.scaleb(self.places, _CONTEXT)) - self.minimum
 
 
 class Category(Part, frozen=True, kw_only=True, dict=True):
@@ -193,7 +193,7 @@ def _float(value: Any) -> float:
     return float(value) + 0.0  # -0.0 becomes 0.0
 
 
-def _check_list(what: str, values: Sequence[object], most: int = _MOST_LISTED) -> None:
+def _check_list(what: str, values: Sequence[object], most: int = _MAX_LISTED) -> None:
     """Refuse a list with an entry twice, or with too many entries."""
     if len(set(values)) != len(values):
         raise ConfigError(f"{what}: an entry is there twice")
@@ -272,9 +272,9 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
         _check_text("the name of a schema", self.name)
         for field in ("numbers", "categories"):
             msgspec.structs.force_setattr(self, field, tuple(getattr(self, field)))
-        if self.privacy_unit not in _MOST_RECORDS:
+        if self.privacy_unit not in _MAX_RECORDS:
             raise ConfigError(f"privacy_unit must be none or record, not {quoted(self.privacy_unit)}")
-        check_range("max_records", self.max_records, 1, _MOST_RECORDS[self.privacy_unit])
+        check_range("max_records", self.max_records, 1, _MAX_RECORDS[self.privacy_unit])
         check_range("least_group", self.least_group, 1, self.max_records)
         if self.privacy_unit == "record" and self.least_group != 1:
             raise ConfigError(
@@ -282,13 +282,13 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
                 "a whole group, which is more than the noise is made for; noise hides small groups by itself"
             )
         self._check_columns()
-        if self.length > MOST_LENGTH:
-            raise ConfigError(f"the schema has {self.length} words, and at most {MOST_LENGTH} can be")
+        if self.length > MAX_LENGTH:
+            raise ConfigError(f"the schema has {self.length} words, and at most {MAX_LENGTH} can be")
 
     def _check_columns(self) -> None:
         _check_list("columns", self.columns)
         _check_list("missing", self.missing)
-        _check_list("group_by", self.group_by, _MOST_GROUPED)
+        _check_list("group_by", self.group_by, _MAX_GROUPED)
         for text in self.missing:
             _check_text("what stands for a missing value", text)
         for one in self.categories:
@@ -297,8 +297,8 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
         for name in self.group_by:
             if name not in {one.name for one in self.categories}:
                 raise ConfigError(f"group_by names {quoted(name)}, which is no category")
-        if math.prod(len(one.labels) for one in self.grouped) > MOST_CELLS:
-            raise ConfigError(f"more than {MOST_CELLS} groups; take fewer columns or values to group by")
+        if math.prod(len(one.labels) for one in self.grouped) > MAX_CELLS:
+            raise ConfigError(f"more than {MAX_CELLS} groups; take fewer columns or values to group by")
 
     @property
     def columns(self) -> list[str]:

@@ -33,7 +33,7 @@ ARITHMETIC_ERROR = 8 * float(np.finfo(np.float64).eps)
 #: The largest number of steps by which each way of rounding moves a value.
 STEPS = {"stochastic": 1.0, "nearest": 0.5}
 #: Up to this number float64 has every whole number.
-_MOST = 1 << 52
+_MAX = 1 << 52
 
 Row: TypeAlias = NDArray[np.int64]
 
@@ -80,7 +80,7 @@ class Fields:
     @cached_property
     def most(self) -> int:
         """The largest absolute number of one client with which the sum of all clients stays within the field."""
-        return min((2 ** (self.bits - 1) - 1) // self.clients, _MOST)
+        return min((2 ** (self.bits - 1) - 1) // self.clients, _MAX)
 
     @property
     def value_bits(self) -> int:
@@ -162,8 +162,8 @@ class Fields:
 
 def _levels_of(bits: int) -> int:
     """Return the largest number with this number of bits and a sign."""
-    if type(bits) is not int or not 2 <= bits <= _MOST.bit_length():
-        raise ConfigError(f"a value has 2 to {_MOST.bit_length()} bits, not {quoted(bits)}")
+    if type(bits) is not int or not 2 <= bits <= _MAX.bit_length():
+        raise ConfigError(f"a value has 2 to {_MAX.bit_length()} bits, not {quoted(bits)}")
     return int(2 ** (bits - 1)) - 1
 
 
