@@ -180,10 +180,7 @@ class Holders:
         return cls(starts, nodes, reverse, xs)
 
     def live(self, dealers: Nodes, alive: Flags, most: int | None = None) -> tuple[Nodes, Nodes]:
-        """Return the shares of these dealers, of each the first ``most`` that have live holders.
-
-        Each share is given by its dealer, as a position in ``dealers``, and by its place.
-        """
+        """Return the first ``most`` shares of each dealer with live holders: positions in ``dealers``, and places."""
         sizes = self.starts[dealers + 1] - self.starts[dealers]
         rows = np.repeat(np.arange(dealers.size), sizes)
         places = self.starts[dealers[rows]] + _counted(sizes)
@@ -210,10 +207,7 @@ _MOST = np.iinfo(np.int32).max
 
 
 def components(size: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> Labels:
-    """Number the component of each node of 0..size - 1, from 0; edge k joins ``one[k]`` and ``other[k]``.
-
-    Raises ConfigError if 32 bits cannot number the nodes or the edges, or if scipy gives no answer.
-    """
+    """Number the component of each node of 0..size - 1, from 0; edge k joins ``one[k]`` and ``other[k]``."""
     check_scipy()
     return _labels(size, one, other)
 

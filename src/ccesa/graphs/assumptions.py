@@ -177,12 +177,6 @@ class Roster:
         """The distribution of colluding neighbours around an honest client, in the worst roster."""
         return Hypergeometric(self.worst - 1, min(self.assumptions.colluders, self.worst - 1))
 
-    def opening(self, least: int) -> "Roster":
-        """Return the roster of rounds that open no sum over fewer than ``least``, which counts under ``curious``."""
-        if self.chosen or not self.colluders:
-            return self
-        return replace(self, least=min(self.least, least))
-
     @classmethod
     def expected(cls, assumptions: Assumptions, reliability_bits: float, *, chosen: bool) -> "Roster":
         """Return the roster with the largest F that an honest round reaches.
@@ -294,13 +288,10 @@ class Demand:
         return cls(reliability_bits=reliability, privacy_bits=privacy, guard=guard, roster=roster)
 
     def change(self, *, reliability_bits: float | None = None, **changes: Any) -> "Demand":
-        """Return the same demand with another reliability, or under other assumptions.
-
-        If dropouts are given per step, another ``dropout`` scales them all, to about that total.
-        """
+        """Return the same demand with another reliability, or under other assumptions."""
         bits = self.reliability_bits if reliability_bits is None else reliability_bits
         per_step = self.assumptions.per_step
-        if "dropout" in changes and per_step is not None:
+        if "dropout" in changes and per_step is not None:  # scaled to about that total
             scaled = per_step.scaled(changes["dropout"])
             changes |= {"dropout": scaled.total, "per_step": scaled}
         return Demand.of(replace(self.assumptions, **changes), self.guard, self.privacy_bits, bits)

@@ -231,10 +231,7 @@ class OneDegree:
         return int(np.count_nonzero(self.colluding > self.demand.log_private))
 
     def thresholds(self, log_apart: float) -> Iterator[int]:
-        """Yield every threshold that may keep the demand, the best first.
-
-        The best is the lowest that leaves half of the privacy budget to the masks, or else the highest.
-        """
+        """Yield thresholds that may keep the demand, those that leave half of the privacy budget to the masks first."""
         t = np.arange(self.majority, self.highest + 1)
         if self.demand.assumptions.absent:  # small rosters count too, and a higher t is no more reliable
             t = t[: bisect_left(t, True, key=lambda t: not self.reliable(int(t)))]

@@ -248,13 +248,10 @@ def circle_positions(seed: bytes, size: int) -> Nodes:
 
 
 def near_on_circle(seed: bytes, size: int, node: int, each_side: int) -> Nodes:
-    """Return the nearest nodes on each side of one on the circle, ascending.
-
-    Only words in a window around its own are sorted. The window is doubled until it has enough on both sides.
-    """
+    """Return the nearest nodes on each side of one on the circle, ascending, from a window around it."""
     words = _circle_words(seed, size)
     ahead = (words - words[node]).view(np.int64)  # around the circle of 2^64, by the shorter way
-    window = (2 * each_side << 64) // size
+    window = (2 * each_side << 64) // size  # it is doubled until it has enough nodes on both sides
     while True:
         in_half = window < 1 << 63
         near = np.flatnonzero((ahead >= -window) & (ahead <= window)) if in_half else np.arange(size)

@@ -149,10 +149,7 @@ Answer = TypeVar("Answer")
 def find_leftmost(
     low: int, high: int, found: Callable[[int], Answer | None], possible: Callable[[int, int], bool]
 ) -> Answer | None:
-    """Return the first answer of ``found`` among low .. high; ``possible`` rules out ranges.
-
-    It tries ranges of 1, 2, 4, ... numbers, and halves those that are possible.
-    """
+    """Return the first answer of ``found`` among low .. high; ``possible`` rules out ranges."""
 
     def search(low: int, high: int) -> Answer | None:
         if not possible(low, high):
@@ -160,7 +157,7 @@ def find_leftmost(
         middle = (low + high) // 2
         return found(low) if low == high else search(low, middle) or search(middle + 1, high)
 
-    width, answer = 1, None
+    width, answer = 1, None  # ranges of 1, 2, 4, ... numbers
     while answer is None and low <= high:
         answer = search(low, min(low + width - 1, high))
         low, width = low + width, 2 * width

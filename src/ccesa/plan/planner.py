@@ -131,17 +131,15 @@ def check(
         dropout_per_step=dropout_per_step,
         **terms,
     ).demand
-    reached, roster = demand.roster.least, demand.roster.opening(config.min_survivors)
-    notes = (_SMALL_ROSTERS.format(roster.least, reached),) if roster.least < reached else ()
-    found = Found(config.graph, config.threshold, notes)
-    return insist_on(make_plan(replace(demand, roster=roster), found, **terms), config.min_survivors)
+    found, least, reached = Found(config.graph, config.threshold), config.min_survivors, demand.roster.least
+    if least < reached and demand.roster.colluders and not demand.roster.chosen:
+        demand = replace(demand, roster=replace(demand.roster, least=least))
+        found = replace(found, notes=(_SMALL_ROSTERS.format(least, reached),))
+    return insist_on(make_plan(demand, found, **terms), least)
 
 
 def plan_or_complete(clients: int, dropout: float | None = None, **others: Any) -> Plan:
-    """Return the plan, or the complete graph and a note if most rounds are lost with any graph.
-
-    It takes the other arguments of ``plan``. Only reliability gives way: privacy out of reach is an error.
-    """
+    """Return what ``plan`` returns, or the complete graph and a note if it keeps privacy but not reliability."""
     request = PlanRequest(clients, dropout, **{"length": 1, **others})
     try:
         return request.plan()
@@ -198,7 +196,7 @@ class PlanRequest:
             return self._add_noise(demand, wanted, self.privacy)
         if self.field_bits is not None:
             raise ConfigError("field_bits, the bits of a parameter in a sum with noise, goes with privacy")
-        found, demand = search(demand, wanted, gives_way=self._gives_way)
+        found, demand = search(demand, wanted, gives_way=self.reliability_bits is None)  # only a default gives way
         if demand.assumptions.colluders == 0:
             found = thin_masks(demand, found)
         found = replace(found, notes=(*found.notes, *note_if_all_needed(demand)))
@@ -212,12 +210,7 @@ class PlanRequest:
                 "against = lies use guard = active"
             )
         noise = WantedNoise(privacy, self.length, self.field_bits, self.agreement, self.accept)
-        return noise.plan(demand, wanted, gives_way=self._gives_way)
-
-    @property
-    def _gives_way(self) -> bool:
-        """Whether less reliability is enough: only a default gives way."""
-        return self.reliability_bits is None
+        return noise.plan(demand, wanted, gives_way=self.reliability_bits is None)
 
     @property
     def terms(self) -> dict[str, Any]:

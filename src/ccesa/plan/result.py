@@ -336,15 +336,12 @@ def make_plan(demand: Demand, found: Found, **terms: Any) -> Plan:
 
 
 def insist_on(made: Plan, least: int) -> Plan:
-    """Return the plan of a round that opens no sum over fewer than ``least`` or the plan's own minimum.
-
-    With fewer than t survivors a round is lost anyway, because it lacks share holders.
-    """
+    """Return the plan of a round that opens no sum over fewer than ``least`` or the plan's own minimum."""
     if least <= made.least_survivors:
         return made
     made, bounds = replace(made, survivors=least), made.certificate
     if least <= made.threshold.of(min(made.degrees)):
-        return made
+        return made  # rounds with fewer than t survivors lack share holders and are lost anyway
     lost = np.logaddexp(bounds.unreliable * LN2, log_fewer(made.assumptions, least))
     return replace(made, certificate=replace(bounds, unreliable=log2_upwards(lost)))
 

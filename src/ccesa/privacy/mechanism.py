@@ -390,12 +390,9 @@ def _variance(fields: Fields, clients: int, honest: int, dimension: int, mu: flo
 
 
 def _grid_bits(honest: int, dimension: int, variance: int, mu: float) -> int | None:
-    """Return the coarsest grid on which rounding costs hardly any of the norm, if one does.
-
-    Rounding a vector costs d / 12 of the square of its norm, and the bound itself is rounded.
-    """
+    """Return the coarsest grid on which rounding costs hardly any of the norm, if there is one."""
     for bits in _GRID_BITS:
-        bound = _bound(honest, variance, bits, mu)
+        bound = _bound(honest, variance, bits, mu)  # it is rounded, and a vector loses d / 12 of the square of its norm
         if dimension / 24 + bound / 2 <= _ROUNDING_LOSS * bound**2 and bound:
             return bits
     return None

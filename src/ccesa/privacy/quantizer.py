@@ -290,17 +290,14 @@ class NoisyQuantizer(Generic[Model]):
         return Mean(arrays=self.layout.restore(unrotate(steps, context)), weight=float(survivors))
 
     def _on_grid(self, flat: Floats, context: bytes) -> tuple[Row, bool]:
-        """Return the rotated vector on the fine grid, of norm ``bound`` at most, and whether it was clipped.
-
-        Rounding adds about d / 12 to the square of a norm, so the square of a clipped norm is that much smaller.
-        """
+        """Return the rotated vector on the fine grid, of norm ``bound`` at most, and whether it was clipped."""
         mechanism = self.mechanism
         largest = float(max(flat.max(), -flat.min()))
         if largest == 0:
             return np.zeros(flat.size, np.int64), False
         flat /= largest  # otherwise squares of large and small floats overflow and underflow
         length = float(np.linalg.norm(flat))
-        longest = math.sqrt(max(mechanism.bound**2 - mechanism.dimension / 12, 0.0))
+        longest = math.sqrt(max(mechanism.bound**2 - mechanism.dimension / 12, 0.0))  # rounding adds about d / 12
         wanted, allowed = largest * (mechanism.bound / mechanism.norm), longest / length
         flat *= min(wanted, allowed)
         return self._shortened(rotate(flat, context)), wanted > allowed

@@ -81,10 +81,7 @@ def most_distance(variance: int, word_bits: int = WORD_BITS) -> Fraction:
 
 
 def tables(variance: int, grid_bits: int, word_bits: int = WORD_BITS) -> Tables:
-    """Return the tables of a variance, in units of 1/256, and of the grid with the step 2^-grid_bits.
-
-    Raises ConfigError if a number is out of range or the tables would be too large. Words of fewer bits are for tests.
-    """
+    """Return the tables of a variance, in units of 1/256, and of the grid with the step 2^-grid_bits."""
     check_integer("variance", variance)
     check_range("grid_bits", grid_bits, 0, _MAX_GRID_BITS)
     most = VARIANCE_UNITS * _MAX_SPREAD >> 2 * grid_bits

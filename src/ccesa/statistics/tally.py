@@ -113,10 +113,7 @@ def _clear(sums: Sums, cell: int, quantities: Iterable[Quantity]) -> None:
 
 
 def read_number(value: Any, missing: Iterable[str], name: str) -> Decimal | None:
-    """Return a number exactly, from a text or a number of Python or numpy; None if it is missing.
-
-    Raises VectorError, with the name of the column, if it is not a finite number.
-    """
+    """Return a number exactly, from a text or a number of Python or numpy; None if it is missing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, str):

@@ -147,10 +147,7 @@ class Fields:
         return rows.T.reshape(-1), bool(rest.any())
 
     def unpack(self, total: Vector, count: int) -> Row:
-        """Return the sums of ``count`` numbers, from the sum of the clients' words.
-
-        Raises VectorError for words of another number or type, and for sums that these clients cannot have.
-        """
+        """Return the sums of ``count`` numbers, from the sum of the clients' words."""
         words.check(total, self.length(count), WORD_BITS)
         row, left = self.split(total)
         most = self.clients * self.most
