@@ -124,7 +124,7 @@ class SeriesDesk:
             self.advance()
         return Receipt(taken=Taken.SAVED)
 
-    def seen(self, client, series=0, exchange=-1):
+    def hear(self, client, series=0, exchange=-1):
         self.heard.append(client)
         self.known.append((series, exchange))
 

@@ -24,10 +24,8 @@ from ccesa.service.desk import Receipt, Taken, View
 from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.forms import Words
-from ccesa.service.hub.agenda import Agenda, Presence
+from ccesa.service.hub.agenda import Presence
 from ccesa.service.hub.engine import Engine, Handed
-from ccesa.service.hub.leader import Leader, Records
-from ccesa.service.hub.showing import Showing
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store, audit, open_store
 from ccesa.service.tasks import task_digest
@@ -104,20 +102,14 @@ class Hub:
         made = world.federation
         self.store = store = Fragile(open_store(world.url))
         self.presence = presence = Presence(made, store, lambda: world.now)
-        self.coordinator, meters = Recorded(), Meters()
-        agenda = Agenda(made, store, self.coordinator)
-        agenda.start(world.now)
-        records = Records(made, store, agenda, presence, meters)
-        leader = Leader(made, store, agenda, records, presence, meters, name)
+        self.coordinator = Recorded()
         self.engine = Engine(
             made,
             store,
-            leader=leader,
-            records=records,
+            self.coordinator,
             presence=presence,
-            showing=Showing(made, store, agenda, presence, leader),
             publish=self._publish,
-            meters=meters,
+            meters=Meters(),
             name=name,
             counter=counter,
         )
@@ -128,7 +120,7 @@ class Hub:
 
     def turn(self, *batch: Handed) -> None:
         for client in self.world.here:
-            self.presence.heard(client)
+            self.presence.hear(client)
         self.engine._turn(list(batch))
 
 

@@ -506,7 +506,7 @@ def test_a_result_is_of_the_form_and_nothing_that_grows_in_memory(form, wrong):
 def test_results_of_each_form():
     words = Words(words=1 << 20)
     for form, value in (
-        (words, words.published(np.zeros(1 << 20, np.uint32))),
+        (words, words.for_json(np.zeros(1 << 20, np.uint32))),
         (Arrays(clients=4), {"arrays": "A" * (1 << 23), "weight": 2.5}),
         (REPORT, {"report": {"groups": [{"records": 4}]}, "text": "4 records"}),
     ):

@@ -276,8 +276,8 @@ def test_the_end_of_a_series_closes_its_exchange(series):
 
 
 def test_a_hub_that_was_taken_for_dead_saves_nothing(series):
-    series.alive("one", 10.0)
-    series.alive("other", 20.0)
+    series.note_alive("one", 10.0)
+    series.note_alive("other", 20.0)
     series.claim(1, 0, "one", {3: b"a"})
     assert series.save(1, 0, "one", {3: b"a"}, b"sum")
     series.claim(1, 0, "one", {7: b"b"})
@@ -394,8 +394,8 @@ def test_a_loss_that_is_no_number_is_left_out(store):
 
 
 def test_who_was_heard_of_by_a_clock_that_was_set_back_is_heard_of_now(store):
-    store.seen({7: 5000.0, 3: 5000.0})
-    store.seen({7: 4990.0, 3: 1400.0})
+    store.note_contacts({7: 5000.0, 3: 5000.0})
+    store.note_contacts({7: 4990.0, 3: 1400.0})
     assert [row.seen for row in store.members().values()] == [1400.0, 5000.0]
 
 
@@ -418,8 +418,8 @@ def test_what_is_held_against_members_goes_with_their_names(store):
 
 
 def test_members_are_set_aside_and_let_in(store):
-    store.seen({7: 5.0, 3: 6.0})
-    store.seen({7: 4.0, 3: 8.0})
+    store.note_contacts({7: 5.0, 3: 6.0})
+    store.note_contacts({7: 4.0, 3: 8.0})
     assert store.blame({3: 2, 9: 1}, "lies", 1.0) == set()
     assert store.blame({3: 1, 9: 1}, "lies", 2.0) == {3}
     assert store.blame({3: 1}, "more lies", 3.0) == set()
@@ -503,7 +503,7 @@ def test_one_hub_leads_as_long_as_it_renews_its_lease(store):
 
 def test_hubs_that_are_alive_the_leader_first(store):
     for name, now in [("a", 5.0), ("b", 20.0), ("c", 21.0), ("a", 10.0)]:
-        store.alive(name, now)
+        store.note_alive(name, now)
     store.lead("c", 20.0, 5.0)
     assert store.hubs(10.0) == ["c", "a", "b"]
     assert store.hubs(15.0) == ["c", "b"]

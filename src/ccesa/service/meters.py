@@ -35,24 +35,12 @@ _SECONDS = (0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1800, 3600)
 _CLIENTS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
 
 
-def known(value: str, table: Iterable[str]) -> str:
-    """Return the value if the table has it, else "other"."""
+def _known(value: str, table: Iterable[str]) -> str:
     return value if value in table else "other"
 
 
 class Meters:
-    """The metrics of one hub process, for any thread.
-
-    Attributes:
-        registry: For ``/metrics``.
-        received: Bytes of request bodies; this and those below are metrics with ``inc`` or ``set``.
-        sent: Bytes of tasks and requests.
-        store_away: Failures to reach the store.
-        leads: Whether this process leads.
-        polls: Long polls that wait now; use ``with meters.polls.track_inprogress(): ...``.
-        connections: Open connections; use ``meters.connections.set(...)``.
-        viewers: Open pages of the operator, counted as ``polls`` are.
-    """
+    """The metrics of one hub process, for any thread. Those without a method here have ``inc`` or ``set``."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -83,34 +71,34 @@ class Meters:
     def _histogram(self, name: str, words: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(f"ccesa_{name}", words, ["step"], buckets=buckets, registry=self.registry)
 
-    def refused(self, reason: str) -> None:
+    def count_refusal(self, reason: str) -> None:
         """Count a refusal by the name of its problem."""
-        self._refusals.labels(known(reason, REFUSED)).inc()
+        self._refusals.labels(_known(reason, REFUSED)).inc()
 
-    def step_closed(self, step: str, seconds: float, asked: int, dropped: int, faulty: int = 0) -> None:
+    def count_step(self, step: str, seconds: float, asked: int, dropped: int, faulty: int = 0) -> None:
         """Count a step that has closed; the leader calls this once for each.
 
         Of the clients that were ``asked``, ``dropped`` have not answered. ``faulty`` of those sent an invalid
         reply, and the others were silent.
         """
-        step = known(step, STEPS)
+        step = _known(step, STEPS)
         self._seconds.labels(step).observe(seconds)
         self._clients.labels(step).observe(asked - dropped)
         self._drops.labels(step, "silent").inc(dropped - faulty)
         self._drops.labels(step, "faulty").inc(faulty)
 
-    def round_over(self, outcome: str, pairs: int = 0) -> None:
+    def count_round(self, outcome: str, pairs: int = 0) -> None:
         """Count a round that is over, with the number of accusations; the leader calls this once for each."""
         lost = outcome != "sum"
-        self._rounds.labels("lost" if lost else "sum", known(outcome, LOST) if lost else "").inc()
+        self._rounds.labels("lost" if lost else "sum", _known(outcome, LOST) if lost else "").inc()
         self._accusations.inc(pairs)
 
-    def acted(self, action: str) -> None:
-        """Count an action of the operator, one of ``desk.ACTIONS`` or ``desk.TO_MEMBERS``."""
+    def count_action(self, action: str) -> None:
+        """Count an action of the operator."""
         self._actions.labels(action).inc()
 
     def follow(self, status: Callable[[], Status]) -> None:
-        """Add figures of the newest status to each answer."""
+        """Add figures of the newest status to the metrics."""
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
@@ -118,7 +106,7 @@ class Meters:
         if self._status is not None:
             yield from _of_status(self._status())
 
-    def exposed(self, accept: str) -> tuple[bytes, str]:
+    def render(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics and their media type, for an ``Accept`` header."""
         encode, media_type = choose_encoder(accept)
         return encode(self.registry), media_type
@@ -134,7 +122,7 @@ def _of_status(status: Status) -> Iterator[Metric]:
 def _figures(status: Status) -> list[tuple[str, str, float | None]]:
     privacy = status.privacy
     return [
-        ("series", "The number of the series, from 1 on.", status.series),
+        ("series", "The number of the series.", status.series),
         ("exchange", "The number of the open exchange in its series; -1 for none.", status.exchange),
         ("questions", "Sums wanted in all.", status.questions),
         ("questions_answered", "Sums done.", status.answered),

@@ -174,7 +174,7 @@ class _Operator:
         return Response(msgspec.json.encode(self._desk.status()), media_type="application/json")
 
     async def metrics(self, request: Request) -> Response:
-        content, media_type = self._meters.exposed(request.headers.get("accept", ""))
+        content, media_type = self._meters.render(request.headers.get("accept", ""))
         return Response(content, headers={"content-type": media_type})
 
     async def healthz(self, request: Request) -> Response:
@@ -230,12 +230,12 @@ class _Operator:
         except Unavailable:
             self._meters.store_away.inc()
             raise
-        self._meters.acted(action)
+        self._meters.count_action(action)
         event("operator-acted", action=action, client=client, reason=reason)
         return Response(status_code=204)
 
     def _stranger(self, action: str) -> Problem:
-        self._meters.refused("unauthorized")
+        self._meters.count_refusal("unauthorized")
         self._unlogged += 1
         if time.monotonic() - self._logged >= 1:  # repeated failures must not fill the disk
             event("operator-refused", logging.WARNING, action=action, attempts=self._unlogged)

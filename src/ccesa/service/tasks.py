@@ -1,7 +1,7 @@
-"""A task is what one question asks of the sites: bytes, known to the protocol by their digest.
+"""A task has the bytes that one question gives to the sites; the protocol knows it by their digest.
 
-A site computes the digest from the bytes that it works on, so a hub cannot ask two sites for different things
-in one sum. The number of the round is not part of it: a question that is asked again is the same task.
+Each site computes the digest from the bytes that it works on, so a hub cannot give two sites different tasks
+in one sum. The number of the round is not part of a task: a question that is asked again is the same task.
 """
 
 import math
@@ -67,13 +67,13 @@ def unpack_arrays(payload: bytes, copied: bool = True) -> dict[str, NDArray[Any]
         packed = msgspec.msgpack.decode(payload, type=_Arrays)
     except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedMessage("the task does not consist of arrays") from error
-    arrays = {one.name: _array(one, copied) for one in packed}
+    arrays = {array.name: _unpack(array, copied) for array in packed}
     if len(arrays) != len(packed):
         raise MalformedMessage("the task has two arrays with the same name")
     return arrays
 
 
-def _array(packed: _Packed, copied: bool) -> NDArray[Any]:
+def _unpack(packed: _Packed, copied: bool) -> NDArray[Any]:
     if packed.type not in _TYPES or any(size < 0 for size in packed.shape):
         raise MalformedMessage(
             f"array {quoted(packed.name)} of the task is not of real numbers, or has an invalid shape"

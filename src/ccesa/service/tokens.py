@@ -14,7 +14,7 @@ def new_token() -> str:
     return PREFIX + secrets.token_urlsafe(32)
 
 
-def hashed(token: str, charter: bytes = b"") -> bytes:
+def hash_token(token: str, charter: bytes = b"") -> bytes:
     """Return the hash of a token; 32 random bytes need no salt.
 
     A session is bound to the digest of its charter: in the next charter the same number may be another
@@ -24,11 +24,5 @@ def hashed(token: str, charter: bytes = b"") -> bytes:
 
 
 def signed_text(charter: bytes, origin: str, challenge: bytes) -> bytes:
-    """Return the text that a member signs to get a session.
-
-    Args:
-        charter: Its digest.
-        origin: Scheme, host and port that the member talks to.
-        challenge: From the hub.
-    """
+    """Return the text that a member signs to get a session from the hub at an origin: scheme, host and port."""
     return labels.frame(labels.SESSION, charter, origin.encode(), challenge)

@@ -100,7 +100,7 @@ class _Reading:
         """Give a client its request in the open exchange, as soon as there is one."""
         client = await self._members.who(request)
         series, after = request.path_params["series"], asking.after(request)
-        self._desk.seen(client, series, after)  # the hub compares it with its database, which may have gone back
+        self._desk.hear(client, series, after)  # the hub compares it with its database, which may have gone back
         patience = self._patience(request)
 
         def is_over(view: View) -> bool:
@@ -110,7 +110,7 @@ class _Reading:
             return series == view.series and view.exchange > after and client in view.requests
 
         view = await patience.until(lambda view: is_over(view) or is_asked(view))
-        self._desk.seen(client)
+        self._desk.hear(client)
         if is_over(view):
             raise Problem("series-over", "ask for the federation to learn which series is next", series=view.series)
         if is_asked(view):
@@ -182,7 +182,7 @@ def app(desk: Desk, federation: Federation, limits: Limits | None = None, meters
 
     async def on_problem(request: Request, error: Exception) -> Response:
         problem = problems.of_error(error)
-        meters.refused(problem.name)
+        meters.count_refusal(problem.name)
         return problem.response()
 
     @asynccontextmanager

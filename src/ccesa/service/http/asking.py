@@ -196,7 +196,7 @@ class Members:
         if client is None:
             raise self._unauthorized(request, "send a valid token, as Authorization: Bearer TOKEN")
         connection.door.know(connection, client)
-        self._desk.seen(client)
+        self._desk.hear(client)
         return client
 
     async def _looked_up(self, token: str, connection: Connection) -> int | None:

@@ -286,7 +286,7 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem) -> None:
         """Answer with the problem, unless another answer has begun, and close."""
-        self._meters.refused(problem.name)
+        self._meters.count_refusal(problem.name)
         if self._is_answering:
             self.transport.abort()
             return

@@ -184,7 +184,7 @@ class Uploads:
             return view
         if key[:2] <= (view.series, view.latest) or view.is_over:
             raise self._late(view)
-        self._desk.seen(key[2], *key[:2])
+        self._desk.hear(key[2], *key[:2])
         raise Problem("unavailable", "this exchange is not open here yet", retry_after=1)
 
     def _late(self, view: View, why: str = "this exchange has closed") -> Problem:

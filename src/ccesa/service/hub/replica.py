@@ -1,7 +1,7 @@
 """A replica is a series as the log in the store has it: all that was opened, answered and closed there.
 
-All that a replica computes follows from the log and is not stored. So a hub that was killed or fell behind
-replays the log, and several hubs on one store are the same server, whichever of them a client reaches.
+Everything that a replica computes follows from the log and is not stored. So a hub that was killed or fell behind
+replays the log, and a client may reach any of several hubs on one store: they are the same server.
 """
 
 from dataclasses import dataclass
@@ -25,17 +25,16 @@ from ccesa.wire import Data
 
 @dataclass(kw_only=True)
 class Started:
-    """When, for how many and for which question a round in flight was started."""
+    """The start of a round in flight, in seconds since 1970, and the number of clients asked to take part."""
 
-    #: Seconds since 1970, and how many clients were asked to take part.
     time: float
     asked: int
-    #: The question for which it was asked for vectors; None before that.
+    #: The question for which the round was asked for vectors; None before that.
     question: int | None = None
     task: bytes = b""
 
 
-#: The number of no exchange.
+#: Above the number of any exchange.
 _NEVER = 1 << 62
 
 
@@ -61,12 +60,11 @@ class Replica:
         stride = Schedule.of(self.config).stride
         #: The first exchange that still asks anyone; later than all of them if all rounds are over.
         self._start = skipped * stride if skipped < row.rounds else _NEVER
-        #: The number of the next exchange; the last round that is over began here, at least.
+        #: The number of the next exchange. A replay begins no later than the last round that is over.
         self.next = max(0, skipped - 1) * stride
         self.series: Series | None = None
         if skipped < row.rounds:
-            begun = numbered(self.config, first)
-            self.series = Series(begun, server=self._server, rounds=row.rounds - skipped)
+            self.series = Series(numbered(self.config, first), server=self._server, rounds=row.rounds - skipped)
         self.open: ExchangeRow | None = None
         self.requests: Requests = {}
         self.started: dict[int, Started] = {}
@@ -78,7 +76,7 @@ class Replica:
         self.follow()
 
     def _unused(self) -> set[int]:
-        """Return the numbers of rounds that were not started, as they were not needed."""
+        """Return the numbers of rounds that were not needed, and not started."""
         schedule = Schedule.of(self.config)
         return {
             self.config.number + one.exchange // schedule.stride
@@ -98,17 +96,17 @@ class Replica:
 
     @property
     def in_flight(self) -> tuple[int, ...]:
-        """Numbers of the rounds that are not over."""
+        """Numbers of the rounds in flight."""
         return () if self.series is None else self.series.rounds
 
     @property
     def has_vectors(self) -> bool:
-        """Whether vectors were asked for in a round that is not over."""
+        """Whether a round in flight was asked for vectors."""
         return any(self.started[number].question is not None for number in self.in_flight)
 
     @property
     def steps(self) -> dict[int, tuple[str, frozenset[int]]]:
-        """The open step of each round in flight, and who was asked in it."""
+        """The open step of each round in flight, and the clients asked in it."""
         return {} if self.series is None else self.series.steps
 
     @property
@@ -120,7 +118,7 @@ class Replica:
 
     @property
     def before_start(self) -> int:
-        """How many more exchanges open before a round starts."""
+        """The number of exchanges that open before a round starts."""
         return -self.next % Schedule.of(self.config).stride
 
     @property
@@ -136,7 +134,7 @@ class Replica:
         return sum(limits) + 4 * len(limits)
 
     def follow(self) -> bool:
-        """Catch up with the log; return whether there was anything new."""
+        """Catch up with the log; return whether that changed anything."""
         place = self.next if self.open is None else self.open.exchange
         before = (self.next, self.open)
         for logged in self._store.exchanges(self.row.series, since=place):
@@ -150,23 +148,22 @@ class Replica:
         """Take a reply; return the part to keep in the log, and the fault of the reply, if any."""
         if self.series is None:
             raise OrderError("no exchange is open")
-        self._has_taken = True
+        self._has_taken, fault = True, None
         try:
             self.series.receive(client, reply)
-        except FaultyClient as fault:
-            return self.series.recall(client), fault
-        return self.series.recall(client), None
+        except FaultyClient as error:
+            fault = error
+        return self.series.recall(client), fault
 
     @property
     def total(self) -> Data | None:
-        """The sum of the vectors that this replica has taken itself; None if none are asked for."""
+        """The sum of the vectors that this replica has taken itself; None if the exchange asks for none."""
         total = None if self.series is None else self.series.total
         return None if total is None else total.data.cast("B")
 
     def _server(self, config: RoundConfig) -> Server:
         """Make the server of a round, always the same one."""
-        made = self._federation
-        return Server(config, made.agreement, dropout=made.dropout, now=self._now)
+        return Server(config, self._federation.agreement, dropout=self._federation.dropout, now=self._now)
 
     def _open(self, logged: ExchangeRow) -> None:
         self.open, self.next, self._has_taken = logged, logged.exchange + 1, False
@@ -188,14 +185,14 @@ class Replica:
         sums = []
         if self.series.total is not None:  # else they are of a round that is over
             sums = self._store.sums(self.row.series, logged.exchange, besides=self.hub)
-        if self.series.take_over(others, _added(sums, self.config.bits)) and self._has_taken:
+        if self.series.take_over(others, _add(sums, self.config.bits)) and self._has_taken:
             raise Diverged
         self.ended += self.series.close()
         self.requests = {}
 
 
-def _added(sums: list[bytes], bits: int) -> bytes:
-    """Return the sum of sums; empty if there are none."""
+def _add(sums: list[bytes], bits: int) -> bytes:
+    """Return the sum of sums; empty without any."""
     if len(sums) < 2:
         return b"".join(sums)
     total = np.frombuffer(sums[0], words.dtype(bits)).copy()

@@ -1,4 +1,4 @@
-"""What a hub shows: a view of what is open for its sites, and a status for its operator."""
+"""A hub shows its sites a view of what is open, and its operator a status."""
 
 import time
 
@@ -10,18 +10,18 @@ from ccesa.service.hub.replica import Replica
 from ccesa.service.store import Store
 from ccesa.service.store.rows import ExchangeRow, RoundRow
 
-#: The most rounds in a status: the latest.
+#: A status has at most this many rounds, the latest ones.
 MOST_ROUNDS = 500
 #: Seconds after which a hub without a sign of life is not shown.
 DEAD = 15.0
-#: The most members to name in an advice.
+#: An advice names at most this many members.
 _NAMED = 5
-_SITES = "Each site says in its own log why it left."
+_SITES = "The log of each site says why it left."
 _GONE_BACK = (
     "Put the newest database back. If it is lost, stop all hubs, and start one with "
     "ccesa serve --new-series. If the members are wrong, set them aside."
 )
-#: Fields that the status of a round has as they are.
+#: Fields that the status of a round shares with its row.
 _SAME = tuple({*RoundStatus.__struct_fields__} - {"survivors", "pairs"})
 #: Advice for the operator by state.
 _ADVICE: dict[State, str] = {
@@ -39,7 +39,7 @@ class Showing:
     ) -> None:
         self._federation, self._store, self._agenda = federation, store, agenda
         self._presence, self._leader = presence, leader
-        #: The last state, whether there was a reason for it, and when it began.
+        #: The last state, whether it had a reason, and when it began.
         self._held: tuple[State, bool] = ("gathering", False)
         self._since = 0.0
 
@@ -52,7 +52,7 @@ class Showing:
         if reason := self._store.paused():
             return "paused", reason
         if replica is None or (replica.open is None and not replica.in_flight):
-            return "gathering", self._presence.lacking(self._presence.now()) or self._setback()
+            return "gathering", self._presence.shortage(self._presence.now()) or self._setback()
         return "running", ""
 
     def _setback(self) -> str:
@@ -65,7 +65,6 @@ class Showing:
         return f"{what} lost in the set-up; the next one begins at {until}: {self._agenda.rounds[-1].reason}"
 
     def _advice(self, state: State, now: float) -> str:
-        """Return advice for the operator about a state."""
         if state == "gathering":
             missing = [client for client in range(self._federation.clients) if not self._presence.is_here(client, now)]
             names = [self._federation.agreement.names[client] for client in missing]
@@ -75,10 +74,10 @@ class Showing:
         return _GONE_BACK if is_stale else _ADVICE.get(state, "")
 
     def _is_over(self) -> bool:
-        """Return whether nothing is left to do; a hub that has just started may have no replica yet."""
+        """Return whether nothing is left to do. A hub that has just started may have no replica yet."""
         row = self._store.series()
-        runs = row is not None and not row.over
-        return not runs and (not self._agenda.pending or self._store.finishing())
+        is_running = row is not None and not row.over
+        return not is_running and (not self._agenda.pending or self._store.finishing())
 
     def _lost(self) -> str:
         lost = set(range(self._agenda.questions)) - self._agenda.answered
@@ -96,20 +95,21 @@ class Showing:
             requests={} if replica is None else replica.requests,
             task=None if opened is None or opened.question is None else opened.task,
             closes=self._closes(opened),
-            next_start=0.0 if replica is None or opened is None else self._next_start(replica, opened),
+            next_start=0.0 if replica is None else self._next_start(replica),
             question=max(self._agenda.answered, default=-1),
             most_bytes=0 if replica is None else replica.most_bytes,
         )
 
     def _closes(self, opened: ExchangeRow | None) -> float:
-        """Return when the open exchange closes at the latest, if enough have answered by then."""
+        """Return the latest time at which the open exchange closes, if enough have answered by then."""
         if opened is None:
             return 0.0
         return opened.opened + self._federation.policy.lasts(opened.question is not None)
 
-    def _next_start(self, replica: Replica, opened: ExchangeRow) -> float:
-        """Return when the next round starts at the latest."""
-        return self._closes(opened) + replica.before_start * self._federation.policy.deadline
+    def _next_start(self, replica: Replica) -> float:
+        """Return the latest time at which the next round starts."""
+        wait = replica.before_start * self._federation.policy.deadline
+        return 0.0 if replica.open is None else self._closes(replica.open) + wait
 
     def status(self, replica: Replica | None, now: float) -> Status:
         state, reason = self.state(replica)
@@ -117,9 +117,8 @@ class Showing:
             self._held, self._since = held, now
         opened = None if replica is None else replica.open
         asked, answered = set[int](), set[int]()
-        if replica is not None:
-            asked = asked.union(*(one for _, one in replica.steps.values()))
         if replica is not None and opened is not None:
+            asked = asked.union(*(clients for _, clients in replica.steps.values()))
             answered = self._store.answered(replica.row.series, opened.exchange)
         head = self._store.head()
         return Status(
@@ -136,10 +135,7 @@ class Showing:
             steps=[] if replica is None else _steps(replica, answered),
             opened=0.0 if opened is None else opened.opened,
             closes=self._closes(opened),
-            members=[
-                self._member(client, client in asked, client in answered, now)
-                for client in range(self._federation.clients)
-            ],
+            members=[self._member(one, one in asked, one in answered, now) for one in range(self._federation.clients)],
             rounds=[_round(row) for row in self._agenda.rounds[-MOST_ROUNDS:]],
             certificate=list(self._federation.agreement.promises),
             privacy_bits=self._federation.agreement.certificate.privacy_bits,
@@ -158,7 +154,7 @@ class Showing:
             state="set aside" if row.set_aside else here,
             reason=row.set_aside,
             blames=row.blames,
-            seen=self._presence.seen(client),
+            seen=self._presence.last_contact(client),
             asked=asked,
             answered=answered,
         )

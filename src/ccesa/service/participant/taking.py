@@ -212,7 +212,7 @@ class Taking:
         (_, payload), agreed = self._held_task, self._site.standing.agreement
         if agreed.schema is not None:
             check_table(self._site.memory, agreed.digest, agreed.attempts)
-        given = self._terms.form.given(payload)
+        given = self._terms.form.argument(payload)
         self._tell("working", f"working on the task of round {config.number}", config.number)
         vector = self._contribution(given, payload, config)
         if agreed.schema is not None:
