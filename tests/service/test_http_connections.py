@@ -460,7 +460,7 @@ def test_the_door_holds_its_limits_whoever_comes_and_goes(steps):
             if door.enter(guest):
                 guests[number] = guest
         elif guest is not None and kind == "k":
-            door.know(guest, client)
+            door.admit(guest, client)
             clients[number] = client
         elif guest is not None and kind == "l":
             door.leave(guest)

@@ -332,15 +332,15 @@ def test_a_strict_site_ends_with_what_a_hub_never_asks():
 PARTS = {
     "no range": (
         lambda answer: with_header(answer, content_range=None),
-        "did not send the bytes that it was asked for",
+        "did not send the requested bytes",
     ),
     "another part": (
         lambda answer: with_header(answer, content_range="bytes 1-10/10"),
-        "another part than it was asked for",
+        "another part than the requested one",
     ),
     "nothing": (
         lambda answer: HubAnswer(status=206, headers={"content-range": "bytes 0--1/9"}),
-        "did not send the bytes",
+        "did not send the requested bytes",
     ),
     "more than there is": (
         lambda answer: with_header(answer, content_range=f"bytes 0-{len(answer.body) - 1}/{len(answer.body) - 1}"),

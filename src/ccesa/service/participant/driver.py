@@ -11,6 +11,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 _CONNECT, _SILENCE = 20.0, 60.0
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _PORTS = {"http": 80, "https": 443}
-#: In a memory: its lock and its owner. Beside an identity: the mark that it was used, and has a memory.
+#: In a memory: its lock and its owner. Beside an identity: the mark that it was used with a memory.
 _LOCK, _OWNER, _USED = "lock", "identity", ".used"
 _DAY = 86400.0
 #: The errors of a plain connection to a port that expects TLS.
@@ -53,18 +54,18 @@ class Participant:
         charter: This site's own copy of the charter, or its file.
         identity: The site's private key, or its file; it goes with the charter.
         token: Without a charter: the client's token from ``ccesa invite``.
-        client: Without a charter: the id of this client; by default the hub says it.
+        client: Without a charter: the id of this client; by default from the hub.
         memory: Folder with the memory of this site. With a charter it is required, because the hub may lie.
             Without one, the memory ends with the process unless a folder is given.
         ledger: The ledger that is charged for vectors with noise, or its file.
         floor: Without a charter: this site's own minimum.
-        attempts: Without a charter: the most vectors that leave for one task.
+        attempts: Without a charter: the maximum number of vectors that leave for one task.
         ca: File with certificates of a private authority, in place of the public ones.
         insecure_http: Whether to talk to another machine without TLS, as inside a tunnel.
         progress: Called with an ``Event`` whenever something happens.
         once: Whether to take part in one sum only.
         strict: Whether to end at the first fault. By default the site only sits out its round.
-        threads: The most threads that make masks; 0 takes as many as help.
+        threads: The maximum number of threads that make masks; 0 takes as many as help.
         patience: Seconds after which the site gives up a hub that is away.
         results: Called in the end with each published result, as in JSON.
         max_task_bytes: The largest task to fetch. By default the federation's form sets it: for arrays, the
@@ -169,7 +170,7 @@ class Participant:
             yield memory
 
     def _check_owner(self, memory: Memory, owner: Entry, folder: Path) -> None:
-        """Refuse another memory than that with which this identity was used before."""
+        """Refuse another memory than the one with which this identity was used before."""
         if owner not in memory:
             if self._used is not None and self._used.exists():
                 raise self._lost(folder)
@@ -182,9 +183,9 @@ class Participant:
 
     def _lost(self, folder: Path) -> ConfigError:
         return ConfigError(
-            f"{folder} is not the memory of this identity, and {self._used} says that it was used before: "
-            "give the folder that was used then. If it is lost, make a new identity, and a new charter with "
-            f"it. If this identity has never sent anything, delete {self._used}"
+            f"{folder} is not the memory of this identity, and {self._used} says that the identity was used before: "
+            "give its folder. If the folder is lost, make a new identity, and a new charter with it. If this identity "
+            f"has never sent anything, delete {self._used}"
         )
 
     def _http(self) -> "httpx.Client":
@@ -205,14 +206,11 @@ class Participant:
 
 
 def _nothing(task: Any, number: int) -> None:
-    """Stand in for a site's function."""
+    """Take the place of a site's function until ``run`` has it."""
 
 
 def _trusting(ca: Path | str | None) -> ssl.SSLContext:
-    """Trust only the authorities in a file, or the public ones as httpx finds them.
-
-    Unlike the usual context, this one ignores ``SSLKEYLOGFILE``, because such a file reveals tokens.
-    """
+    """Trust only the authorities in a file, or those of httpx; ignore ``SSLKEYLOGFILE``, which reveals tokens."""
     import certifi  # httpx needs it, too
 
     ca = ca or os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR") or certifi.where()
@@ -254,7 +252,7 @@ class _Carrier:
 
 
 def drive(core: Flow[None], carry: Callable[[Call], HubAnswer], sleep: Callable[[float], None] = time.sleep) -> None:
-    """Run a core to its end. Drop all its secrets however it ends, also after an interrupt."""
+    """Run a core to its end. Afterwards its secrets are dropped, also after an interrupt."""
     answer: HubAnswer | None = None
     with contextlib.closing(core), contextlib.suppress(StopIteration):
         while True:
@@ -267,11 +265,7 @@ def drive(core: Flow[None], carry: Callable[[Call], HubAnswer], sleep: Callable[
 
 
 def carry(client: "httpx.Client", call: Call) -> HubAnswer:
-    """Make one call; if nothing comes back, the answer says why.
-
-    Raises:
-        FaultyServer: The hub's certificate is not trusted.
-    """
+    """Make one call. Without an answer the result has the reason; an untrusted certificate raises FaultyServer."""
     import httpx
 
     timeout = httpx.Timeout(_SILENCE, connect=_CONNECT, read=_SILENCE + call.wait)
@@ -297,7 +291,7 @@ def carry(client: "httpx.Client", call: Call) -> HubAnswer:
 
 
 def _check_scheme(url: "httpx.URL") -> None:
-    """Refuse a plain address of a port that expects TLS; a retry would not help."""
+    """Refuse a plain address of a port that expects TLS: another attempt would not help."""
     if url.scheme != "http":
         return
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -312,7 +306,7 @@ def _check_scheme(url: "httpx.URL") -> None:
 
 
 def _read(response: "httpx.Response", most: int, body: bytearray) -> None:
-    """Add pieces to a body, up to one byte too many."""
+    """Add pieces to a body, up to one byte more than ``most``."""
     for piece in response.iter_raw():
         body += piece[: most + 1 - len(body)]
         if len(body) > most:
@@ -322,12 +316,7 @@ def _read(response: "httpx.Response", most: int, body: bytearray) -> None:
 def origin_of(url: str, insecure_http: bool = False) -> str:
     """Return scheme, host and port of a hub, in the only spelling that a member signs.
 
-    Args:
-        url: ``https://HOST`` or ``https://HOST:PORT``.
-        insecure_http: Whether to allow ``http`` for other machines than this one.
-
-    Raises:
-        ConfigError: It is not the address of a hub, or is one without TLS on another machine.
+    Raises ConfigError for any other URL, and without ``insecure_http`` for plain HTTP to another machine.
     """
     try:
         parts = urlsplit(url)
@@ -361,15 +350,9 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 class InTime:
-    """Makes vectors in a thread, each in the same time: with noise, the time could tell of a site's data.
+    """Makes each vector in the same time, in a thread: with noise, the time could reveal a site's data.
 
-    A function that still works when its time is over cannot be stopped. Until it ends, none is called.
-
-    Args:
-        seconds: The time from the call of the function until its vector, or another one, may leave.
-
-    Raises:
-        ConfigError: The time is not a positive number.
+    A function that is still running after this time cannot be stopped. Until it ends, it is not called again.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -378,28 +361,23 @@ class InTime:
         self._seconds, self._thread = seconds, Thread()
 
     def __call__(self, make: Make) -> Vector:
-        """Return the vector when the time is over, and not before.
+        """Return the vector, or raise the function's exception, when the time is over and not before.
 
-        Raises:
-            TimeoutError: It is not ready.
-            BaseException: The exception of the function.
+        Raises TimeoutError if the vector is not ready.
         """
-        end, found = time.monotonic() + self._seconds, dict[str, Any]()
+        end, made = time.monotonic() + self._seconds, Future[Vector]()
         if not self._thread.is_alive():
-            self._thread = Thread(target=_into, args=[found, make], daemon=True)
+            self._thread = Thread(target=_fulfil, args=[made, make], daemon=True)
             self._thread.start()
         self._thread.join(self._seconds)
         time.sleep(max(0.0, end - time.monotonic()))
-        if "error" in found:
-            raise found["error"]
-        if "vector" not in found:
+        if not made.done():
             raise TimeoutError(f"there was no vector after {self._seconds:g} seconds")
-        vector: Vector = found["vector"]
-        return vector
+        return made.result()
 
 
-def _into(found: dict[str, Any], make: Make) -> None:
+def _fulfil(made: Future[Vector], make: Make) -> None:
     try:
-        found["vector"] = make()
+        made.set_result(make())
     except BaseException as error:  # for the thread that waits
-        found["error"] = error
+        made.set_exception(error)

@@ -23,15 +23,15 @@ from ccesa.wire import Data
 from ccesa.words import Vector
 
 _TASK_BYTES = 32
-#: How many rounds are known by their contexts; fewer are ever in flight.
+#: A site knows this many rounds by their contexts; fewer are ever in flight.
 _RECENT = 8
-#: The most characters of a reason from the hub or from the site's own function.
+#: The maximum length of a reason from the hub or from the site's own function.
 _REASON = 500
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesTerms:
-    """The terms of a series, as far as this site has agreed to it."""
+    """The terms of a series, to which this site has agreed."""
 
     config: RoundConfig
     form: AnyForm
@@ -39,7 +39,7 @@ class SeriesTerms:
 
 
 class _Enough(OrderError):
-    """Raised for a round that this site sits out: it wants to be in one sum, and is in a round already."""
+    """Raised for a round that this site sits out, because it wants to be in one sum and is in a round already."""
 
 
 class Taking:
@@ -51,18 +51,18 @@ class Taking:
         self._series = SeriesClient(terms.config, self._client, used_rounds=used_rounds)
         self._steps = steps_of(terms.config)
         self._most = sum(sorted(m.limit(step.request, terms.config) + 4 for step in self._steps)[-envelope.MOST :])
-        #: Which client this is; where nobody has said so, the hub says it in its first request.
+        #: The id of this client; if it is unknown, the hub says it in its first request.
         self._place = site.standing.client
-        #: The task that this site holds: its digest, by this site's own account, and what it says.
+        #: The task that this site holds: its digest, computed here, and its payload.
         self._task: tuple[bytes, bytes] | None = None
         #: The rounds that this site has joined, by context.
         self._joined: dict[bytes, int] = {}
-        #: Why this site sent noise around zeros, by number of the round.
+        #: The reasons for which this site sent noise around zeros, by number of the round.
         self.failures: dict[int, VectorError] = {}
         self._reported: set[int] = set()
 
     def run(self) -> Flow[bool]:
-        """Follow the exchanges to the end of the series; return whether this site is done for good."""
+        """Follow the exchanges to the end of the series; return whether this site has finished."""
         self._tell("waiting", f"waiting for a round of series {self._number}")
         try:
             return (yield from self._exchanges())
@@ -73,15 +73,10 @@ class Taking:
         latest = -1
         while True:
             path = f"/v1/series/{self._number}/exchanges"
-            answer = yield from self._line.ask_as_member(
-                Call(
-                    method="GET",
-                    path=f"{path}?after={latest}",
-                    headers={"prefer": f"wait={self._site.wait}"},
-                    most=max(self._most, 1 << 16),
-                    wait=self._site.wait,
-                )
-            )
+            wait, most = self._site.wait, max(self._most, 1 << 16)
+            headers = {"prefer": f"wait={wait}"}
+            call = Call(method="GET", path=f"{path}?after={latest}", headers=headers, most=most, wait=wait)
+            answer = yield from self._line.ask_as_member(call)
             if answer.status == 410:
                 return False
             if answer.status == 204:
@@ -111,13 +106,13 @@ class Taking:
             self._task = (task_digest(payload), payload)
 
     def _reply(self, request: bytes) -> bytes:
-        """HubAnswer an exchange; with nothing, if this site has no part in it."""
+        """Return the reply to an exchange; empty if this site has no part in it."""
         try:
             if self._is_out(request):
                 self._tell("out", "these rounds run without this site; it waits for the next one")
                 return b""
             reply = self._series.receive(request)
-        except (FaultyServer, MalformedMessage) as error:  # not one exchange: nothing has changed
+        except (FaultyServer, MalformedMessage) as error:  # nothing has changed
             self._refuse(FaultyServer(str(error)))
             return b""
         for number, fault in sorted(self._series.faults.items()):
@@ -126,9 +121,9 @@ class Taking:
         return reply
 
     def _is_out(self, request: Data) -> bool:
-        """Tell whether no message is of a round that this process has joined, and none starts one.
+        """Return whether no message is of a round that this process has joined, and none starts a round.
 
-        The first one also says which client this is, where nobody else has.
+        The first message also has the id of this client, if that is unknown.
         """
         messages = envelope.unpack(request)
         if self._place is None:
@@ -137,7 +132,7 @@ class Taking:
         return not any(m.named(one) is starts or m.context_of(one) in self._joined for one in messages)
 
     def _hand_in(self, path: str, reply: bytes) -> Flow[bool]:
-        """Send a reply until the hub has it; return whether this site is done for good."""
+        """Send a reply until the hub has it; return whether this site has finished."""
 
         def sent(offset: int) -> None:
             self._tell("sending", f"{offset:,} of {len(reply):,} bytes sent")
@@ -169,7 +164,7 @@ class Taking:
             self._tell("nothing", shown(text, _REASON), number)
 
     def _report_taken(self, reply: Data) -> bool:
-        """Report what became of a reply that the hub has; return whether this site is done for good."""
+        """Report the outcome of a reply that the hub has; return whether this site has finished."""
         done = False
         for message in envelope.unpack(reply):
             kind, number = m.named(message), self._joined.get(m.context_of(message) or b"")
@@ -183,13 +178,11 @@ class Taking:
         return done
 
     def _client(self, config: RoundConfig) -> Client:
-        """Make the client of a round."""
         site = self._site
         if site.once and self._series.rounds:
             raise _Enough("this site takes part in one sum, and is in a round already")
         recent = list(self._joined.items())[1 - _RECENT :]
         self._joined = dict([*recent, (config.context, config.number)])
-
         return site.standing.make_client(
             config,
             self._place,
@@ -202,7 +195,7 @@ class Taking:
 
     @property
     def _held_task(self) -> tuple[bytes, bytes]:
-        """The task that this site really holds, whatever the hub calls it: its digest, and its payload."""
+        """The digest and the payload of the task that this site holds, whatever digest the hub named."""
         if self._task is None:
             raise FaultyServer("the hub asks for a vector, and has not handed over the task")
         return self._task
@@ -220,17 +213,17 @@ class Taking:
         return vector
 
     def _contribution(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:
-        """Return a vector of the form. With noise there is always one, whatever the site's function does.
+        """Return a vector of the form. With noise every site sends one, even if its function fails.
 
-        Silence would reveal something about the site's data. So it sends noise around zeros, and reports that
-        once it has left.
+        Silence would reveal something about the site's data. So the site sends noise around zeros, and reports that
+        afterwards.
         """
         noise = self._terms.form.mechanism
         if noise is None:
             return self._make(given, payload, config)
         from ccesa.privacy.quantizer import around_zero  # what draws noise is loaded where it is drawn
 
-        # Where every vector takes the same time, drawing noise afterwards would be seen.
+        # If every vector takes the same time, the hub could see that noise was drawn afterwards.
         nothing = None if self._site.make is at_once else around_zero(noise)
         try:
             return self._site.make(lambda: self._make(given, payload, config))
@@ -252,7 +245,7 @@ class Taking:
             raise own_failure(error) from None
 
     def _refuse(self, error: CcesaError, number: int | None = None) -> None:
-        """Report what this site refuses, and why; a strict site ends with it."""
+        """Report an error of the hub; a strict site ends with it."""
         if self._site.strict:
             raise error
         self._tell("refused", shown(str(error), _REASON), number)
@@ -263,12 +256,12 @@ class Taking:
 
 def _exchange(answer: HubAnswer, latest: int) -> int:
     """Return the number of an answer's exchange; raise FaultyServer unless it is a later one."""
-    found = answer.number("ccesa-exchange")
-    if answer.status != 200 or found is None:
+    exchange = answer.number("ccesa-exchange")
+    if answer.status != 200 or exchange is None:
         raise FaultyServer(f"the hub did not answer with an exchange ({answer})")
-    if found <= latest:
-        raise FaultyServer(f"exchange {found} again, after exchange {latest}")
-    return found
+    if exchange <= latest:
+        raise FaultyServer(f"the hub sent exchange {exchange} after exchange {latest}")
+    return exchange
 
 
 def _digest(text: str) -> bytes:
@@ -277,5 +270,5 @@ def _digest(text: str) -> bytes:
     except ValueError:
         found = b""
     if len(found) != _TASK_BYTES:
-        raise FaultyServer("the hub's name of the task is not a digest")
+        raise FaultyServer("the hub names a task that is not a digest")
     return found
