@@ -20,7 +20,7 @@ from ccesa.service.forms import Arrays, Statistics, Words
 from ccesa.service.hub import agenda
 from ccesa.service.hub.agenda import Presence, value_of
 from ccesa.service.hub.engine import Engine, Handed
-from ccesa.service.hub.replica import Replica
+from ccesa.service.hub.replica import Replica, decode_config
 from ccesa.service.meters import Meters
 from ccesa.service.store import open_store
 from ccesa.service.tasks import pack_arrays, task_digest
@@ -90,7 +90,7 @@ class Crowd:
         self.memories, self.refused = defaultdict(ProcessMemory), []
 
     def client(self, i, view):
-        config = self.federation.decode(view.config)
+        config = decode_config(self.federation, view.config)
         key = (i, view.series)
         if key not in self.clients:
             self.clients[key] = SeriesClient(config, lambda config: self.party(i, config))
@@ -307,8 +307,8 @@ def test_a_series_that_was_abandoned_counts_what_it_asked_for(tmp_path):
 
     with pytest.raises(AssertionError, match="ended"):
         drive(lambda: hub, Crowd(made, vector), step=stop_at_vectors)
-    hub.engine._records.abandon(1.0)
-    hub.engine._records.abandon(2.0)
+    hub.engine._leader.abandon(1.0)
+    hub.engine._leader.abandon(2.0)
     (row,) = store.rounds()
     assert (row.outcome, row.question, row.attempt, row.number) == ("Abandoned", 0, 1, 0)
     hub = Process(made, store)

@@ -497,7 +497,7 @@ def test_the_room_is_never_more_than_full_and_empty_in_the_end(sizes, cancelled)
             not task.cancelled() for task in tasks
         )
         assert room._left == 10
-        assert not room._queue
+        assert not room._turn.locked()
 
     asyncio.run(play())
 

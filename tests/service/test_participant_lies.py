@@ -330,10 +330,7 @@ def test_a_strict_site_ends_with_what_a_hub_never_asks():
 
 #: What is answered in place of a part of a task, and what is said about it.
 PARTS = {
-    "no range": (
-        lambda answer: with_header(answer, content_range=None),
-        "did not send the requested bytes",
-    ),
+    "no range": (lambda answer: with_header(answer, content_range=None), "did not send the requested bytes"),
     "another part": (
         lambda answer: with_header(answer, content_range="bytes 1-10/10"),
         "another part than the requested one",

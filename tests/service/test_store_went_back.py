@@ -57,7 +57,7 @@ def begin_anew(world) -> None:
     world.hubs[0] = world.hub(0)
     counter = world.hubs[0].engine._counter
     counted = Mark() if counter is None else Mark.of_count(counter.value)
-    world.hubs[0].engine._records.abandon(world.now, counted.place[0])
+    world.hubs[0].engine._leader.abandon(world.now, counted.place[0])
     world.requests.clear()
     world.settled.clear()
     world.acknowledged.clear()

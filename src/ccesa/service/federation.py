@@ -30,13 +30,10 @@ from ccesa import files, labels
 from ccesa.agreement.agreement import ATTEMPTS, DECIDED, agreed_on
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
-from ccesa.errors import ConfigError, MalformedMessage, quoted, shown
-from ccesa.guards import guard_named
+from ccesa.errors import ConfigError, quoted, shown
 from ccesa.parts import Part, is_printable
 from ccesa.policy import Policy
-from ccesa.protocol.messages import has_vector
-from ccesa.protocol.steps import steps_of
-from ccesa.service.forms import AnyForm, Arrays, form_of
+from ccesa.service.forms import AnyForm, form_of
 
 _MOST_BYTES = 1 << 20
 #: Hosts of requests that reach a hub without a proxy in between.
@@ -225,42 +222,6 @@ class Federation:
             ConfigError: Vectors cannot have this length.
         """
         return self.agreement.series(length, self.form.bits)
-
-    def decode(self, config: bytes) -> RoundConfig:
-        """Return the configuration that a series was begun with.
-
-        Args:
-            config: Its encoding.
-
-        Raises:
-            ConfigError: It is for another charter, or for rounds of another kind. After such a change of its
-                file, no hub could follow the log.
-        """
-        try:
-            begun = self.agreement.decode(config)
-        except MalformedMessage as error:
-            raise ConfigError(f"the series in the store is of another kind: {error}") from error
-        is_model = isinstance(self.form, Arrays)  # which has its own length
-        length = begun.length if is_model else self.form.length(b"")
-        own = msgspec.structs.replace(
-            self.config(length), series_id=begun.series_id, number=begun.number, accept=begun.accept
-        )
-        if begun != own:
-            raise ConfigError(
-                "the series in the store has other rounds than the federation's file, such as more clients: "
-                "restore the file until the series is over, or end the series with --new-series"
-            )
-        return begun
-
-    def masked_in(self, exchange: int) -> int:
-        """Return the number of the round for whose vectors an exchange of a series asks.
-
-        Args:
-            exchange: The place of the exchange in its series.
-        """
-        steps = steps_of(msgspec.structs.replace(self.agreement.any_round, accept=True))
-        place = next(place for place, step in enumerate(steps) if has_vector(step.reply))
-        return (exchange - place) // guard_named(self.guard).stride
 
 
 def _is_address(text: str) -> bool:

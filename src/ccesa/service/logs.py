@@ -38,10 +38,7 @@ _BROKEN_OFF = re.compile(r"[^\s.]*\Z")
 
 
 def event(name: str, level: int = logging.INFO, /, **fields: object) -> None:
-    """Log an event such as "round-over".
-
-    Its fields are numbers, short texts, and lists of them. Never contents: no vector, share, key or token.
-    """
+    """Log an event such as "round-over", with numbers, short texts and lists of them: never contents."""
     LOGGER.log(level, name, extra={"fields": fields})
 
 

@@ -76,11 +76,7 @@ class Meters:
         self._refusals.labels(_known(reason, REFUSED)).inc()
 
     def count_step(self, step: str, seconds: float, asked: int, dropped: int, faulty: int = 0) -> None:
-        """Count a step that has closed; the leader calls this once for each.
-
-        Of the clients that were ``asked``, ``dropped`` have not answered. ``faulty`` of those sent an invalid
-        reply, and the others were silent.
-        """
+        """Count a closed step: of ``asked`` clients, ``dropped`` did not answer; ``faulty`` of these sent nonsense."""
         step = _known(step, STEPS)
         self._seconds.labels(step).observe(seconds)
         self._clients.labels(step).observe(asked - dropped)

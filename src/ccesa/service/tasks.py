@@ -39,10 +39,7 @@ def task_digest(payload: bytes) -> bytes:
 
 
 def pack_arrays(arrays: NamedArrays) -> bytes:
-    """Return named arrays as bytes; the same arrays in the same order give the same bytes.
-
-    Raises VectorError for arrays that are not of real numbers, and for too many arrays or dimensions.
-    """
+    """Return named arrays of real numbers as bytes; the same arrays in the same order give the same bytes."""
     packed = []
     if len(arrays) > _MOST_ARRAYS:
         raise VectorError(f"a task can have at most {_MOST_ARRAYS} arrays, not {len(arrays)}")
@@ -59,10 +56,7 @@ def pack_arrays(arrays: NamedArrays) -> bytes:
 
 
 def unpack_arrays(payload: bytes, copied: bool = True) -> dict[str, NDArray[Any]]:
-    """Return the arrays that ``pack_arrays`` packed; raise MalformedMessage for other bytes.
-
-    They are writable copies, or read-only views of ``payload`` with ``copied=False``.
-    """
+    """Return the arrays that ``pack_arrays`` packed, as writable copies or as read-only views of ``payload``."""
     try:
         packed = msgspec.msgpack.decode(payload, type=_Arrays)
     except (msgspec.DecodeError, RecursionError) as error:

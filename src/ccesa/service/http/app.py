@@ -159,10 +159,7 @@ def _envelope(view: View, envelope: bytes) -> Response:
 
 
 def app(desk: Desk, federation: Federation, limits: Limits | None = None, meters: Meters | None = None) -> Starlette:
-    """Return the application for the members of a federation; ``Front`` serves it.
-
-    Raises ConfigError if another hub uses the folder for uploads, and OSError if that folder cannot be made.
-    """
+    """Return the application for the members of a federation; ``Front`` serves it."""
     limits, meters = limits or Limits(), meters or Meters()
     members = Members(desk, federation, limits)
     reading = _Reading(desk, federation, members, limits, meters)

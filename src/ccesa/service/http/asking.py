@@ -106,10 +106,7 @@ def answer(content: Any, status: int = 200) -> Response:
 
 
 async def pieces(request: Request, limits: Limits, check: Callable[[], object] = lambda: None) -> AsyncIterator[bytes]:
-    """Yield a body whose size was checked, as it arrives; refuse a slow one.
-
-    ``check`` is called for each piece, and raises once the body is no longer wanted.
-    """
+    """Yield a body as it arrives; refuse a slow one. ``check`` raises once the body is no longer wanted."""
     clock, got, more = asyncio.get_running_loop().time, 0, True
     began = clock()
     while more:

@@ -1,7 +1,6 @@
 """Limits on the work and memory that clients can cost a hub, and the door that keeps surplus connections out."""
 
 import asyncio
-from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -54,10 +53,7 @@ class Guest(Protocol):
 
 
 class Door:
-    """Counts connections. If there are too many, the oldest stranger is turned out first.
-
-    So a stranger that opens many connections keeps no member out.
-    """
+    """Counts connections. If there are too many, the oldest stranger goes first: strangers keep no member out."""
 
     def __init__(self, most: int, most_of_member: int) -> None:
         self._most, self._most_of_member = most, most_of_member
@@ -108,31 +104,16 @@ class Room:
     """A number of bytes that requests share, first come, first served."""
 
     def __init__(self, size: int) -> None:
-        self._left = size
-        self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._left, self._turn, self._freed = size, asyncio.Lock(), asyncio.Event()
 
     async def take(self, size: int) -> None:
         """Wait until this many bytes are free, and hold them."""
-        if not self._queue and size <= self._left:
+        async with self._turn:
+            while size > self._left:
+                self._freed.clear()
+                await self._freed.wait()
             self._left -= size
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._queue.append((size, turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():  # it was its turn just now
-                self._left += size
-            self._next()
-            raise
 
     def give(self, size: int) -> None:
         self._left += size
-        self._next()
-
-    def _next(self) -> None:
-        while self._queue and (self._queue[0][1].cancelled() or self._queue[0][0] <= self._left):
-            size, turn = self._queue.popleft()
-            if not turn.cancelled():
-                self._left -= size
-                turn.set_result(None)
+        self._freed.set()

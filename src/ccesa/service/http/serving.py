@@ -232,10 +232,7 @@ class Connection(HttpToolsProtocol):
             self._rest()
 
     def on_response_complete(self) -> None:
-        """Wait for the rest of an unwanted body, then for the next request.
-
-        Closing at once would reset the connection: a client that is still sending might not see the answer.
-        """
+        """Wait for the rest of an unwanted body: after a reset, its sender might not see the answer."""
         self.server_state.total_requests += 1
         self._set_deadline(self._limits.linger_seconds)
         if not self.transport.is_closing():
@@ -289,11 +286,7 @@ def connection_of(request: Request) -> Connection:
 
 
 class Front(Server):
-    """Serves one application at ``ADDRESS:PORT``, within limits; port 0 takes a free one.
-
-    ``tls`` has the files of a certificate and its key; None if a proxy does TLS. ``meters`` count connections, and
-    requests that never reach the application.
-    """
+    """Serves an application at ``ADDRESS:PORT``, within limits; ``tls`` has the files of a certificate and its key."""
 
     def __init__(
         self,

@@ -27,10 +27,7 @@ Key = tuple[int, int, int]
 
 
 class Spool:
-    """A folder with one file per upload, until its exchange is over. File names are numbers.
-
-    Only one process may use it: if another one shortened a file that is mapped here, this process would crash.
-    """
+    """A folder with a file per upload, for one process: if another one shortened a mapped file, it would crash."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -43,14 +43,6 @@ class Agenda:
         #: The coordinator's numbers for each question: it gets each result once.
         self._numbers: dict[int, Mapping[str, float]] = {}
         self.rounds: list[RoundRow] = []
-        #: The number of questions in all, according to the store.
-        self.questions = 0
-        #: Questions that have a sum, and those that may be asked again, in their order.
-        self.answered: set[int] = set()
-        self.pending: list[int] = []
-        #: Questions that were asked, have no sum, and are not asked again.
-        self.lost: set[int] = set()
-        self._attempts: Counter[int | None] = Counter()
         self.reload()
 
     def start(self, now: float) -> None:
@@ -62,13 +54,16 @@ class Agenda:
 
     def reload(self) -> None:
         self.rounds = self._store.rounds_besides(self.rounds)
+        #: The number of questions in all, according to the store.
         self.questions = max(self._store.wanted(), self._federation.rounds)
         self._attempts = Counter(row.question for row in self.rounds)
-        summed = {row.question for row in self.rounds if row.outcome == SUM}
-        self.answered = {question for question in summed if question is not None}
-        every, most, used_up = range(self.questions), self._federation.agreement.attempts, self._used_up()
-        self.pending = [one for one in every if one not in summed and one not in used_up and self._attempts[one] < most]
-        self.lost = {one for one in self._attempts if one is not None} - summed - set(self.pending)
+        #: Questions that have a sum, and those that may be asked again, in their order.
+        self.answered = {row.question for row in self.rounds if row.outcome == SUM and row.question is not None}
+        used_up = self.answered | self._used_up()
+        most = self._federation.agreement.attempts
+        self.pending = [one for one in range(self.questions) if one not in used_up and self._attempts[one] < most]
+        #: Questions that were asked, have no sum, and are not asked again.
+        self.lost = {one for one in self._attempts if one is not None} - self.answered - set(self.pending)
 
     @property
     def is_noisy(self) -> bool:
@@ -76,10 +71,7 @@ class Agenda:
         return self._federation.form.mechanism is not None
 
     def _used_up(self) -> set[int | None]:
-        """Return the questions that no site answers again: it answers one in one series only, and releases once.
-
-        For every question of a series that is over, vectors may have left.
-        """
+        """Return the questions that no site answers again: in another series, or after too many releases."""
         if self.is_noisy:
             return set()
         row, releases = self._store.series(), self._federation.agreement.releases
@@ -90,10 +82,7 @@ class Agenda:
 
     @property
     def lost_in_setup(self) -> int:
-        """The number of latest rounds in a row that were lost before vectors were asked for.
-
-        Rounds without a question asked nobody, and do not count.
-        """
+        """The number of latest rounds in a row that asked members, and were lost before vectors were asked for."""
         latest = itertools.takewhile(lambda row: row.question is None, reversed(self.rounds))
         return sum(row.asked > 0 for row in latest)
 
@@ -258,10 +247,7 @@ class Presence:
             self.reload()
 
     def ahead_of(self, place: tuple[int, int]) -> str:
-        """Return a text if members know a later exchange than this; empty if all that do may be lying.
-
-        Of more members than can collude, one is honest and was really asked.
-        """
+        """Return a text if more members than can collude know a later exchange: one of them is honest."""
         known = {client: row.known for client, row in self.rows.items() if row.known > place}
         witnesses = sorted(known.keys() & self.eligible)
         if len(witnesses) <= self._federation.agreement.certificate.colluders:
@@ -282,10 +268,7 @@ class Presence:
             self._silent.pop(client, None)
 
     def _rests(self, client: int, now: float) -> bool:
-        """Return whether a member was silent too often to be asked now: each round would wait for it.
-
-        The pause doubles each time.
-        """
+        """Return whether a member was silent too often to be asked now. The pause doubles each time."""
         times, when = self._silent.get(client, (0, now))
         over = times - self._federation.policy.faults
         if over < 0:

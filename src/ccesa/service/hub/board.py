@@ -20,10 +20,8 @@ from ccesa.service.store import Store
 from ccesa.service.tokens import hash_token, new_token
 from ccesa.wire import Data
 
-#: Seconds that a session lives, and that a token is cached.
-SESSION, REMEMBERED = 3600.0, 10.0
-#: The maximum number of tokens in the cache.
-MOST_TOKENS = 100_000
+#: Seconds that a session lives and that a token is cached, and the maximum number of tokens in the cache.
+SESSION, REMEMBERED, MOST_TOKENS = 3600.0, 10.0, 100_000
 
 T = TypeVar("T")
 
@@ -34,7 +32,7 @@ class Board:
     def __init__(self, federation: Federation, store: Store, presence: Presence) -> None:
         self._federation, self._store, self.presence = federation, store, presence
         self._loop = asyncio.get_running_loop()
-        self._reader, self._fetcher = (ThreadPoolExecutor(1, "ccesa-board"), ThreadPoolExecutor(1, "ccesa-fetch"))
+        self._reader, self._fetcher = ThreadPoolExecutor(1, "ccesa-board"), ThreadPoolExecutor(1, "ccesa-fetch")
         #: Tasks on their way to members, each in memory once, and the latest of them.
         self._tasks: WeakValueDictionary[bytes, memoryview] = WeakValueDictionary()
         self._latest: memoryview | None = None

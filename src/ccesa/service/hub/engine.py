@@ -21,7 +21,7 @@ from ccesa.service.desk import Receipt, Status, Taken, View
 from ccesa.service.errors import Forgotten, NewerDatabase, Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import Agenda, Presence, elapsed
-from ccesa.service.hub.leader import Leader, Records
+from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.replica import Diverged, Replica
 from ccesa.service.hub.showing import DEAD, Showing
 from ccesa.service.meters import Meters
@@ -30,16 +30,14 @@ from ccesa.service.store.mark import Mark, SavedAnswer, count_of
 from ccesa.service.store.rows import Claim, SeriesRow
 from ccesa.wire import Data
 
-#: Seconds between two looks at the log without replies, and between two views.
-TICK, GLANCE = 0.1, 0.25
+#: Seconds between two looks at the log without replies, between two views, and between two signs of life.
+TICK, GLANCE, HEARTBEAT = 0.1, 0.25, 2.0
+#: Seconds until the next attempt after the store was away.
+AWAY = 1.0
 #: The maximum share of the time for statuses, which name every member.
 STATUS = 0.05
 #: The maximum number of replies taken together.
 BATCH = 256
-#: Seconds between two signs of life.
-HEARTBEAT = 2.0
-#: Seconds until the next try after the store was away.
-AWAY = 1.0
 
 _RECEIPTS = {
     Claim.SAVED: Receipt(taken=Taken.SAVED),
@@ -85,8 +83,7 @@ class Engine:
         self._publish, self._meters, self._name, self._counter = publish, meters, name, counter
         self._agenda = agenda = Agenda(federation, store, coordinator)
         agenda.start(presence.now())
-        self._records = Records(federation, store, agenda, presence, meters)
-        self._leader = Leader(federation, store, agenda, self._records, presence, meters, name)
+        self._leader = Leader(federation, store, agenda, presence, meters, name)
         self._showing = Showing(federation, store, agenda, presence, self._leader)
         self._waiting: queue.SimpleQueue[Handed | None] = queue.SimpleQueue()
         self._replica: Replica | None = None
@@ -108,7 +105,7 @@ class Engine:
 
     def abandon_series(self) -> None:
         """End a running series before the thread starts; the next one has a number that no member knows."""
-        self._records.abandon(self._presence.now(), self._mark.place[0])
+        self._leader.abandon(self._presence.now(), self._mark.place[0])
 
     def start(self) -> None:
         self._thread.start()
@@ -282,7 +279,7 @@ class Engine:
                 receipts[client] = self._refuse_reply(client, fault)
         if refused := [client for client in own if client not in answers]:
             self._store.release(*place, replica.hub, refused)
-        saved = not answers or self._store.save(*place, replica.hub, answers, replica.total)
+        saved = self._store.save(*place, replica.hub, answers, replica.total)
         if saved and answers:
             client, answer = next(iter(answers.items()))
             saved_last = SavedAnswer(series=place[0], exchange=place[1], client=client, answer=answer)
@@ -295,7 +292,7 @@ class Engine:
     def _refuse_reply(self, client: int, fault: Exception) -> Receipt:
         if isinstance(fault, LateMessage):
             return Receipt(taken=Taken.LATE, reason=str(fault))
-        self._records.fault(client, str(fault))
+        self._leader.fault(client, str(fault))
         return Receipt(taken=Taken.FAULTY, reason=str(fault))
 
     def _show(self, now: float) -> None:

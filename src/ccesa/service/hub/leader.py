@@ -27,7 +27,7 @@ from ccesa.service.hub.agenda import (
     find_blamed,
     measure_privacy,
 )
-from ccesa.service.hub.replica import Replica, Started
+from ccesa.service.hub.replica import Replica, Started, masked_in
 from ccesa.service.logs import event
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store
@@ -42,161 +42,20 @@ LEASE, PATIENCE = 10.0, 5.0
 ROUNDS = 1 << 31
 
 
-class Records:
-    """Records the outcomes of rounds, and sets clients aside that were blamed too often."""
+class Leader:
+    """Decides while this hub has the lease, and records rounds and faults."""
 
     def __init__(
-        self, federation: Federation, store: Store, agenda: Agenda, presence: Presence, meters: Meters
+        self, federation: Federation, store: Store, agenda: Agenda, presence: Presence, meters: Meters, name: str
     ) -> None:
         self._federation, self._store, self._agenda = federation, store, agenda
-        self._presence, self._meters = presence, meters
-        #: Clients that sent this hub an invalid reply in the open exchange.
-        self.faulty: set[int] = set()
-
-    def write(self, replica: Replica, now: float) -> None:
-        """Record all rounds that a replica knows to be over; earlier records stay."""
-        known = self._recorded(replica.row.series)
-        while replica.ended:
-            if replica.ended[0].number not in known:
-                self._put(replica, replica.ended[0], now)
-            replica.ended.pop(0)
-        self._store.forget(replica.row.series, replica.oldest)
-
-    def _recorded(self, series: int) -> set[int]:
-        """Return the numbers of the rounds of a series that are in the store."""
-        self._agenda.reload()
-        return {row.number for row in self._agenda.rounds if row.series == series}
-
-    def abandon(self, now: float, counted: int = 0) -> None:
-        """End a running series. Its rounds in flight are lost.
-
-        Their questions count as asked, because vectors may have left for them. The next series has a number
-        above ``counted``.
-        """
-        row = self._store.series()
-        if row is not None and not row.over:
-            self._abandon(row, now)
-        self._store.begin_anew(counted)
-
-    def _abandon(self, row: SeriesRow, now: float) -> None:
-        known = self._recorded(row.series)
-        for exchange in self._store.exchanges(row.series):
-            number = None if exchange.question is None else self._federation.masked_in(exchange.exchange)
-            if number is not None and number not in known:
-                self._store.put_round(self._abandoned_row(row.series, number, exchange, now))
-                self._agenda.reload()
-        self._store.end_series(row.series)
-        self._store.audit("series abandoned", {"series": row.series}, now)
-        event("series-abandoned", series=row.series)
-
-    def _abandoned_row(self, series: int, number: int, asked: ExchangeRow, now: float) -> RoundRow:
-        """Return the row of a round that was asked for vectors in a series that was ended."""
-        return RoundRow(
-            series=series,
-            number=number,
-            question=asked.question,
-            attempt=self._agenda.next_attempt(asked.question),
-            task=asked.task,
-            started=asked.opened,
-            ended=now,
-            outcome=ABANDONED,
-            reason="the operator has begun a new series, and sites answer a question in one series only",
-            asked=len(asked.members),
-        )
-
-    def fault(self, client: int, reason: str) -> None:
-        """Record that a client sent an invalid reply."""
-        self.faulty.add(client)
-        event("refused", logging.WARNING, client=client, reason=reason)
-        why, limit = f"it sent an invalid reply: {reason}", self._federation.policy.faults
-        self._log_aside(self._store.blame({client: 1}, why, self._presence.now(), limit), why)
-
-    def _log_aside(self, clients: set[int], reason: str) -> None:
-        self._presence.reload()
-        for client in sorted(clients):
-            event("set-aside", logging.WARNING, client=client, reason=reason)
-
-    def _put(self, replica: Replica, ended: Ended, now: float) -> None:
-        """Record one round, unless another hub was faster."""
-        row = self._row(replica, ended, replica.started[ended.number], now)
-        if row.outcome == SUM:
-            self._agenda.report_all()
-            row = self._report(row)
-        blames = find_blamed(row.pairs, self._federation.agreement.certificate.around)
-        if isinstance(ended.failure, CorruptShares):
-            blames.add(ended.failure.client)
-        aside = self._store.put_round(row, blames, self._federation.policy.faults, self._promises(row))
-        self._agenda.reload()
-        if aside is not None:
-            self._log_aside(aside, f"round {row.number} of series {row.series}")
-            self._meters.count_round(row.outcome, len(row.pairs))
-            logged = ("series", "number", "question", "attempt", "outcome", "reason", "asked", "pairs")
-            event("round", survivors=len(row.survivors), **{name: getattr(row, name) for name in logged})
-
-    def _report(self, row: RoundRow) -> RoundRow:
-        """Report a sum to the coordinator, and return its row with the coordinator's numbers.
-
-        If no vectors of this form can have this sum, a member lied, masks hide which, and the round is lost.
-        """
-        try:
-            return dataclasses.replace(row, metrics=dict(self._agenda.report(row)))
-        except VectorError as error:
-            reason = f"a member in the sum lied: {error}"
-            return dataclasses.replace(row, outcome=SENSELESS, reason=reason, total=b"")
-
-    def _promises(self, row: RoundRow) -> dict[str, object]:
-        """Return charter and certificate behind a sum, and the privacy spent up to it."""
-        agreed = self._federation.agreement
-        privacy = measure_privacy(self._federation, [*self._agenda.rounds, row])
-        return {
-            "charter": agreed.digest.hex() or None,
-            "certificate": agreed.certificate.logged,
-            "epsilon": None if privacy is None else privacy.epsilon,
-            "delta": None if privacy is None else privacy.delta,
-        }
-
-    def _row(self, replica: Replica, ended: Ended, started: Started, now: float) -> RoundRow:
-        outcome = ended.failure or ended.result()
-        lost, name, reason = isinstance(outcome, RoundFailed), type(outcome).__name__, str(outcome)
-        if lost and ended.released and not self._agenda.is_noisy:
-            name, reason = TASK_LOST, f"{name} after shares were released: {reason}"
-        return RoundRow(
-            series=replica.row.series,
-            number=ended.number,
-            question=started.question,
-            attempt=self._agenda.next_attempt(started.question),
-            task=started.task,
-            context=numbered(replica.config, ended.number).context,
-            started=started.time,
-            ended=now,
-            outcome=name if lost else SUM,
-            reason=reason if lost else "",
-            survivors=() if isinstance(outcome, RoundFailed) else outcome.survivors,
-            asked=started.asked,
-            pairs=tuple(sorted((min(pair), max(pair)) for pair in outcome.evidence.pairs())),
-            total=b"" if isinstance(outcome, RoundFailed) else outcome.vector.tobytes(),
-        )
-
-
-class Leader:
-    """Decides, while this hub has the lease."""
-
-    def __init__(
-        self,
-        federation: Federation,
-        store: Store,
-        agenda: Agenda,
-        records: Records,
-        presence: Presence,
-        meters: Meters,
-        name: str,
-    ) -> None:
-        self._federation, self._store, self._agenda, self._records = federation, store, agenda, records
         self._presence, self._meters, self._name = presence, meters, name
         #: The times when this hub took the lease, when it began to wait for members, and when an action failed.
         self._taken, self._gathering, self._held = -math.inf, 0.0, -math.inf
         #: The members that were here when this hub last began a round.
         self._tried: set[int] = set()
+        #: Clients that sent this hub an invalid reply in the open exchange.
+        self._faulty: set[int] = set()
         #: The reason for which nothing goes on; empty if the federation goes on.
         self.reason = ""
         #: Whether the reason is a store that has gone back.
@@ -220,7 +79,7 @@ class Leader:
             if replica is None:
                 return self._begin(now)
             if replica.ended:
-                self._records.write(replica, now)
+                self._write(replica, now)
                 return True
             if replica.open is None:
                 return self._open(replica, now)
@@ -263,10 +122,11 @@ class Leader:
             return False
         self._federation.agreement.check_current(now)
         self._tried = self._presence.present(now)
-        question = pending[0] if replica.masking is not None else None
+        question = pending[0] if replica.series.masking is not None else None
+        is_needed = replica.before_start > 0 or len(pending) > len(replica.series.rounds)  # a round that starts now
         opening = ExchangeRow(
             exchange=replica.next,
-            members=tuple(sorted(self._tried)) if self._is_needed(replica) else (),
+            members=tuple(sorted(self._tried)) if is_needed else (),
             task=m.NO_TASK if question is None else task_digest(self._agenda.task(question)),
             question=question,
             opened=now,
@@ -274,13 +134,9 @@ class Leader:
         self._store.open_exchange(replica.row.series, opening)
         return True
 
-    def _is_needed(self, replica: Replica) -> bool:
-        """Return whether there is a question for a round that could start now."""
-        return replica.before_start > 0 or len(self._agenda.pending) > len(replica.in_flight)
-
     def _is_gathered(self, replica: Replica, now: float) -> bool:
         """Return whether enough members are here to begin a round, or one is in flight."""
-        if replica.in_flight:
+        if replica.series.rounds:
             return True
         present, eligible = self._presence.present(now), self._presence.eligible
         needed = self._federation.agreement.needed
@@ -293,17 +149,11 @@ class Leader:
         return present >= eligible or elapsed(self._gathering, now) >= self._federation.policy.gather
 
     def _rests(self, present: set[int], now: float) -> bool:
-        """Return whether to wait after rounds that were lost in the set-up.
-
-        The same members would probably lose the next round, too. A new member may help.
-        """
+        """Return whether to wait after rounds lost in the set-up: the same members would probably lose the next."""
         return present <= self._tried and now < self._agenda.rests_until
 
     def _close(self, replica: Replica, opened: ExchangeRow, now: float) -> bool:
-        """Close the open exchange if the policy says so; return whether it is closed.
-
-        Clients that have declined with an empty reply count neither as asked nor as answered.
-        """
+        """Close the open exchange if the policy says so; clients that declined with an empty reply do not count."""
         place, seconds = (replica.row.series, opened.exchange), elapsed(opened.opened, now)
         answers, empty = self._store.count_answered(*place)
         if self._federation.policy.stays_open(
@@ -315,13 +165,132 @@ class Leader:
         ):
             return False
         answered = self._store.answered(*place)
-        for name, asked in replica.steps.values():
+        for name, asked in replica.series.steps.values():
             silent = asked - answered
-            faulty = len(silent & self._records.faulty)
+            faulty = len(silent & self._faulty)
             self._meters.count_step(name, seconds, len(asked), len(silent), faulty)
             self._presence.note_silent(set(silent), now)
             if name == _LAST:
                 self._presence.note_answered(set(asked & answered))
-        self._records.faulty.clear()
+        self._faulty.clear()
         self._store.close_exchange(*place, now)
         return True
+
+    # Rounds and faults
+
+    def _write(self, replica: Replica, now: float) -> None:
+        """Record all rounds that a replica knows to be over; earlier records stay."""
+        known = self._recorded(replica.row.series)
+        while replica.ended:
+            if replica.ended[0].number not in known:
+                self._put(replica, replica.ended[0], now)
+            replica.ended.pop(0)
+        self._store.forget(replica.row.series, replica.oldest)
+
+    def _recorded(self, series: int) -> set[int]:
+        """Return the numbers of the rounds of a series that are in the store."""
+        self._agenda.reload()
+        return {row.number for row in self._agenda.rounds if row.series == series}
+
+    def abandon(self, now: float, counted: int = 0) -> None:
+        """End a running series; its rounds in flight count as asked. The next series has a number above ``counted``."""
+        row = self._store.series()
+        if row is not None and not row.over:
+            self._abandon(row, now)
+        self._store.begin_anew(counted)
+
+    def _abandon(self, row: SeriesRow, now: float) -> None:
+        known = self._recorded(row.series)
+        for exchange in self._store.exchanges(row.series):
+            number = None if exchange.question is None else masked_in(self._federation, exchange.exchange)
+            if number is not None and number not in known:
+                self._store.put_round(self._abandoned_row(row.series, number, exchange, now))
+                self._agenda.reload()
+        self._store.end_series(row.series)
+        self._store.audit("series abandoned", {"series": row.series}, now)
+        event("series-abandoned", series=row.series)
+
+    def _abandoned_row(self, series: int, number: int, asked: ExchangeRow, now: float) -> RoundRow:
+        """Return the row of a round that was asked for vectors in a series that was ended."""
+        return RoundRow(
+            series=series,
+            number=number,
+            question=asked.question,
+            attempt=self._agenda.next_attempt(asked.question),
+            task=asked.task,
+            started=asked.opened,
+            ended=now,
+            outcome=ABANDONED,
+            reason="the operator has begun a new series, and sites answer a question in one series only",
+            asked=len(asked.members),
+        )
+
+    def fault(self, client: int, reason: str) -> None:
+        """Record that a client sent an invalid reply."""
+        self._faulty.add(client)
+        event("refused", logging.WARNING, client=client, reason=reason)
+        why, limit = f"it sent an invalid reply: {reason}", self._federation.policy.faults
+        self._log_aside(self._store.blame({client: 1}, why, self._presence.now(), limit), why)
+
+    def _log_aside(self, clients: set[int], reason: str) -> None:
+        self._presence.reload()
+        for client in sorted(clients):
+            event("set-aside", logging.WARNING, client=client, reason=reason)
+
+    def _put(self, replica: Replica, ended: Ended, now: float) -> None:
+        """Record one round, unless another hub was faster."""
+        row = self._row(replica, ended, replica.started[ended.number], now)
+        if row.outcome == SUM:
+            self._agenda.report_all()
+            row = self._report(row)
+        blames = find_blamed(row.pairs, self._federation.agreement.certificate.around)
+        if isinstance(ended.failure, CorruptShares):
+            blames.add(ended.failure.client)
+        aside = self._store.put_round(row, blames, self._federation.policy.faults, self._promises(row))
+        self._agenda.reload()
+        if aside is not None:
+            self._log_aside(aside, f"round {row.number} of series {row.series}")
+            self._meters.count_round(row.outcome, len(row.pairs))
+            logged = ("series", "number", "question", "attempt", "outcome", "reason", "asked", "pairs")
+            event("round", survivors=len(row.survivors), **{name: getattr(row, name) for name in logged})
+
+    def _report(self, row: RoundRow) -> RoundRow:
+        """Report a sum; return its row with the coordinator's numbers, or as lost if a member in it lied."""
+        try:
+            return dataclasses.replace(row, metrics=dict(self._agenda.report(row)))
+        except VectorError as error:
+            reason = f"a member in the sum lied: {error}"
+            return dataclasses.replace(row, outcome=SENSELESS, reason=reason, total=b"")
+
+    def _promises(self, row: RoundRow) -> dict[str, object]:
+        """Return charter and certificate behind a sum, and the privacy spent up to it."""
+        agreed = self._federation.agreement
+        privacy = measure_privacy(self._federation, [*self._agenda.rounds, row])
+        return {
+            "charter": agreed.digest.hex() or None,
+            "certificate": agreed.certificate.logged,
+            "epsilon": None if privacy is None else privacy.epsilon,
+            "delta": None if privacy is None else privacy.delta,
+        }
+
+    def _row(self, replica: Replica, ended: Ended, started: Started, now: float) -> RoundRow:
+        outcome = ended.failure or ended.result()
+        lost, name, reason = isinstance(outcome, RoundFailed), type(outcome).__name__, str(outcome)
+        if lost and ended.released and not self._agenda.is_noisy:
+            name, reason = TASK_LOST, f"{name} after shares were released: {reason}"
+        return RoundRow(
+            series=replica.row.series,
+            number=ended.number,
+            question=started.question,
+            attempt=self._agenda.next_attempt(started.question),
+            task=started.task,
+            context=numbered(replica.config, ended.number).context,
+            started=started.time,
+            ended=now,
+            outcome=name if lost else SUM,
+            reason=reason if lost else "",
+            survivors=() if isinstance(outcome, RoundFailed) else outcome.survivors,
+            asked=started.asked,
+            pairs=tuple(sorted((min(pair), max(pair)) for pair in outcome.evidence.pairs())),
+            total=b"" if isinstance(outcome, RoundFailed) else outcome.vector.tobytes(),
+        )

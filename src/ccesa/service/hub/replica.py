@@ -6,17 +6,19 @@ replays the log, and a client may reach any of several hubs on one store: they a
 
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from ccesa import words
 from ccesa.agreement.config import RoundConfig
-from ccesa.errors import ConfigError, FaultyClient, OrderError
+from ccesa.errors import ConfigError, FaultyClient, MalformedMessage
 from ccesa.protocol import messages as m
 from ccesa.protocol.schedule import Schedule, numbered
 from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import Requests, steps_of
 from ccesa.service.federation import Federation
+from ccesa.service.forms import Arrays
 from ccesa.service.hub.agenda import form_of_series
 from ccesa.service.store import Store
 from ccesa.service.store.rows import ExchangeRow, SeriesRow
@@ -38,6 +40,29 @@ class Started:
 _NEVER = 1 << 62
 
 
+def decode_config(federation: Federation, config: bytes) -> RoundConfig:
+    """Return the first round of a series; refuse one that differs from the file, as no hub could follow its log."""
+    try:
+        begun = federation.agreement.decode(config)
+    except MalformedMessage as error:
+        raise ConfigError(f"the series in the store is of another kind: {error}") from error
+    is_model = isinstance(federation.form, Arrays)  # which has its own length
+    own = federation.config(begun.length if is_model else federation.form.length(b""))
+    if begun != msgspec.structs.replace(own, series_id=begun.series_id, number=begun.number, accept=begun.accept):
+        raise ConfigError(
+            "the series in the store has other rounds than the federation's file, such as more clients: "
+            "restore the file until the series is over, or end the series with --new-series"
+        )
+    return begun
+
+
+def masked_in(federation: Federation, exchange: int) -> int:
+    """Return the number of the round for whose vectors an exchange of a series asks."""
+    rounds = msgspec.structs.replace(federation.agreement.any_round, accept=True)
+    place = next(place for place, step in enumerate(steps_of(rounds)) if m.has_vector(step.reply))
+    return (exchange - place) // Schedule.of(rounds).stride
+
+
 class Diverged(Exception):
     """Raised if replies taken here and elsewhere do not agree: replay them all in the order of ids."""
 
@@ -47,7 +72,7 @@ class Replica:
 
     def __init__(self, federation: Federation, store: Store, row: SeriesRow, hub: str) -> None:
         self._federation, self._store, self.row, self.hub = federation, store, row, hub
-        self.config = federation.decode(row.config)
+        self.config = decode_config(federation, row.config)
         if form_of_series(federation, store, row.series) != federation.form:
             raise ConfigError(
                 "the series in the store has another form than the federation's file, so its sums mean "
@@ -56,15 +81,14 @@ class Replica:
         over = {one.number for one in store.rounds() if one.series == row.series} | self._unused()
         numbers = range(self.config.number, self.config.number + row.rounds)
         first = next((number for number in numbers if number not in over), numbers.stop)
-        skipped = first - self.config.number
-        stride = Schedule.of(self.config).stride
+        skipped, left = first - self.config.number, numbers.stop - first
+        self._stride = Schedule.of(self.config).stride
         #: The first exchange that still asks anyone; later than all of them if all rounds are over.
-        self._start = skipped * stride if skipped < row.rounds else _NEVER
+        self._start = skipped * self._stride if left else _NEVER
         #: The number of the next exchange. A replay begins no later than the last round that is over.
-        self.next = max(0, skipped - 1) * stride
-        self.series: Series | None = None
-        if skipped < row.rounds:
-            self.series = Series(numbered(self.config, first), server=self._server, rounds=row.rounds - skipped)
+        self.next = max(0, skipped - 1) * self._stride
+        begun = numbered(self.config, first if left else first - 1)  # without rounds left, it is never opened
+        self.series = Series(begun, server=self._server, rounds=max(left, 1))
         self.open: ExchangeRow | None = None
         self.requests: Requests = {}
         self.started: dict[int, Started] = {}
@@ -87,39 +111,23 @@ class Replica:
     @property
     def finished(self) -> bool:
         """Whether nothing is left to be opened."""
-        return self.series is None or self.series.finished
-
-    @property
-    def masking(self) -> int | None:
-        """The number of the round for which the next exchange asks for vectors."""
-        return None if self.series is None else self.series.masking
-
-    @property
-    def in_flight(self) -> tuple[int, ...]:
-        """Numbers of the rounds in flight."""
-        return () if self.series is None else self.series.rounds
+        return self._start == _NEVER or self.series.finished
 
     @property
     def has_vectors(self) -> bool:
         """Whether a round in flight was asked for vectors."""
-        return any(self.started[number].question is not None for number in self.in_flight)
-
-    @property
-    def steps(self) -> dict[int, tuple[str, frozenset[int]]]:
-        """The open step of each round in flight, and the clients asked in it."""
-        return {} if self.series is None else self.series.steps
+        return any(self.started[number].question is not None for number in self.series.rounds)
 
     @property
     def oldest(self) -> int:
         """The first exchange that a replay needs."""
-        stride = Schedule.of(self.config).stride
-        first = min(self.in_flight, default=None)
-        return self.next if first is None else (first - self.config.number) * stride
+        first = min(self.series.rounds, default=None)
+        return self.next if first is None else (first - self.config.number) * self._stride
 
     @property
     def before_start(self) -> int:
         """The number of exchanges that open before a round starts."""
-        return -self.next % Schedule.of(self.config).stride
+        return -self.next % self._stride
 
     @property
     def most_bytes(self) -> int:
@@ -146,8 +154,6 @@ class Replica:
 
     def receive(self, client: int, reply: Data) -> tuple[bytes, FaultyClient | None]:
         """Take a reply; return the part to keep in the log, and the fault of the reply, if any."""
-        if self.series is None:
-            raise OrderError("no exchange is open")
         self._has_taken, fault = True, None
         try:
             self.series.receive(client, reply)
@@ -158,7 +164,7 @@ class Replica:
     @property
     def total(self) -> Data | None:
         """The sum of the vectors that this replica has taken itself; None if the exchange asks for none."""
-        total = None if self.series is None else self.series.total
+        total = self.series.total
         return None if total is None else total.data.cast("B")
 
     def _server(self, config: RoundConfig) -> Server:
@@ -167,7 +173,7 @@ class Replica:
 
     def _open(self, logged: ExchangeRow) -> None:
         self.open, self.next, self._has_taken = logged, logged.exchange + 1, False
-        if self.series is None or logged.exchange < self._start:
+        if logged.exchange < self._start:
             return
         before, masking = set(self.series.rounds), self.series.masking
         self.series.members, self._now = set(logged.members), logged.opened
@@ -179,7 +185,7 @@ class Replica:
 
     def _close(self, logged: ExchangeRow) -> None:
         self.open = None
-        if self.series is None or logged.exchange < self._start:
+        if logged.exchange < self._start:
             return
         others = self._store.answers(self.row.series, logged.exchange, besides=self.hub)
         sums = []

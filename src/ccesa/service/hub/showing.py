@@ -51,7 +51,7 @@ class Showing:
             return "over", self._lost()
         if reason := self._store.paused():
             return "paused", reason
-        if replica is None or (replica.open is None and not replica.in_flight):
+        if replica is None or (replica.open is None and not replica.series.rounds):
             return "gathering", self._presence.shortage(self._presence.now()) or self._setback()
         return "running", ""
 
@@ -118,7 +118,7 @@ class Showing:
         opened = None if replica is None else replica.open
         asked, answered = set[int](), set[int]()
         if replica is not None and opened is not None:
-            asked = asked.union(*(clients for _, clients in replica.steps.values()))
+            asked = asked.union(*(clients for _, clients in replica.series.steps.values()))
             answered = self._store.answered(replica.row.series, opened.exchange)
         head = self._store.head()
         return Status(
@@ -163,7 +163,7 @@ class Showing:
 def _steps(replica: Replica, answered: set[int]) -> list[StepStatus]:
     return [
         StepStatus(round=number, step=name, asked=len(asked), answered=len(asked & answered))
-        for number, (name, asked) in replica.steps.items()
+        for number, (name, asked) in replica.series.steps.items()
     ]
 
 

@@ -64,10 +64,7 @@ class HubAnswer:
 
     @property
     def is_hubs(self) -> bool:
-        """Whether a hub gave this answer: it refuses with a problem document, and has no pages and no redirects.
-
-        The answer to HEAD has no document; its content type decides.
-        """
+        """Whether a hub gave this answer. It refuses with a problem document, of which HEAD shows only the type."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if 200 <= self.status < 300:
             return kind != "text/html"

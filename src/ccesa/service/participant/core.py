@@ -12,7 +12,7 @@ import msgspec
 from ccesa.errors import ConfigError, FaultyServer, VectorError
 from ccesa.service.forms import AnyForm, Statistics, form_of
 from ccesa.service.participant.calls import Call, Event, Flow, Pause, pause_of, read, read_base64, read_json
-from ccesa.service.participant.line import Line, fetch
+from ccesa.service.participant.line import Download, Line
 from ccesa.service.participant.site import Site, TakeResult
 from ccesa.service.participant.taking import SeriesTerms, Taking
 
@@ -136,12 +136,9 @@ class _Outline(msgspec.Struct, frozen=True):
 
 
 def fetch_results(line: Line, form: AnyForm, last: int, take: TakeResult) -> Flow[None]:
-    """Fetch all published results, one by one, up to the last question that has an answer.
-
-    Raises FaultyServer for a result that is not a sum of this form.
-    """
+    """Fetch all published results, one by one, up to the last question that has an answer."""
     for question in range(min(last + 1, MOST_RESULTS)):
-        body = yield from fetch(line, f"/v1/results/{question}", form.most_result)
+        body = yield from Download(line, f"/v1/results/{question}", form.most_result).run()
         if body is not None:  # neither lost nor unpublished
             take(_read(body, form))
 

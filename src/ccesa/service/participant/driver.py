@@ -163,11 +163,17 @@ class Participant:
         if self._used is not None and self._used.exists() and not folder.exists():
             raise self._lost(folder)
         memory = FolderMemory(folder)
-        with _alone(folder):
+        try:
+            lock = files.lock(folder / _LOCK)
+        except BlockingIOError:
+            raise ConfigError(f"another process uses the memory in {folder}") from None
+        try:
             if identity is not None:
                 self._check_owner(memory, Entry(_OWNER, identity.public), folder)
             memory.sweep(time.time())
             yield memory
+        finally:
+            os.close(lock)
 
     def _check_owner(self, memory: Memory, owner: Entry, folder: Path) -> None:
         """Refuse another memory than the one with which this identity was used before."""
@@ -334,19 +340,6 @@ def origin_of(url: str, insecure_http: bool = False) -> str:
         )
     shown_host = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{shown_host}" + (f":{port}" if port not in (None, _PORTS[parts.scheme]) else "")
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other processes away from a memory."""
-    try:
-        lock = files.lock(folder / _LOCK)
-    except BlockingIOError:
-        raise ConfigError(f"another process uses the memory in {folder}") from None
-    try:
-        yield
-    finally:
-        os.close(lock)
 
 
 class InTime:

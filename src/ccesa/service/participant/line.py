@@ -79,10 +79,7 @@ class Line:
             yield from trouble.wait(answer)
 
     def ask_as_member(self, call: Call, patient: bool = True) -> Flow[HubAnswer]:
-        """Make a call in the name of this participant; sign in first, and again once the session has ended.
-
-        Without ``patient``, make the call once and return any answer.
-        """
+        """Make a call in this participant's name, and sign in as needed; without ``patient``, return any answer."""
         for _ in range(2):
             token = self.token or (yield from self._sign_in())
             signed = replace(call, headers={**call.headers, "authorization": f"Bearer {token}"})
@@ -95,10 +92,7 @@ class Line:
         raise ConfigError(f"the hub does not know this participant ({answer})")
 
     def _sign_in(self) -> Flow[str]:
-        """Return the token of a new session.
-
-        A challenge works once. If the answer to its signature was lost, it takes another one.
-        """
+        """Return the token of a new session. A challenge works once: after a lost answer, take another one."""
         if self.member is None:
             raise ConfigError("a participant has either a charter and an identity, or a token")
         for _ in range(_SIGN_INS):
@@ -158,11 +152,7 @@ class _Session(msgspec.Struct, frozen=True):
 
 
 def send(line: Line, path: str, reply: Data, sent: Callable[[int], None]) -> Flow[HubAnswer]:
-    """Hand a reply in, in parts if it is large; return the hub's answer to the whole.
-
-    Raises FaultyServer if the hub rewinds the upload too often, or to an offset beyond the reply, and TimeoutError
-    if nothing more has arrived for longer than the line's patience.
-    """
+    """Hand a reply in, in parts if it is large; return the hub's answer to the whole."""
     if len(reply) <= min(line.part_bytes, SMALLEST):
         return (yield from line.ask_as_member(Call(method="PUT", path=path, body=reply, headers=_BYTES)))
     return (yield from _Upload(line, path, reply, sent).run())
@@ -235,17 +225,8 @@ def _offset_of(answer: HubAnswer, length: int) -> int:
     return offset
 
 
-def fetch(line: Line, path: str, most: int) -> Flow[bytes | None]:
-    """Fetch bytes from the hub, in parts; return None if it does not have them.
-
-    Raises ConfigError if this site is set aside, FaultyServer if the hub sends other bytes than the requested ones,
-    or more than ``most``, and TimeoutError if nothing more has arrived for longer than the line's patience.
-    """
-    return (yield from _Download(line, path, most).run())
-
-
-class _Download:
-    """Bytes on their way from a hub."""
+class Download:
+    """At most this many bytes on their way from a hub, in parts."""
 
     def __init__(self, line: Line, path: str, most: int) -> None:
         self._line, self._path, self._most = line, path, most
@@ -253,7 +234,7 @@ class _Download:
         self._found, self._tag = io.BytesIO(), ""  # which hands its bytes over without a copy
 
     def run(self) -> Flow[bytes | None]:
-        """Ask for parts until the last one has come."""
+        """Return the bytes once the last part has come; None if the hub does not have them."""
         while True:
             answer = yield from self._line.ask_as_member(self._part(), patient=False)
             if answer.problem == "set-aside":

@@ -16,7 +16,7 @@ from ccesa.protocol.spending import check_table, count_table
 from ccesa.protocol.steps import steps_of
 from ccesa.service.forms import AnyForm
 from ccesa.service.participant.calls import Call, Event, Flow, HubAnswer, Kind, Pause, pause_of
-from ccesa.service.participant.line import Line, fetch, send
+from ccesa.service.participant.line import Download, Line, send
 from ccesa.service.participant.site import Site, at_once
 from ccesa.service.tasks import task_digest
 from ccesa.wire import Data
@@ -101,7 +101,7 @@ class Taking:
             return
         self._task = None  # one at a time is in memory
         most = self._site.most_task or self._terms.form.most_task(self._terms.config.length)
-        payload = yield from fetch(self._line, f"/v1/tasks/{named.hex()}", most)
+        payload = yield from Download(self._line, f"/v1/tasks/{named.hex()}", most).run()
         if payload is not None:
             self._task = (task_digest(payload), payload)
 
@@ -121,10 +121,7 @@ class Taking:
         return reply
 
     def _is_out(self, request: Data) -> bool:
-        """Return whether no message is of a round that this process has joined, and none starts a round.
-
-        The first message also has the id of this client, if that is unknown.
-        """
+        """Return whether no message starts a round, and none is of a round that this process has joined."""
         messages = envelope.unpack(request)
         if self._place is None:
             self._place = m.decode(messages[0], self._most).client

@@ -47,10 +47,7 @@ def entry(head: AuditRow | None, kind: str, body: dict[str, Any], now: float) ->
 
 
 def verify(rows: Iterable[AuditRow], noted: bytes | None = None) -> list[AuditRow]:
-    """Check and return all entries of an audit log, in their order.
-
-    Raises DamagedAudit if an entry was changed, removed or inserted, or if no entry has the hash ``noted``.
-    """
+    """Check and return all entries; raise DamagedAudit for any change, or if none has the hash ``noted``."""
     checked: list[AuditRow] = []
     for place, row in enumerate(rows):
         previous = checked[-1].hash if checked else START
@@ -85,10 +82,7 @@ def read_row(row: Row) -> AuditRow:
 
 
 def seat(run: Run, names: Sequence[str]) -> None:
-    """Note the members' numbers. If they have changed, faults move with the members' names.
-
-    When a charter drops a member, others get its number, and must not get its faults.
-    """
+    """Note the members' numbers. If a charter changes them, faults move with the members' names."""
     now, noted = msgspec.json.encode(names), fact(run, "seats")
     if noted == now:
         return

@@ -87,10 +87,7 @@ class Database(ABC):
         return self._transaction(self.WRITE)
 
     def claiming(self) -> AbstractContextManager[Run]:
-        """Begin a transaction that others see when the block ends, and that a crash may undo.
-
-        The next durable transaction makes it durable.
-        """
+        """Begin a transaction that others see when the block ends. Until the next one, a crash may undo it."""
         return self._transaction(self.CLAIM)
 
     def alone(self) -> AbstractContextManager[Run]:

@@ -36,10 +36,7 @@ class Log(Replies):
             return newest(run)
 
     def follow(self, mark: Mark) -> Mark:
-        """Return a newer mark of this database.
-
-        Raises StaleLog if the database lacks anything of the mark, or was found to have gone back before.
-        """
+        """Return a newer mark; raise StaleLog if the database lacks anything of this one, or has gone back before."""
         with self._database.reading() as run:
             if noted := fact(run, _GONE_BACK):
                 raise StaleLog(noted.decode())
@@ -57,10 +54,7 @@ class Log(Replies):
                 audit.append(run, "gone back", {"reason": reason}, now)
 
     def begin_anew(self, counted: int = 0) -> None:
-        """Let the next series have a number that no member knows, whatever this database has forgotten.
-
-        ``counted`` is the last series that the counter of this hub knows.
-        """
+        """Let the next series have a number that no member knows: above all here, and above this hub's counter."""
         with self._database.alone() as run:
             run("DELETE FROM facts WHERE name = ?", _GONE_BACK)
             run("UPDATE members SET known_series = 0, known_exchange = -1")
@@ -100,10 +94,7 @@ class Log(Replies):
         return self._fact(f"form of series {series}")
 
     def end_series(self, series: int, place: int | None = None) -> None:
-        """Note that a series is over, and forget all of its answers; another one can begin.
-
-        With a ``place``, only if that exchange would be next: a hub that is behind ends no series that goes on.
-        """
+        """End a series and forget its answers; with a ``place``, only if that exchange would be next."""
         with self._database.alone() as run:
             if place is not None and _next(run, series) != place:
                 return
@@ -112,10 +103,7 @@ class Log(Replies):
         self.forget(series, _ALL)
 
     def open_exchange(self, series: int, exchange: ExchangeRow) -> ExchangeRow:
-        """Open the next exchange, unless it was opened before; return the row of the first opening.
-
-        Raises OrderError if the series does not run, or if this is not the next exchange after a closed one.
-        """
+        """Open the next exchange of a running series, unless it was opened before; return the first opening."""
         with self._database.alone() as run:
             logged = [*_exchanges(run, series, exchange.exchange - 1)]
             for found in logged:
@@ -137,10 +125,7 @@ class Log(Replies):
             return [*_exchanges(run, series, since)]
 
     def close_exchange(self, series: int, exchange: int, now: float) -> None:
-        """Close an exchange, unless it was closed before. Nothing is saved for it afterwards.
-
-        Raises OrderError if it was never opened.
-        """
+        """Close an exchange, unless it was closed before. Nothing is saved for it afterwards."""
         with self._database.writing() as run:
             rows = run(_OPEN, series, exchange)
             if not rows:

@@ -34,10 +34,7 @@ class Replies(StorePart):
     """The answers of clients, and the hubs that have saved them."""
 
     def claim(self, series: int, exchange: int, hub: str, digests: Mapping[int, bytes]) -> dict[int, Claim]:
-        """Claim replies by their digests for a hub; return the outcome for each client.
-
-        A claim need not outlive a crash of the database: a reply whose claim is gone is not saved.
-        """
+        """Claim replies by their digests; return the outcomes. If a crash undoes a claim, the reply is not saved."""
         clients = sorted(digests)  # hubs that insert in one order do not wait for each other in a circle
         with self._database.claiming() as run:
             if not _is_open(run, series, exchange):

@@ -29,10 +29,7 @@ class Results(StorePart):
         return int(self._fact("questions") or b"0")
 
     def want(self, questions: int, now: float) -> int:
-        """Note the number of questions that a hub's file wants; return the maximum over all files so far.
-
-        A hub with a smaller number does not end the work of the others.
-        """
+        """Note the number of questions in a hub's file; return the maximum over all files, which all hubs ask."""
         with self._database.alone() as run:
             noted = int(fact(run, "questions") or b"0")
             if questions > noted:

@@ -58,7 +58,7 @@ def prepare(database: Database, create: bool) -> None:
 def check(database: Database) -> None:
     """Refuse missing tables and versions that this release does not read."""
     with database.reading() as run:
-        _check(_version(run))
+        _version(run)
 
 
 def _migrate(run: Run) -> None:
@@ -67,9 +67,7 @@ def _migrate(run: Run) -> None:
     is_new = bool(run("INSERT INTO facts VALUES ('version', ?) ON CONFLICT DO NOTHING RETURNING name", b"1"))
     for table in _TABLES.split(";")[:-1] if is_new else ():
         run(f"CREATE TABLE {table.strip()}")
-    found = _version(run)
-    _check(found)
-    for version in range(found + 1, VERSION + 1):
+    for version in range(_version(run) + 1, VERSION + 1):
         for statement in _MIGRATIONS[version]:
             run(statement)
         put_fact(run, "version", str(version).encode())
@@ -78,11 +76,9 @@ def _migrate(run: Run) -> None:
 
 
 def _version(run: Run) -> int:
-    found = fact(run, "version")
-    return int(found) if found.isdigit() else -1
-
-
-def _check(found: int) -> None:
+    """Return the version of the tables; refuse versions that this release does not read."""
+    text = fact(run, "version")
+    found = int(text) if text.isdigit() else -1
     if found > VERSION:
         raise NewerDatabase(
             f"the database has tables of version {found}, and this ccesa knows versions up to {VERSION}: "
@@ -93,3 +89,4 @@ def _check(found: int) -> None:
             f"the database has tables of version {found}, and this ccesa reads versions {READS[0]} to "
             f"{READS[-1]}: start a release that knows both once"
         )
+    return found
