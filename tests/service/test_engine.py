@@ -20,7 +20,7 @@ from ccesa.service.forms import Arrays, Statistics, Words
 from ccesa.service.hub import agenda
 from ccesa.service.hub.agenda import Presence, value_of
 from ccesa.service.hub.engine import Engine, Handed
-from ccesa.service.hub.replica import Replica, decode_config
+from ccesa.service.hub.replica import Replica, decode_config, first_round
 from ccesa.service.meters import Meters
 from ccesa.service.store import open_store
 from ccesa.service.tasks import pack_arrays, task_digest
@@ -483,6 +483,6 @@ def test_a_sum_means_what_it_meant_when_it_was_asked_for(tmp_path):
     run(files(6, rounds=1))
     run(made := files(8, rounds=2))
     assert means(made) == [pytest.approx([0.5] * 3, abs=1e-6)] * 2
-    store.begin_series(made.config(1).encode(), 1, form=msgspec.json.encode(made.form))
+    store.begin_series(first_round(made, 1).encode(), 1, form=msgspec.json.encode(made.form))
     with pytest.raises(ConfigError, match="another form"):
         Replica(files(8, 2, clip=3.0), store, store.series(), "hub")

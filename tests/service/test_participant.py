@@ -362,7 +362,7 @@ def test_a_token_that_the_hub_does_not_know():
 def test_a_second_process_with_the_same_identity_is_found_out():
     hub = PlayedHub("active")
     players = [Played(hub, 0), Played(hub, 0)]
-    with pytest.raises(OrderError, match="check whether a second process"):
+    with pytest.raises(OrderError, match="another process answers in the name of this site"):
         play(hub, players)
 
 

@@ -65,7 +65,7 @@ def test_a_database_belongs_to_one_federation(store):
     store.check_federation("five hospitals", bytes(32))
     store.check_federation("five hospitals", bytes(32))
     for other in [("six hospitals", bytes(32)), ("five hospitals", b"\1" * 32)]:
-        with pytest.raises(ConfigError, match="does not belong"):
+        with pytest.raises(ConfigError, match="is not that of federation"):
             store.check_federation(*other)
 
 

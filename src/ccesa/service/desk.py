@@ -29,22 +29,14 @@ class View:
     #: The number of the series; 0 before the first. ``config`` encodes its first round.
     series: int
     config: bytes
-    #: The open exchange in its series, the first of which is 0; -1 if none is open.
-    exchange: int
-    #: The last exchange that was opened in the series, closed or not; -1 before the first.
-    latest: int
-    #: Envelopes by client id, made on demand from any thread.
-    requests: Mapping[int, bytes]
-    #: The digest of the task if this exchange asks for vectors.
-    task: bytes | None
-    #: When the exchange closes at the latest, in seconds since 1970; 0 if not decided.
-    closes: float
-    #: When the next round is likely to start, in seconds since 1970; 0 if unknown.
-    next_start: float
-    #: The highest question whose outcome is known, or -1.
-    question: int
-    #: The maximum size of a reply in this exchange.
-    most_bytes: int
+    exchange: int  # the open exchange in its series, the first of which is 0; -1 if none is open
+    latest: int  # the last exchange that was opened in the series, closed or not; -1 before the first
+    requests: Mapping[int, bytes]  # envelopes by client id, made on demand from any thread
+    task: bytes | None  # the digest of the task if this exchange asks for vectors
+    closes: float  # when the exchange closes at the latest, in seconds since 1970; 0 if not decided
+    next_start: float  # when the next round is likely to start, in seconds since 1970; 0 if unknown
+    question: int  # the highest question whose outcome is known, or -1
+    most_bytes: int  # the maximum size of a reply in this exchange
 
     @property
     def is_over(self) -> bool:
@@ -56,14 +48,10 @@ class Taken(Enum):
     """The outcome of a reply."""
 
     SAVED = "saved"
-    #: Other bytes of this client came first, and count.
-    CONFLICT = "conflict"
-    #: The exchange has closed.
-    LATE = "late"
-    #: Try again: the store is away, or another hub is processing the reply.
-    AGAIN = "again"
-    #: An honest client would not send this.
-    FAULTY = "faulty"
+    CONFLICT = "conflict"  # other bytes of this client came first, and count
+    LATE = "late"  # the exchange has closed
+    AGAIN = "again"  # try again: the store is away, or another hub is processing the reply
+    FAULTY = "faulty"  # an honest client would not send this
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +63,6 @@ class Receipt:
 
 
 class StepStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A step of one round in the open exchange."""
-
     round: int
     step: str
     asked: int
@@ -84,8 +70,6 @@ class StepStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A member, its state and its faults."""
-
     client: int
     name: str
     state: MemberState
@@ -125,8 +109,6 @@ class PrivacyStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A federation as it is now."""
-
     name: str
     guard: str
     state: State
@@ -149,10 +131,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     certificate: list[str]
     privacy_bits: float | None
     privacy: PrivacyStatus | None = None
-    #: The head of the audit log in hexadecimal.
-    head: str = ""
-    #: Names of the live hub processes; the first one leads.
-    hubs: list[str] = []
+    head: str = ""  # the head of the audit log in hexadecimal
+    hubs: list[str] = []  # names of the live hub processes; the first one leads
     now: float
 
 

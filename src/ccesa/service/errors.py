@@ -34,8 +34,4 @@ class DamagedAudit(ConfigError):
 
 
 class Forgotten(OrderError):
-    """Raised for replies that were deleted with their round.
-
-    A hub that needs them is far behind, and without them would compute other results than the other hubs. It
-    has to start again from the first round that is not over.
-    """
+    """Raised for replies that were deleted with their round: the hub is far behind, and has to start again."""

@@ -138,9 +138,7 @@ class Federation:
         folder: Path | str = ".",
     ) -> None:
         if not 1 <= len(name) <= 100 or not is_printable(name) or not is_printable(question):
-            raise ConfigError(
-                "the name of a federation must be 1 to 100 printable characters, and its question printable"
-            )
+            raise ConfigError("name and question of a federation must be printable, and the name 1 to 100 characters")
         if rounds < 1:
             raise ConfigError(f"rounds of a federation must be at least 1, not {rounds}")
         self.name, self.rounds, self.question, self.dropout = name, rounds, question, dropout
@@ -156,7 +154,6 @@ class Federation:
         self._locate(Path(folder))
 
     def _locate(self, folder: Path) -> None:
-        """Find all addresses and files of the hub."""
         hub = self.hub
         kind, _, file = hub.store.partition("sqlite:///")
         self.store = hub.store if kind else f"sqlite:///{folder / file}"
@@ -169,10 +166,10 @@ class Federation:
 
     def _check(self) -> None:
         """Refuse parts that do not go together."""
-        if self.agreement.schema is not None and self.rounds > self.agreement.attempts:
+        most = self.agreement.attempts
+        if self.agreement.schema is not None and self.rounds > most:
             raise ConfigError(
-                f"{self.rounds} rounds of statistics: under this charter a member sends its table at most "
-                f"{self.agreement.attempts} time(s) in all"
+                f"{self.rounds} rounds: under this charter a member sends its table at most {most} time(s)"
             )
         if self.signs_in and not self.hub.origins and self.hub.listen.endswith(":0"):
             raise ConfigError("members sign the hub's address: choose a port to listen on, or give origins")
@@ -211,17 +208,6 @@ class Federation:
             )
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
-
-    def config(self, length: int) -> RoundConfig:
-        """Return the first round of a new series.
-
-        Args:
-            length: Words of a vector.
-
-        Raises:
-            ConfigError: Vectors cannot have this length.
-        """
-        return self.agreement.series(length, self.form.bits)
 
 
 def _is_address(text: str) -> bool:

@@ -26,10 +26,9 @@ from ccesa.values.fields import USUAL_BITS, WORD_BITS, is_masked
 from ccesa.values.quantize import Mean, Quantizer
 from ccesa.words import Vector
 
-#: The most bytes of a task, and the bytes that tasks and results have room for beside their numbers.
+#: The maximum size of a task or result, and the room in them for anything beside their numbers.
 _MOST, _ROOM = 1 << 30, 1 << 24
-#: Numbers of a vector that people are shown.
-_SHOWN = 16
+_SHOWN = 16  # numbers of a vector that people are shown
 
 
 class _Abstract(msgspec.StructMeta, ABCMeta):
@@ -58,18 +57,17 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
 
     @abstractmethod
     def most_task(self, length: int) -> int:
-        """Return the most bytes of a task for vectors of this length, unless a site says otherwise.
+        """Return the maximum size of a task for vectors of this length, unless a site says otherwise.
 
         Args:
             length: Words of a vector.
         """
 
     @property
-    @abstractmethod
     def most_result(self) -> int:
-        """The most bytes of a published result."""
+        """The maximum size of a published result."""
+        return _MOST
 
-    @abstractmethod
     def argument(self, payload: bytes) -> Any:
         """Return the argument for a site's function.
 
@@ -79,6 +77,7 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
         Raises:
             MalformedMessage: The payload is not of this form.
         """
+        return payload
 
     @abstractmethod
     def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
@@ -115,13 +114,13 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
             value: The value that ``value`` returned.
         """
 
-    @abstractmethod
     def in_words(self, value: Any) -> str:
         """Return a result for people.
 
         Args:
             value: The value that ``value`` returned.
         """
+        return str(value)
 
 
 class Words(Form, frozen=True, kw_only=True, tag="words"):
@@ -149,9 +148,6 @@ class Words(Form, frozen=True, kw_only=True, tag="words"):
     def most_result(self) -> int:
         return min(_MOST, _ROOM + 16 * self.words)
 
-    def argument(self, payload: bytes) -> bytes:
-        return payload
-
     def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
         if is_masked(contribution):
             raise VectorError("a masked array: its hidden values would be summed as well; call filled(...) first")
@@ -174,7 +170,7 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
     With noise every site has weight one, and its arrays are clipped to the norm of the mechanism.
 
     Attributes:
-        clients: The most clients in a sum.
+        clients: The maximum number of clients in a sum.
         clip: The bound on the absolute value of every element.
         max_weight: The largest weight that a site may have.
         field_bits: Bits of a field; a sum over all clients has to fit.
@@ -186,8 +182,7 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
     max_weight: float = 1.0
     field_bits: int = USUAL_BITS
     privacy: Mechanism | msgspec.UnsetType = msgspec.UNSET
-    #: Bits of a word.
-    bits: ClassVar[int] = WORD_BITS
+    bits: ClassVar[int] = WORD_BITS  # bits of a word
 
     def length(self, payload: bytes) -> int:
         return self._quantizer(payload).length
@@ -195,10 +190,6 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
     def most_task(self, length: int) -> int:
         bits = self.field_bits if self.mechanism is None else self.mechanism.field_bits
         return min(_MOST, _ROOM + 8 * (WORD_BITS // bits) * length)
-
-    @property
-    def most_result(self) -> int:
-        return _MOST
 
     def argument(self, payload: bytes) -> Any:
         return unpack_arrays(payload)
@@ -244,8 +235,7 @@ class Statistics(Form, frozen=True, kw_only=True, tag="statistics"):
 
     schema: Schema
     privacy: Mechanism | msgspec.UnsetType = msgspec.UNSET
-    #: Bits of a word.
-    bits: ClassVar[int] = WORD_BITS
+    bits: ClassVar[int] = WORD_BITS  # bits of a word
 
     def length(self, payload: bytes) -> int:
         return self.schema.length
@@ -268,9 +258,6 @@ class Statistics(Form, frozen=True, kw_only=True, tag="statistics"):
 
     def for_json(self, value: Any) -> Any:
         return {"report": value.as_dict(), "text": self.in_words(value)}
-
-    def in_words(self, value: Any) -> str:
-        return str(value)
 
 
 AnyForm = Words | Arrays | Statistics

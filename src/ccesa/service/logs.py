@@ -13,7 +13,6 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any, TextIO
 
 from ccesa.errors import ConfigError, shown
@@ -21,8 +20,7 @@ from ccesa.errors import ConfigError, shown
 LOGGER = logging.getLogger("ccesa.service")
 #: Attributes of every record, besides an event's fields; uvicorn adds its message in colours.
 _USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "fields", "color_message"}
-#: The maximum length of a text, and of a list.
-_LONGEST, _MOST = 200, 16
+_LONGEST, _MOST = 200, 16  # the maximum length of a text, and of a list
 #: ``plain`` removes these from texts: bytes as Python shows them (first, while they have their quotes), passwords
 #: in addresses, credentials, rows of long numbers, and all but the beginning of anything as long as a key in
 #: base64 or hexadecimal.
@@ -105,13 +103,10 @@ def line(record: logging.LogRecord) -> dict[str, Any]:
     for name, value in (extra | getattr(record, "fields", {})).items():
         written.setdefault(name, plain(value))
     if record.exc_info and record.exc_info[1] is not None:
-        written |= {"error": plain(record.exc_info[1]), "frames": _frames(record.exc_info[2])}
+        places = traceback.extract_tb(record.exc_info[2])[-_MOST:]  # source lines and locals could hold contents
+        frames = [f"{one.filename}:{one.lineno} {one.name}" for one in places]
+        written |= {"error": plain(record.exc_info[1]), "frames": frames}
     return written
-
-
-def _frames(trace: TracebackType | None) -> list[str]:
-    """Return the places of a traceback, innermost last. Source lines and locals could hold contents."""
-    return [f"{one.filename}:{one.lineno} {one.name}" for one in traceback.extract_tb(trace)][-_MOST:]
 
 
 class JsonLines(logging.Formatter):
@@ -135,10 +130,7 @@ FORMATS: dict[str, type[logging.Formatter]] = {"text": TextLines, "json": JsonLi
 
 
 def set_up(log_format: str, stream: TextIO | None = None) -> None:
-    """Write all logs of this process in one of ``FORMATS``, by default to standard error.
-
-    Other packages log only warnings and errors.
-    """
+    """Write all logs of this process in one of ``FORMATS``; other packages log only warnings and errors."""
     if log_format not in FORMATS:
         raise ConfigError(f"the log format must be one of {', '.join(FORMATS)}, got {shown(log_format)}")
     handler = logging.StreamHandler(stream or sys.stderr)

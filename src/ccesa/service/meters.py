@@ -4,7 +4,7 @@ Labels have few values, whatever clients send: a value that no table here has co
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import get_args
+from typing import Any, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -29,8 +29,7 @@ LOST = (
     "TaskLost",
     "Abandoned",
 )
-#: Why a request was refused: names of problems.
-REFUSED = tuple(KINDS)
+REFUSED = tuple(KINDS)  # why a request was refused: names of problems
 _SECONDS = (0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1800, 3600)
 _CLIENTS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
 
@@ -45,34 +44,27 @@ class Meters:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self._rounds = self._counter("rounds", "Rounds that are over.", "outcome", "reason")
-        self._accusations = self._counter("accusations", "Pairs of clients, one of whom lied.")
-        self._drops = self._counter("drops", "Clients that were asked and dropped out of a round.", "step", "reason")
-        self._refusals = self._counter("refusals", "Requests that were refused.", "reason")
-        self.received = self._counter("received_bytes", "Bytes of request bodies received.")
-        self.sent = self._counter("sent_bytes", "Bytes of tasks and requests sent.")
-        self.store_away = self._counter("store_unavailable", "Times the store could not be reached.")
-        self._actions = self._counter("actions", "Actions of operators.", "action")
-        self._seconds = self._histogram("step_seconds", "How long steps were open.", _SECONDS)
-        self._clients = self._histogram("step_clients", "How many clients answered a step.", _CLIENTS)
-        self.leads = self._gauge("hub_leads", "1 if this process leads the federation's hubs.")
-        self.polls = self._gauge("long_polls", "Long polls that wait now.")
-        self.connections = self._gauge("connections", "Connections that are open now.")
-        self.viewers = self._gauge("viewers", "Operator pages that are open now.")
+        own: dict[str, Any] = {"namespace": "ccesa", "registry": self.registry}
+        self._rounds = Counter("rounds", "Rounds that are over.", ["outcome", "reason"], **own)
+        self._accusations = Counter("accusations", "Pairs of clients, one of whom lied.", **own)
+        dropped = "Clients that were asked and dropped out of a round."
+        self._drops = Counter("drops", dropped, ["step", "reason"], **own)
+        self._refusals = Counter("refusals", "Requests that were refused.", ["reason"], **own)
+        self.received = Counter("received_bytes", "Bytes of request bodies received.", **own)
+        self.sent = Counter("sent_bytes", "Bytes of tasks and requests sent.", **own)
+        self.store_away = Counter("store_unavailable", "Times the store could not be reached.", **own)
+        self._actions = Counter("actions", "Actions of operators.", ["action"], **own)
+        self._seconds = Histogram("step_seconds", "How long steps were open.", ["step"], buckets=_SECONDS, **own)
+        answered = "How many clients answered a step."
+        self._clients = Histogram("step_clients", answered, ["step"], buckets=_CLIENTS, **own)
+        self.leads = Gauge("hub_leads", "1 if this process leads the federation's hubs.", **own)
+        self.polls = Gauge("long_polls", "Long polls that wait now.", **own)
+        self.connections = Gauge("connections", "Connections that are open now.", **own)
+        self.viewers = Gauge("viewers", "Operator pages that are open now.", **own)
         self._status: Callable[[], Status] | None = None
         self.registry.register(self)
 
-    def _counter(self, name: str, words: str, *labels: str) -> Counter:
-        return Counter(f"ccesa_{name}", words, labels, registry=self.registry)
-
-    def _gauge(self, name: str, words: str) -> Gauge:
-        return Gauge(f"ccesa_{name}", words, registry=self.registry)
-
-    def _histogram(self, name: str, words: str, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(f"ccesa_{name}", words, ["step"], buckets=buckets, registry=self.registry)
-
     def count_refusal(self, reason: str) -> None:
-        """Count a refusal by the name of its problem."""
         self._refusals.labels(_known(reason, REFUSED)).inc()
 
     def count_step(self, step: str, seconds: float, asked: int, dropped: int, faulty: int = 0) -> None:
@@ -90,7 +82,6 @@ class Meters:
         self._accusations.inc(pairs)
 
     def count_action(self, action: str) -> None:
-        """Count an action of the operator."""
         self._actions.labels(action).inc()
 
     def follow(self, status: Callable[[], Status]) -> None:
@@ -99,20 +90,18 @@ class Meters:
 
     def collect(self) -> Iterator[Metric]:
         """Yield figures of the status, for the registry. An unknown figure has no sample, not a zero."""
-        if self._status is not None:
-            yield from _of_status(self._status())
+        if self._status is None:
+            return
+        status = self._status()
+        for name, words, value in _figures(status):
+            yield GaugeMetricFamily(f"ccesa_{name}", words, value=value)  # without a sample for None
+        yield _by_state("members", "Members by state.", MEMBERS, [one.state for one in status.members])
+        yield _by_state("state", "1 for the federation's state.", STATES, [status.state])
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics and their media type, for an ``Accept`` header."""
         encode, media_type = choose_encoder(accept)
         return encode(self.registry), media_type
-
-
-def _of_status(status: Status) -> Iterator[Metric]:
-    for name, words, value in _figures(status):
-        yield GaugeMetricFamily(f"ccesa_{name}", words, value=value)  # without a sample for None
-    yield _by_state("members", "Members by state.", MEMBERS, [one.state for one in status.members])
-    yield _by_state("state", "1 for the federation's state.", STATES, [status.state])
 
 
 def _figures(status: Status) -> list[tuple[str, str, float | None]]:

@@ -36,16 +36,12 @@ from ccesa.service.problems import Problem
 
 #: The maximum number of open pages, and of bytes in an action's body.
 MAXIMUM_VIEWERS, MAXIMUM_BYTES = 64, 4096
-#: Actions that require a reason.
-_WITH_REASON = ("set-aside",)
-#: A member in a path.
-_CLIENT = re.compile("[0-9]{1,9}", re.ASCII)
-#: This path answers under any host name, as it says only that the process works.
-_HEALTH = "/healthz"
+_WITH_REASON = ("set-aside",)  # actions that require a reason
+_CLIENT = re.compile("[0-9]{1,9}", re.ASCII)  # a member in a path
+_HEALTH = "/healthz"  # this path answers under any host name, as it says only that the process works
 #: Seconds between two looks at the status, and between ticks while nothing changes.
 PERIOD, HEARTBEAT = 0.25, 15.0
-#: Seconds after which a new time of last contact is sent; members poll all the time.
-_STALE = 20.0
+_STALE = 20.0  # seconds after which a new time of last contact is sent; members poll all the time
 _PLAIN = [name for name in Status.__struct_fields__ if name not in ("members", "rounds", "now")]
 
 
@@ -69,12 +65,7 @@ def _digest(kind: str, text: str) -> str:
 
 
 def app(desk: Desk, meters: Meters | None = None, *, hosts: Collection[str] = ()) -> Starlette:
-    """Return the operator's side of a hub as an ASGI application.
-
-    Without ``meters``, ``/metrics`` shows only the status. Browsers may use the names in ``hosts`` for it, besides
-    ``localhost`` and addresses. Without this check, another site could point its own name at this address and read
-    everything here (DNS rebinding).
-    """
+    """Return the operator's side of a hub as an ASGI application; browsers may use the names in ``hosts`` for it."""
     side = _Operator(desk, meters or Meters(), *page())
     routes = [
         Route("/", side.page),
@@ -86,6 +77,7 @@ def app(desk: Desk, meters: Meters | None = None, *, hosts: Collection[str] = ()
         Route("/actions/{action}", side.act, methods=["POST"]),
         Route("/members/{client}/{action}", side.act, methods=["POST"]),
     ]
+    # Without this check, another site could point its own name here and read everything (DNS rebinding).
     guarded = Middleware(_Guarded, hosts=frozenset(hosts))
     handlers = dict.fromkeys((Problem, HTTPException, Unavailable), _on_problem)
     return Starlette(routes=routes, middleware=[guarded], exception_handlers=handlers)
@@ -155,8 +147,7 @@ class _Operator:
 
     def __init__(self, desk: Desk, meters: Meters, content: bytes, policy: str) -> None:
         self._desk, self._meters, self._page, self._policy = desk, meters, content, policy
-        #: Pages that are open, the oldest first.
-        self._viewers: dict[object, None] = {}
+        self._viewers: dict[object, None] = {}  # pages that are open, the oldest first
         self._refusals = Seldom()
         meters.follow(desk.status)
 
@@ -256,11 +247,7 @@ async def _reason(request: Request, action: str) -> str:
 
 
 def change(old: Status, new: Status) -> dict[str, Any] | None:
-    """Return the fields of ``new`` that a page showing ``old`` needs, with members and rounds that differ.
-
-    The result is empty if nothing has changed, and None if members were added or removed: then the whole
-    status has to be sent.
-    """
+    """Return the fields of ``new`` that a page with ``old`` needs; None if members were added or removed."""
     if [one.client for one in old.members] != [one.client for one in new.members]:
         return None
     known = {(one.series, one.number): one for one in old.rounds}
@@ -290,10 +277,7 @@ def encode_event(name: str, data: object) -> bytes:
 
 
 async def follow(desk: Desk, stopping: Callable[[], bool] = lambda: False) -> AsyncIterator[bytes]:
-    """Yield events for one viewer until ``stopping()``: ``status``, then ``change`` and ``tick``.
-
-    Each has the hub's clock, ``now``.
-    """
+    """Yield events for one viewer until ``stopping()``, each with the hub's clock, ``now``."""
     shown = desk.status()
     yield encode_event("status", shown)
     quiet = 0.0

@@ -52,10 +52,7 @@ _BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
 
 
 class Problem(Exception):
-    """A refusal of a request, by a name in ``KINDS`` or ``OPERATORS``; ``detail`` says what happened and what to do.
-
-    ``retry_after`` is in seconds. ``more`` are further members of the document.
-    """
+    """A refusal of a request, by a name in ``KINDS`` or ``OPERATORS``; ``more`` are members of the document."""
 
     def __init__(
         self,

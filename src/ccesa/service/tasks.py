@@ -69,9 +69,7 @@ def unpack_arrays(payload: bytes, copied: bool = True) -> dict[str, NDArray[Any]
 
 def _unpack(packed: _Packed, copied: bool) -> NDArray[Any]:
     if packed.type not in _TYPES or any(size < 0 for size in packed.shape):
-        raise MalformedMessage(
-            f"array {quoted(packed.name)} of the task is not of real numbers, or has an invalid shape"
-        )
+        raise MalformedMessage(f"array {quoted(packed.name)} of the task has no real numbers, or an invalid shape")
     dtype = np.dtype(packed.type)
     if len(packed.data) != math.prod(packed.shape) * dtype.itemsize:
         raise MalformedMessage(f"the size of array {quoted(packed.name)} of the task does not fit its shape")

@@ -5,8 +5,7 @@ import secrets
 
 from ccesa import labels
 
-#: The prefix by which scanners for secrets recognize a token.
-PREFIX = "ccesa_"
+PREFIX = "ccesa_"  # the prefix by which scanners for secrets recognize a token
 
 
 def new_token() -> str:
@@ -15,11 +14,7 @@ def new_token() -> str:
 
 
 def hash_token(token: str, charter: bytes = b"") -> bytes:
-    """Return the hash of a token; 32 random bytes need no salt.
-
-    A session is bound to the digest of its charter: in the next charter the same number may be another
-    member, and a replaced key is worth nothing.
-    """
+    """Return the hash of a token. A session is worth nothing under another charter, where numbers may change."""
     return hashlib.sha256(charter + token.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -31,14 +31,12 @@ from ccesa.service.meters import Meters
 from ccesa.service.problems import FRESH, Problem
 from ccesa.wire import Data
 
-#: Version of this interface.
-VERSION = 1
+VERSION = 1  # version of this interface
 _ASKED = ["Authorization", "Content-Type", "If-None-Match", "Prefer", "Range"]
 _UPLOAD = ["Upload-Offset", "Upload-Length"]
 _ANSWERED = ["Ccesa-Exchange", "Ccesa-Task", "Ccesa-Closes-In", "Retry-After", "ETag", "Content-Range"]
 _RANGE = re.compile("bytes=([0-9]{0,15})-([0-9]{0,15})", re.ASCII)
-#: Bytes handed to the network at a time.
-_PIECE = 1 << 18
+_PIECE = 1 << 18  # bytes handed to the network at a time
 
 
 class Bytes(Response):

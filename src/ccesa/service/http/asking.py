@@ -8,6 +8,7 @@ signature that is worth nothing there.
 
 import asyncio
 import hmac
+import math
 import os
 import re
 import struct
@@ -76,11 +77,13 @@ def after(request: Request) -> int:
     return int(text)
 
 
-def size(request: Request, name: str) -> int:
-    """Return the size in a header."""
+def size(request: Request, name: str, most: float = math.inf) -> int:
+    """Return the size in a header; refuse one above the maximum."""
     text = request.headers.get(name, "")
     if not _SIZE.fullmatch(text):
         raise Problem("malformed", f"{name} must be a number of bytes")
+    if int(text) > most:
+        raise Problem("too-large", f"send at most {most} bytes", most_bytes=most)
     return int(text)
 
 
@@ -90,18 +93,10 @@ def body_size(request: Request, most: int) -> int:
         raise Problem("encoded", "send the body uncompressed: masked data does not compress")
     if "transfer-encoding" in request.headers or "content-length" not in request.headers:
         raise Problem("length-required", "send Content-Length, and no chunks")
-    return check_size(size(request, "content-length"), most)
-
-
-def check_size(size: int, most: int) -> int:
-    """Return a size that is not too large."""
-    if size > most:
-        raise Problem("too-large", f"send at most {most} bytes", most_bytes=most)
-    return size
+    return size(request, "content-length", most)
 
 
 def answer(content: Any, status: int = 200) -> Response:
-    """Return an answer in JSON."""
     return Response(msgspec.json.encode(content), status, FRESH, "application/json")
 
 
@@ -115,10 +110,9 @@ async def pieces(request: Request, limits: Limits, check: Callable[[], object] =
             async with asyncio.timeout_at(min(slowest, clock() + limits.silence_seconds)):
                 message = await request.receive()
         except TimeoutError:
-            rate, silence = limits.minimum_rate, limits.silence_seconds
-            raise Problem(
-                "timeout", f"send at least {rate} bytes per second, and pause for at most {silence:g} seconds"
-            ) from None
+            rate, pause = limits.minimum_rate, limits.silence_seconds
+            text = f"send at least {rate} bytes per second, and pause for at most {pause:g} seconds"
+            raise Problem("timeout", text) from None
         if message["type"] != "http.request":
             raise Problem("timeout", "the connection ended before the body")
         piece, more = message.get("body", b""), message.get("more_body", False)
@@ -163,8 +157,7 @@ class Members:
         #: Clients by key; empty without a charter.
         admitted = federation.agreement.admission.members
         self._ids = {member.public: client for client, member in enumerate(admitted)}
-        #: The number of strangers' tokens that are being looked up.
-        self._lookups = 0
+        self._lookups = 0  # the number of strangers' tokens that are being looked up
         #: The current minute, and the number of sessions that each member has opened in it.
         self._minute, self._opened = 0, Counter[int]()
         self._failures = Seldom()
@@ -199,7 +192,6 @@ class Members:
         return answer({"challenge": stated + self._code(stated), "expires_in": CHALLENGE_SECONDS})
 
     async def open_session(self, request: Request) -> Response:
-        """Give a session to the member that has signed a challenge."""
         self._check_signs_in()
         body_size(request, _MOST_BODY)
         with connection_of(request).interruptible():

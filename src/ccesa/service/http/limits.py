@@ -59,8 +59,7 @@ class Door:
         self._most, self._most_of_member = most, most_of_member
         self._strangers: dict[Guest, None] = {}
         self._members: dict[int, dict[Guest, None]] = {}
-        #: The dict of each guest.
-        self._groups: dict[Guest, dict[Guest, None]] = {}
+        self._groups: dict[Guest, dict[Guest, None]] = {}  # the dict of each guest
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -83,7 +82,6 @@ class Door:
             self._turn_out_oldest(group)
 
     def is_member(self, guest: Guest) -> bool:
-        """Return whether the other end has proved to be a member."""
         return guest in self._groups and guest not in self._strangers
 
     def leave(self, guest: Guest) -> None:

@@ -40,10 +40,8 @@ except ImportError as error:
 
 #: The maximum of one read, and so of the body that arrives before its sender is known.
 _READ_BYTES = 1 << 16
-#: Files and sockets that a hub needs beside connections.
-_RESERVED = 256
-#: uvicorn ticks ten times per second.
-_TICKS = 10
+_RESERVED = 256  # files and sockets that a hub needs beside connections
+_TICKS = 10  # uvicorn ticks ten times per second
 #: The parts of uvicorn's classes that this file uses: methods, then attributes that the class or its ``__init__`` sets.
 _USED: dict[type, tuple[str, str]] = {
     HttpToolsProtocol: (
@@ -82,12 +80,10 @@ class Connection(HttpToolsProtocol):
     def __init__(self, front: "Front") -> None:
         super().__init__(front.config, front.server_state, front.lifespan.state, asyncio.get_running_loop())
         self.door, self._limits, self._meters = front.door, front.limits, front.meters
-        #: Failed authentications so far.
-        self.failures = 0
+        self.failures = 0  # failed authentications so far
         self.stopping = False
         self._waiting: asyncio.Task[Any] | None = None
-        #: The reason for which the waiting task was ended.
-        self._ending: Problem | None = None
+        self._ending: Problem | None = None  # the reason for which the waiting task was ended
         #: The times to close the connection, and to cut off a client that does not read, by the loop's clock.
         self._deadline = self._write_deadline = math.inf
         self._in_header, self._complete = False, True
@@ -129,7 +125,6 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def sweep(self, now: float) -> None:
-        """Close the connection if its time is up."""
         if now >= self._write_deadline or (now >= self._deadline and self.transport.is_closing()):
             self.transport.abort()
         elif now >= self._deadline:
@@ -146,7 +141,6 @@ class Connection(HttpToolsProtocol):
     # From the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Let the connection in, or refuse it."""
         super().connection_made(transport)
         if hasattr(transport, "max_size"):
             transport.max_size = _READ_BYTES
@@ -155,7 +149,6 @@ class Connection(HttpToolsProtocol):
             self._refuse(Problem("full", "try again later", retry_after=10))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection, and end what waits on it."""
         super().connection_lost(exc)
         self.door.leave(self)
         self.end(self._stopped())
@@ -172,7 +165,6 @@ class Connection(HttpToolsProtocol):
         self._write_deadline = math.inf
 
     def data_received(self, data: bytes) -> None:
-        """Parse new data, unless the connection is closing."""
         if self.transport.is_closing():
             return
         try:
@@ -327,7 +319,6 @@ class Front(Server):
         return host, port
 
     async def startup(self, sockets: object = None) -> None:
-        """Start the application, and listen."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             self.should_exit = True
@@ -348,7 +339,6 @@ class Front(Server):
         self.servers, self.started = [server], True
 
     async def on_tick(self, counter: int) -> bool:
-        """Close overdue connections, once per second."""
         if counter % _TICKS == 0:
             now = asyncio.get_running_loop().time()
             self.meters.connections.set(len(self.door))

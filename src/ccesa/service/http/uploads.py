@@ -22,8 +22,7 @@ from ccesa.service.meters import Meters
 from ccesa.service.problems import FRESH, Problem
 from ccesa.wire import Data
 
-#: Series, exchange and client of an upload.
-Key = tuple[int, int, int]
+Key = tuple[int, int, int]  # series, exchange and client of an upload
 
 
 class Spool:
@@ -135,8 +134,7 @@ class Uploads:
     async def _patch(self, request: Request, key: Key, most: int) -> Response:
         """Take the next part of a reply. The answer to the last one is that of a whole reply."""
         size = asking.body_size(request, most)
-        offset = asking.size(request, "upload-offset")
-        length = asking.check_size(asking.size(request, "upload-length"), most)
+        offset, length = asking.size(request, "upload-offset"), asking.size(request, "upload-length", most)
         if offset + size > length:
             raise Problem("malformed", "this part ends after Upload-Length")
         async with self._alone(request, key):
@@ -151,7 +149,6 @@ class Uploads:
             return await self._take_upload(key, length)
 
     def forget(self, view: View) -> None:
-        """Delete uploads for exchanges that are over."""
         if self._swept != (view.series, view.exchange):
             self._swept = view.series, view.exchange
             self._spool.sweep(*self._swept)

@@ -29,10 +29,8 @@ SUM = "sum"
 TASK_LOST, SENSELESS, ABANDONED = "TaskLost", "VectorError", "Abandoned"
 #: Seconds between a round that was lost in its set-up and the next one. They double, up to a maximum.
 REST, LONGEST_REST = 5.0, 600.0
-#: The maximum of seconds for which a member that never answers is not asked.
-_LONGEST_PAUSE = 3600.0
-#: The most members to name in a text.
-_NAMED = 3
+_LONGEST_PAUSE = 3600.0  # the maximum of seconds for which a member that never answers is not asked
+_NAMED = 3  # the most members to name in a text
 
 
 class Agenda:
@@ -225,8 +223,7 @@ class Presence:
         self._heard: dict[int, float] = {}
         #: Series and exchange that members claim to know, and that this hub did not.
         self._known: dict[int, tuple[int, int]] = {}
-        #: The times that the store has.
-        self._shared: dict[int, float] = {}
+        self._shared: dict[int, float] = {}  # the times that the store has
         self.rows: dict[int, MemberRow] = {}
         #: The number of rounds in a row that a member did not answer, and the time of the last one.
         self._silent: dict[int, tuple[int, float]] = {}
@@ -257,7 +254,6 @@ class Presence:
         return f"{len(witnesses)} members, such as {names}, know exchange {exchange} of series {series} or a later one"
 
     def note_silent(self, clients: set[int], now: float) -> None:
-        """Note that members did not answer in time."""
         for client in clients:
             times, _ = self._silent.get(client, (0, now))
             self._silent[client] = times + 1, now
@@ -302,7 +298,6 @@ class Presence:
         return set(range(self._federation.clients)) - aside
 
     def is_here(self, client: int, now: float) -> bool:
-        """Return whether a member was heard from lately."""
         return elapsed(self.last_contact(client), now) < self._federation.policy.absent
 
     def present(self, now: float) -> set[int]:

@@ -48,8 +48,7 @@ class Board:
         self._look: asyncio.Task[dict[bytes, int | None]] | None = None
         self._looking = asyncio.Lock()
         self.secret = store.secret()
-        #: The digest of the charter; empty without one.
-        self._charter = federation.agreement.digest
+        self._charter = federation.agreement.digest  # the digest of the charter; empty without one
         self.engine: Engine | None = None
 
     # For the engine, from its thread
@@ -78,7 +77,6 @@ class Board:
         return self.view
 
     async def take(self, client: int, series: int, exchange: int, reply: Data) -> Receipt:
-        """Hand a reply in, and wait for its receipt."""
         if self.engine is None or not self.engine.alive:
             return Receipt(taken=Taken.AGAIN, reason="this hub is not ready")
         receipt: asyncio.Future[Receipt] = self._loop.create_future()
@@ -169,7 +167,6 @@ class Board:
         return "the hub is starting" if self.engine is None else self.engine.trouble
 
     async def act(self, action: str, client: int | None, reason: str) -> None:
-        """Log an action of the operator, and do it."""
         await self._read(lambda: self._act(action, client, reason))
 
     def _act(self, action: str, client: int | None, reason: str) -> None:

@@ -32,12 +32,9 @@ from ccesa.wire import Data
 
 #: Seconds between two looks at the log without replies, between two views, and between two signs of life.
 TICK, GLANCE, HEARTBEAT = 0.1, 0.25, 2.0
-#: Seconds until the next attempt after the store was away.
-AWAY = 1.0
-#: The maximum share of the time for statuses, which name every member.
-STATUS = 0.05
-#: The maximum number of replies taken together.
-BATCH = 256
+AWAY = 1.0  # seconds until the next attempt after the store was away
+STATUS = 0.05  # the maximum share of the time for statuses, which name every member
+BATCH = 256  # the maximum number of replies taken together
 
 _RECEIPTS = {
     Claim.SAVED: Receipt(taken=Taken.SAVED),
@@ -96,8 +93,7 @@ class Engine:
         self._thread = threading.Thread(target=self._run, name="ccesa-engine", daemon=True)
         #: The reason for which members cannot be served, such as a store that is away; empty if they can.
         self.trouble = ""
-        #: The error that ended the thread.
-        self.failure: BaseException | None = None
+        self.failure: BaseException | None = None  # the error that ended the thread
 
     def first_look(self) -> tuple[View, Status]:
         """Return what to show before the thread starts."""

@@ -132,7 +132,6 @@ class Hub:
             counter = OpeningCounter(self.federation.counter)
             closing.callback(counter.close)
             meters = Meters()
-            meters.follow(board.status)
             engine = board.engine = self._engine(store, board, counter, meters)
             self._fronts = self._open_fronts(board, meters)
             await self._run(engine, board, ready)

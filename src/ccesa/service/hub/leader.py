@@ -27,19 +27,16 @@ from ccesa.service.hub.agenda import (
     find_blamed,
     measure_privacy,
 )
-from ccesa.service.hub.replica import Replica, Started, masked_in
+from ccesa.service.hub.replica import Replica, Started, first_round, masked_in
 from ccesa.service.logs import event
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store
 from ccesa.service.store.rows import ExchangeRow, RoundRow, SeriesRow
 from ccesa.service.tasks import task_digest
 
-#: The last step of a round.
-_LAST = "unmask"
-#: Seconds of a lease, and seconds after which a failed action is tried again.
-LEASE, PATIENCE = 10.0, 5.0
-#: A series never comes to its last round.
-ROUNDS = 1 << 31
+_LAST = "unmask"  # the last step of a round
+LEASE, PATIENCE = 10.0, 5.0  # seconds of a lease, and seconds after which a failed action is tried again
+ROUNDS = 1 << 31  # a series never comes to its last round
 
 
 class Leader:
@@ -52,17 +49,12 @@ class Leader:
         self._presence, self._meters, self._name = presence, meters, name
         #: The times when this hub took the lease, when it began to wait for members, and when an action failed.
         self._taken, self._gathering, self._held = -math.inf, 0.0, -math.inf
-        #: The members that were here when this hub last began a round.
-        self._tried: set[int] = set()
-        #: Clients that sent this hub an invalid reply in the open exchange.
-        self._faulty: set[int] = set()
-        #: The reason for which nothing goes on; empty if the federation goes on.
-        self.reason = ""
-        #: Whether the reason is a store that has gone back.
-        self.is_stale = False
+        self._tried: set[int] = set()  # the members that were here when this hub last began a round
+        self._faulty: set[int] = set()  # clients that sent this hub an invalid reply in the open exchange
+        self.reason = ""  # the reason for which nothing goes on; empty if the federation goes on
+        self.is_stale = False  # whether the reason is a store that has gone back
 
     def breathe(self, now: float) -> None:
-        """Take or keep the lease."""
         self._taken = now if self._store.lead(self._name, now, LEASE) else -math.inf
 
     def leads(self, now: float) -> bool:
@@ -101,11 +93,10 @@ class Leader:
         pending = self._agenda.pending
         if not pending or self._store.finishing():
             return False
-        config = self._federation.config(self._federation.form.length(self._agenda.task(pending[0])))
-        agreed = self._federation.agreement
+        agreed, form = self._federation.agreement, self._federation.form
+        config = first_round(self._federation, form.length(self._agenda.task(pending[0])))
         body = {"series_id": config.series_id.hex(), "charter": agreed.digest.hex() or None}
-        form = msgspec.json.encode(self._federation.form)
-        row = self._store.begin_series(config.encode(), ROUNDS, body, now, agreed.names, form)
+        row = self._store.begin_series(config.encode(), ROUNDS, body, now, agreed.names, msgspec.json.encode(form))
         self._presence.reload()
         event("series", series=row.series, questions=len(pending))
         self._gathering = now
@@ -226,7 +217,6 @@ class Leader:
         )
 
     def fault(self, client: int, reason: str) -> None:
-        """Record that a client sent an invalid reply."""
         self._faulty.add(client)
         event("refused", logging.WARNING, client=client, reason=reason)
         why, limit = f"it sent an invalid reply: {reason}", self._federation.policy.faults

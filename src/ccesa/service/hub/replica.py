@@ -36,8 +36,12 @@ class Started:
     task: bytes = b""
 
 
-#: Above the number of any exchange.
-_NEVER = 1 << 62
+_NEVER = 1 << 62  # above the number of any exchange
+
+
+def first_round(federation: Federation, length: int) -> RoundConfig:
+    """Return the first round of a new series, for vectors of this length."""
+    return federation.agreement.series(length, federation.form.bits)
 
 
 def decode_config(federation: Federation, config: bytes) -> RoundConfig:
@@ -47,7 +51,7 @@ def decode_config(federation: Federation, config: bytes) -> RoundConfig:
     except MalformedMessage as error:
         raise ConfigError(f"the series in the store is of another kind: {error}") from error
     is_model = isinstance(federation.form, Arrays)  # which has its own length
-    own = federation.config(begun.length if is_model else federation.form.length(b""))
+    own = first_round(federation, begun.length if is_model else federation.form.length(b""))
     if begun != msgspec.structs.replace(own, series_id=begun.series_id, number=begun.number, accept=begun.accept):
         raise ConfigError(
             "the series in the store has other rounds than the federation's file, such as more clients: "

@@ -10,12 +10,9 @@ from ccesa.service.hub.replica import Replica
 from ccesa.service.store import Store
 from ccesa.service.store.rows import ExchangeRow, RoundRow
 
-#: A status has at most this many rounds, the latest ones.
-MOST_ROUNDS = 500
-#: Seconds after which a hub without a sign of life is not shown.
-DEAD = 15.0
-#: An advice names at most this many members.
-_NAMED = 5
+MOST_ROUNDS = 500  # a status has at most this many rounds, the latest ones
+DEAD = 15.0  # seconds after which a hub without a sign of life is not shown
+_NAMED = 5  # an advice names at most this many members
 _SITES = "The log of each site says why it left."
 _GONE_BACK = (
     "Put the newest database back. If it is lost, stop all hubs, and start one with "

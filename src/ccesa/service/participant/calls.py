@@ -18,16 +18,13 @@ from ccesa.wire import Data
 T = TypeVar("T")
 J = TypeVar("J", bound=msgspec.Struct)
 
-#: The maximum size of an answer in JSON.
-MOST_JSON = 1 << 20
+MOST_JSON = 1 << 20  # the maximum size of an answer in JSON
 _PROBLEM = "urn:ccesa:problem:"
 #: A call is repeated after these refusals: it was too slow or one too many, or the hub is starting, stopping or
 #: overloaded.
 _AGAIN = {408, 425, 429, 500, 502, 503, 504}
-#: The maximum number of digits in a header.
-_MOST_DIGITS = 15
-#: The maximum of seconds until the hub is asked again.
-_LONGEST = 60
+_MOST_DIGITS = 15  # the maximum number of digits in a header
+_LONGEST = 60  # the maximum of seconds until the hub is asked again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +32,11 @@ class Call:
     """A request. At most ``most`` bytes of the answer's body are read, and one more to notice a longer body."""
 
     method: str
-    #: Under the address of the hub, with the query.
-    path: str
+    path: str  # under the address of the hub, with the query
     most: int = MOST_JSON
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: Data = field(default=b"", repr=False)
-    #: Seconds that the hub was asked to wait before it answers.
-    wait: float = 0.0
+    wait: float = 0.0  # seconds that the hub was asked to wait before it answers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +54,7 @@ class HubAnswer:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = field(default=b"", repr=False)
     reason: str = ""
-    #: Whether the line broke before the end of the body.
-    broken: bool = False
+    broken: bool = False  # whether the line broke before the end of the body
 
     @property
     def is_hubs(self) -> bool:
@@ -94,7 +88,6 @@ class HubAnswer:
 
     @property
     def upload_offset(self) -> int | None:
-        """The offset from which the hub wants the upload to continue; None without one."""
         return self._problem.upload_offset
 
     def __str__(self) -> str:
@@ -149,7 +142,6 @@ def read_json(body: bytes, what: type[J]) -> J:
 
 
 def pause_of(answer: HubAnswer) -> int:
-    """Return the seconds until the next call."""
     seconds = answer.number("retry-after")
     return 1 if seconds is None else min(seconds, _LONGEST)
 
@@ -169,8 +161,7 @@ class Event:
 
     kind: Kind
     text: str
-    #: The number of the round; None if the event is not about a round.
-    round: int | None = None
+    round: int | None = None  # the number of the round; None if the event is not about a round
 
 
 Tell = Callable[[Event], None]

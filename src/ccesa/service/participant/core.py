@@ -16,8 +16,7 @@ from ccesa.service.participant.line import Download, Line
 from ccesa.service.participant.site import Site, TakeResult
 from ccesa.service.participant.taking import SeriesTerms, Taking
 
-#: The state of a federation that has ended.
-OVER = "over"
+OVER = "over"  # the state of a federation that has ended
 #: The maximum number of results to ask for, of bytes of one beside its value, and of levels of nesting.
 MOST_RESULTS, _MOST_BESIDE, _DEPTH = 100_000, 1 << 22, 20
 
@@ -64,20 +63,15 @@ class Announced(msgspec.Struct, frozen=True, kw_only=True):
     config: str | None = None
     form: Any = None
     part_bytes: int = 8 << 20
-    #: The highest question that has an answer, or -1.
-    question: int = -1
+    question: int = -1  # the highest question that has an answer, or -1
 
 
 def _next_series(site: Site, line: Line, after: int) -> Flow[Announced]:
     """Return the announcement of the series after this one, or of the end of the federation, once it comes."""
     waited = False
     while True:
-        call = Call(
-            method="GET",
-            path=f"/v1/federation?after={after}",
-            headers={"prefer": f"wait={site.wait}"} if waited or after else {},
-            wait=site.wait,
-        )
+        headers = {"prefer": f"wait={site.wait}"} if waited or after else {}
+        call = Call(method="GET", path=f"/v1/federation?after={after}", headers=headers, wait=site.wait)
         answer = yield from line.ask(call)
         announced = read(answer, Announced)
         site.standing.check_hub(announced.guard, announced.charter)
@@ -114,8 +108,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     survivors: list[int]
     value: Any
     metrics: dict[str, float]
-    #: The head of the audit log in hexadecimal. Keep it to notice a later change of the log.
-    head: str
+    head: str  # The head of the audit log in hexadecimal. Keep it to notice a later change of the log.
 
 
 class _Sum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ccesa import files
@@ -35,8 +35,7 @@ from ccesa.words import Vector
 if TYPE_CHECKING:
     import httpx
 
-#: Seconds to connect, and between two pieces of a body.
-_CONNECT, _SILENCE = 20.0, 60.0
+_CONNECT, _SILENCE = 20.0, 60.0  # seconds to connect, and between two pieces of a body
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _PORTS = {"http": 80, "https": 443}
 #: In a memory: its lock and its owner. Beside an identity: the mark that it was used with a memory.
@@ -119,7 +118,7 @@ class Participant:
             raise ConfigError("a site with a charter needs a folder for its memory: the hub may ask twice")
         self._site = Site(
             standing=standing,
-            contribute=_nothing,
+            contribute=lambda task, number: None,  # until ``run`` has the function
             memory=ProcessMemory(),
             ledger=Ledger(ledger) if isinstance(ledger, Path | str) else ledger,
             threads=threads,
@@ -209,10 +208,6 @@ class Participant:
             )
         except (ImportError, ValueError) as error:
             raise ConfigError(f"the proxies of the environment cannot be used: {error}") from error
-
-
-def _nothing(task: Any, number: int) -> None:
-    """Take the place of a site's function until ``run`` has it."""
 
 
 def _trusting(ca: Path | str | None) -> ssl.SSLContext:
@@ -320,10 +315,7 @@ def _read(response: "httpx.Response", most: int, body: bytearray) -> None:
 
 
 def origin_of(url: str, insecure_http: bool = False) -> str:
-    """Return scheme, host and port of a hub, in the only spelling that a member signs.
-
-    Raises ConfigError for any other URL, and without ``insecure_http`` for plain HTTP to another machine.
-    """
+    """Return scheme, host and port of a hub, in the only spelling that a member signs."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -354,10 +346,7 @@ class InTime:
         self._seconds, self._thread = seconds, Thread()
 
     def __call__(self, make: Make) -> Vector:
-        """Return the vector, or raise the function's exception, when the time is over and not before.
-
-        Raises TimeoutError if the vector is not ready.
-        """
+        """Return the vector, or raise the function's exception, when the time is over and not before."""
         end, made = time.monotonic() + self._seconds, Future[Vector]()
         if not self._thread.is_alive():
             self._thread = Thread(target=_fulfil, args=[made, make], daemon=True)

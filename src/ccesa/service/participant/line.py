@@ -18,17 +18,13 @@ from ccesa.service.participant.calls import Call, Event, Flow, HubAnswer, Pause,
 from ccesa.service.participant.site import Enrolled, is_token
 from ccesa.wire import Data
 
-#: Seconds between repeated calls: first, and at most.
-_FIRST, _MOST = 0.5, 30.0
+_FIRST, _MOST = 0.5, 30.0  # seconds between repeated calls: first, and at most
 _MOST_CHALLENGE = 1024
 #: Bytes of the first part of a large body, of the smallest, and of the largest.
 _FIRST_PART, SMALLEST, _LARGEST = 1 << 20, 1 << 15, 1 << 26
-#: Once a part was cut off, this many have to arrive in a row before parts grow again.
-_CALM = 16
-#: A member signs at most this many challenges for one session.
-_SIGN_INS = 3
-#: A hub may rewind an upload this many times.
-_REWINDS = 20
+_CALM = 16  # once a part was cut off, this many have to arrive in a row before parts grow again
+_SIGN_INS = 3  # a member signs at most this many challenges for one session
+_REWINDS = 20  # a hub may rewind an upload this many times
 _BYTES = {"content-type": "application/octet-stream"}
 _RANGE = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15})")
 
@@ -57,16 +53,13 @@ class Line:
 
     member: Enrolled | None = None
     token: str | None = field(default=None, repr=False)
-    #: After this many seconds of pauses, the line gives up a hub that is away.
-    patience: float = 3600.0
-    #: The maximum size of one part of an upload or a download.
-    part_bytes: int = 8 << 20
+    patience: float = 3600.0  # after this many seconds of pauses, the line gives up a hub that is away
+    part_bytes: int = 8 << 20  # the maximum size of one part of an upload or a download
     pace: Pace = field(default_factory=Pace)
     tell: Tell = silent
 
     @property
     def part(self) -> int:
-        """The size of the next part."""
         return min(self.pace.size, self.part_bytes)
 
     def ask(self, call: Call) -> Flow[HubAnswer]:

@@ -21,15 +21,12 @@ from ccesa.words import Vector
 
 #: Gets the argument in a task and the number of the round, and returns this site's contribution.
 Contribute = Callable[[Any, int], Any]
-#: Gets the published result of one question, as in JSON.
-TakeResult = Callable[[dict[str, Any]], None]
-#: Makes a vector, or raises.
-Make = Callable[[], Vector]
+TakeResult = Callable[[dict[str, Any]], None]  # gets the published result of one question, as in JSON
+Make = Callable[[], Vector]  # makes a vector, or raises
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,1024}")
 
 
 def is_token(token: str) -> bool:
-    """Return whether a header can have this token."""
     return _TOKEN.fullmatch(token) is not None
 
 
@@ -76,9 +73,7 @@ class Enrolled:
     def check_hub(self, guard: str, digest: str | None) -> None:
         """Refuse a hub that announces another guard or charter."""
         if not guard_named(guard).chartered:
-            raise FaultyServer(
-                f"this site has a charter, and the hub runs rounds with guard = {shown(guard)}, which has none"
-            )
+            raise FaultyServer(f"this site has a charter, and the hub's rounds with guard = {shown(guard)} have none")
         own = self.agreement.digest.hex()
         if digest != own:
             raise FaultyServer(
@@ -103,8 +98,7 @@ class Invited:
 
     agreement: Trust
     token: str = field(repr=False)
-    #: The id of this client; None takes it from the first request.
-    client: int | None = None
+    client: int | None = None  # the id of this client; None takes it from the first request
 
     member: ClassVar = None
     identity: ClassVar = None
@@ -161,12 +155,9 @@ class Site:
     memory: Memory = field(repr=False)
     ledger: Ledger | None = None
     threads: int = 0
-    #: Ends after one sum.
-    once: bool = False
-    #: Ends with any first fault, and does not only sit out its round.
-    strict: bool = False
-    #: Seconds that the hub may wait for news before it answers.
-    wait: int = 30
+    once: bool = False  # ends after one sum
+    strict: bool = False  # ends with any first fault, and does not only sit out its round
+    wait: int = 30  # seconds that the hub may wait for news before it answers
     patience: float = 3600.0
     #: The size of one part of a large reply or task; None leaves it to the hub.
     part_bytes: int | None = None
@@ -175,8 +166,7 @@ class Site:
     tell: Tell = silent
     #: Makes vectors with noise, as ``InTime`` does if the time must not reveal anything.
     make: Callable[[Make], Vector] = at_once
-    #: Gets the published results in the end.
-    results: TakeResult | None = None
+    results: TakeResult | None = None  # gets the published results in the end
 
     def __post_init__(self) -> None:
         if self.most_task is not None and self.most_task < 1:

@@ -23,10 +23,8 @@ from ccesa.wire import Data
 from ccesa.words import Vector
 
 _TASK_BYTES = 32
-#: A site knows this many rounds by their contexts; fewer are ever in flight.
-_RECENT = 8
-#: The maximum length of a reason from the hub or from the site's own function.
-_REASON = 500
+_RECENT = 8  # a site knows this many rounds by their contexts; fewer are ever in flight
+_REASON = 500  # the maximum length of a reason from the hub or from the site's own function
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +53,7 @@ class Taking:
         self._place = site.standing.client
         #: The task that this site holds: its digest, computed here, and its payload.
         self._task: tuple[bytes, bytes] | None = None
-        #: The rounds that this site has joined, by context.
-        self._joined: dict[bytes, int] = {}
+        self._joined: dict[bytes, int] = {}  # the rounds that this site has joined, by context
         #: The reasons for which this site sent noise around zeros, by number of the round.
         self.failures: dict[int, VectorError] = {}
         self._reported: set[int] = set()
@@ -123,7 +120,7 @@ class Taking:
     def _is_out(self, request: Data) -> bool:
         """Return whether no message starts a round, and none is of a round that this process has joined."""
         messages = envelope.unpack(request)
-        if self._place is None:
+        if self._place is None:  # the hub's first message has it
             self._place = m.decode(messages[0], self._most).client
         starts = self._steps[0].request
         return not any(m.named(one) is starts or m.context_of(one) in self._joined for one in messages)
@@ -142,12 +139,11 @@ class Taking:
             self._tell("late", "the exchange closed before this answer arrived")
             return False
         if answer.status == 409:
-            if reply:
-                raise OrderError(
-                    "the hub has another answer in the name of this site: check whether a second process "
-                    "uses the same identity or token"
-                )
-            return False  # an earlier process of this site has answered
+            if not reply:
+                return False  # an earlier process of this site has answered
+            raise OrderError(
+                "another process answers in the name of this site, with the same identity or token: stop one"
+            )
         if answer.status == 422:
             self._refuse(FaultyServer(f"the hub did not take this site's answer ({answer})"))
             return False

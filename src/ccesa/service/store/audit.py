@@ -18,8 +18,7 @@ from ccesa.errors import ConfigError
 from ccesa.service.errors import DamagedAudit
 from ccesa.service.store.database import Row, Run, fact, put_fact, reason_of
 
-#: The hash before the first entry.
-START = bytes(32)
+START = bytes(32)  # the hash before the first entry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +89,8 @@ def seat(run: Run, names: Sequence[str]) -> None:
     places = {name: place for place, name in enumerate(names)}
     rows = run("DELETE FROM members RETURNING client, blames, set_aside, seen")
     moved = [(places.get(before[row[0]]), *row[1:]) for row in rows if row[0] < len(before)]
-    run.many(
-        "INSERT INTO members (client, blames, set_aside, seen) VALUES (?, ?, ?, ?)",
-        [row for row in moved if row[0] is not None],
-    )
+    sql = "INSERT INTO members (client, blames, set_aside, seen) VALUES (?, ?, ?, ?)"
+    run.many(sql, [row for row in moved if row[0] is not None])
     put_fact(run, "seats", now)
 
 

@@ -19,8 +19,7 @@ from ccesa.errors import ConfigError
 from ccesa.service.errors import Unavailable
 
 Row = tuple[Any, ...]
-#: How long to wait for other processes.
-_SECONDS = 10
+_SECONDS = 10  # how long to wait for other processes
 #: Errors of SQLite that another attempt does not mend.
 _LASTING = {
     sqlite3.SQLITE_ERROR: "is not the database of a federation",
@@ -129,7 +128,7 @@ class Database(ABC):
                 connection.close()
 
     def erase(self) -> None:
-        """Free the space of deleted rows, as far as possible now."""
+        """Free the space of deleted rows as far as possible."""
         with self._turn:
             try:
                 for statement in self.ERASE if self._connection is not None else ():
@@ -152,8 +151,6 @@ class Database(ABC):
 
 
 class StorePart:
-    """A part of the store. Each method is one transaction."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -211,8 +208,7 @@ class SQLite(Database):
         self._path = path.absolute()
         self._make_file(create)
         self._lock = _lock(self._path) if hub else None
-        #: Device and inode of the connection's file.
-        self._file: tuple[int, int] | None = None
+        self._file: tuple[int, int] | None = None  # device and inode of the connection's file
 
     def close(self) -> None:
         """Close the database, and release the lock."""
@@ -271,6 +267,4 @@ def _lock(path: Path) -> int:
     try:
         return files.lock(f"{path}.lock")
     except BlockingIOError:
-        raise ConfigError(
-            f"another hub process uses {path}: SQLite is for one hub process; use PostgreSQL for several"
-        ) from None
+        raise ConfigError(f"another hub process uses {path}: use PostgreSQL for several hub processes") from None

@@ -14,12 +14,9 @@ from ccesa.service.store.replies import Replies
 from ccesa.service.store.rows import ExchangeRow, SeriesRow
 
 _MEMBERS = msgspec.json.Decoder(tuple[int, ...])
-#: This fact says that this database has gone back, and how.
-_GONE_BACK = "gone back"
-#: A new beginning skips this many numbers of series: no restored copy is older than that.
-_SKIPPED = 1000
-#: Above the number of any exchange.
-_ALL = 1 << 62
+_GONE_BACK = "gone back"  # this fact says that this database has gone back, and how
+_SKIPPED = 1000  # a new beginning skips this many numbers of series: no restored copy is older than that
+_ALL = 1 << 62  # above the number of any exchange
 _OPEN = "SELECT closed FROM exchanges WHERE series = ? AND exchange = ? FOR UPDATE"
 _EXCHANGES = (
     "SELECT exchange, members, task, question, opened, closed FROM exchanges"
@@ -151,12 +148,6 @@ def _exchanges(run: Run, series: int, since: int) -> Iterator[ExchangeRow]:
 
 
 def _insert(run: Run, series: int, exchange: ExchangeRow) -> None:
-    run(
-        "INSERT INTO exchanges VALUES (?, ?, ?, ?, ?, ?, NULL)",
-        series,
-        exchange.exchange,
-        msgspec.json.encode(exchange.members).decode(),
-        exchange.task,
-        exchange.question,
-        exchange.opened,
-    )
+    members = msgspec.json.encode(exchange.members).decode()
+    values = (series, exchange.exchange, members, exchange.task, exchange.question, exchange.opened)
+    run("INSERT INTO exchanges VALUES (?, ?, ?, ?, ?, ?, NULL)", *values)

@@ -16,10 +16,8 @@ from ccesa.service.store.audit import AuditRow
 from ccesa.service.store.database import Row, Run, fact
 from ccesa.service.store.rows import ExchangeRow, SeriesRow
 
-#: The fact with a number that the number of the next series is above.
-ABOVE = "series above"
-#: A counter counts this many exchanges for a series.
-_EXCHANGES = 1 << 32
+ABOVE = "series above"  # the fact with a number that the number of the next series is above
+_EXCHANGES = 1 << 32  # a counter counts this many exchanges for a series
 _SERIES = "SELECT series, config, rounds, over FROM series"
 _OPENED = "SELECT members, task, question, opened, exchange, closed IS NOT NULL FROM exchanges WHERE series = ?"
 
@@ -45,8 +43,7 @@ class Mark:
     closed: bool = False
     head: AuditRow | None = None
     saved: SavedAnswer | None = None
-    #: This database may have forgotten series up to this number.
-    above: int = 0
+    above: int = 0  # this database may have forgotten series up to this number
 
     @classmethod
     def of_count(cls, value: tuple[int, bytes]) -> "Mark":

@@ -7,23 +7,18 @@ from ccesa.service.store import audit
 from ccesa.service.store.database import StorePart, reason_of
 from ccesa.service.store.rows import MemberRow, TokenRow
 
-#: The client number of an operator's token.
-_OPERATOR = -1
+_OPERATOR = -1  # the client number of an operator's token
 #: The lease is one row.
 _LEASE = (
     "INSERT INTO lease VALUES (1, ?, ?)"
     " ON CONFLICT (id) DO UPDATE SET hub = excluded.hub, until = excluded.until"
     " WHERE lease.hub = excluded.hub OR lease.until <= ? OR lease.until > ? RETURNING hub"
 )
-#: Clocks of hubs differ by less. A later time is from before a clock was set back.
-_SKEW = 60.0
-#: Seconds that a nonce is kept after its session ends, as clocks of hubs differ.
-_GRACE = 3600.0
+_SKEW = 60.0  # Clocks of hubs differ by less. A later time is from before a clock was set back.
+_GRACE = 3600.0  # seconds that a nonce is kept after its session ends, as clocks of hubs differ
 
 
 class People(StorePart):
-    """Members, tokens, sessions and hubs."""
-
     # Members
 
     def members(self) -> dict[int, MemberRow]:
@@ -46,7 +41,6 @@ class People(StorePart):
             )
 
     def note_known(self, places: Mapping[int, tuple[int, int]]) -> None:
-        """Note the newest series and exchange that members claim to know."""
         with self._database.writing() as run:
             run.many(
                 "INSERT INTO members (client, known_series, known_exchange) VALUES (?, ?, ?)"

@@ -16,8 +16,7 @@ except ImportError:
 
 #: Notice a silent server soon; the URL can overrule this.
 _CONNECTION = {"connect_timeout": 5, "tcp_user_timeout": 10_000, "application_name": "ccesa"}
-#: The advisory lock of ``alone``, a number that others are unlikely to use.
-_LOCK = 0x6363657361
+_LOCK = 0x6363657361  # the advisory lock of ``alone``, a number that others are unlikely to use
 
 
 class _PostgresRun:

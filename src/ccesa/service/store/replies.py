@@ -11,8 +11,7 @@ from ccesa.service.store.database import Row, Run, StorePart
 from ccesa.service.store.rows import Claim
 from ccesa.wire import Data
 
-#: Every database accepts this many values in one statement.
-_VALUES = 1000
+_VALUES = 1000  # every database accepts this many values in one statement
 _OPEN = "SELECT closed FROM exchanges WHERE series = ? AND exchange = ? FOR SHARE"
 _CLAIM = "INSERT INTO answers (series, exchange, client, hub, digest) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _CLAIMS = "SELECT client, hub, digest, body IS NOT NULL FROM answers WHERE series = ? AND exchange = ? AND client IN"
@@ -22,8 +21,7 @@ _SAVE = (
     " AND (body IS NULL OR body = ?)"
 )
 _TOTAL = "INSERT INTO sums VALUES (?, ?, ?, ?) ON CONFLICT (series, exchange, hub) DO UPDATE SET total = excluded.total"
-#: The place of a claim that another hub gave up in between.
-_RELEASED = ("", None, False)
+_RELEASED = ("", None, False)  # the place of a claim that another hub gave up in between
 
 
 class _Fenced(Exception):

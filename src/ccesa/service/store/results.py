@@ -15,13 +15,10 @@ from ccesa.service.store.database import StorePart, fact, put_fact, reason_of
 from ccesa.service.store.rows import RoundRow
 
 _ROUND = msgspec.json.Decoder(RoundRow)
-#: Entries of the audit log read at a time.
-_ENTRIES = 1000
+_ENTRIES = 1000  # entries of the audit log read at a time
 
 
 class Results(StorePart):
-    """Questions, tasks and rounds."""
-
     # The federation
 
     def wanted(self) -> int:
@@ -42,9 +39,7 @@ class Results(StorePart):
         """Note the federation of this database; raise ConfigError if it is another one's."""
         own = digest + name.encode()
         if self._note_first("federation", own) != own:
-            raise ConfigError(
-                f"the database does not belong to federation {name} as it is set up now: use a new database"
-            )
+            raise ConfigError(f"the database is not that of federation {name} as set up now: use a new database")
 
     def secret(self) -> bytes:
         """Return 32 random bytes that all hubs of this federation share, made once."""

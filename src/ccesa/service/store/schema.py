@@ -43,8 +43,7 @@ _MIGRATIONS = {
     )
 }
 VERSION = max(_MIGRATIONS)
-#: Versions that commands read without a change, and that a hub migrates when it starts.
-READS = (1, 2)
+READS = (1, 2)  # versions that commands read without a change, and that a hub migrates when it starts
 
 
 def prepare(database: Database, create: bool) -> None:
