@@ -94,7 +94,7 @@ class SeriesDesk:
             self.play.series.receive(client, self.play.clients[client].receive(self.view.requests[client]))
         self.advance()
 
-    async def changed(self, view: View, seconds: float) -> View:
+    async def next_view(self, view: View, seconds: float) -> View:
         if view is self.view:
             try:
                 async with asyncio.timeout(seconds):

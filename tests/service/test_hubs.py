@@ -121,7 +121,7 @@ def test_a_hub_that_was_asleep_ends_no_series(world, monkeypatch):
         store.finish()
         return True
 
-    monkeypatch.setattr(store, "finishing", sleep)
+    monkeypatch.setattr(store, "is_finishing", sleep)
     until(world, lambda: slept)
     assert not store.series().over
     assert [row.outcome for row in finish(world)] == ["sum"]

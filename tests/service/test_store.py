@@ -78,16 +78,16 @@ def test_the_secret_is_made_once(store, database_url):
 
 
 def test_what_an_operator_wishes_is_kept(store):
-    assert store.paused() == ""
-    assert not store.finishing()
+    assert store.pause_reason() == ""
+    assert not store.is_finishing()
     store.pause("a site is down")
-    assert store.paused() == "a site is down"
+    assert store.pause_reason() == "a site is down"
     store.pause("")
-    assert store.paused()  # also without a reason
+    assert store.pause_reason()  # also without a reason
     store.resume()
-    assert store.paused() == ""
+    assert store.pause_reason() == ""
     store.finish()
-    assert store.finishing()
+    assert store.is_finishing()
 
 
 # Series and exchanges
@@ -446,7 +446,7 @@ def test_a_reason_can_be_any_text(store, reason):
     store.set_aside(3, reason)
     store.blame({4: 3}, reason, 5.0)
     store.pause(reason)
-    assert store.members()[3].set_aside == store.members()[4].set_aside == store.paused() != ""
+    assert store.members()[3].set_aside == store.members()[4].set_aside == store.pause_reason() != ""
 
 
 def test_a_token_speaks_for_one(store):
@@ -591,7 +591,7 @@ import sys
 from ccesa.service.store import open_store
 store = open_store(sys.argv[1])
 store.add_token(sys.argv[2].encode(), 3, "site")
-print(store.paused())
+print(store.pause_reason())
 store.close()
 """
 

@@ -23,7 +23,7 @@ MemberState = Literal["present", "absent", "set aside"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
-    """What is open now. The hub publishes a new view for each change."""
+    """The open exchange and its series. The hub publishes a new view for each change."""
 
     state: State
     #: The number of the series; 0 before the first. ``config`` encodes its first round.
@@ -141,7 +141,7 @@ class Desk(Protocol):
 
     @property
     def view(self) -> View: ...
-    async def changed(self, view: View, seconds: float) -> View:
+    async def next_view(self, view: View, seconds: float) -> View:
         """Return the newest view: at once if it is not this one, else on a change or when time is up."""
 
     async def take(self, client: int, series: int, exchange: int, reply: Data) -> Receipt:

@@ -1,4 +1,4 @@
-"""A federation's file says what the hub runs, for its members, and how long it waits.
+"""A federation's file has the rounds that a hub runs, their members, and the times that it waits.
 
     name = "five hospitals"
     rounds = 3                       # the number of sums
@@ -41,7 +41,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 class HubTable(Part, frozen=True, kw_only=True):
-    """Where a hub keeps its state, and where it listens.
+    """The addresses and files of a hub.
 
     Attributes:
         store: ``sqlite:///FILE`` for one process, or ``postgresql://...`` that several share.
@@ -91,7 +91,7 @@ class _File(Part, frozen=True, kw_only=True):
 
 
 class Federation:
-    """What a hub runs; ``load`` reads it from a file.
+    """A hub runs one federation; ``load`` reads it from a file.
 
     Args:
         name: For people.
@@ -103,7 +103,7 @@ class Federation:
         question: The question, for people.
         dropout: The fraction of clients that may still leave once shares are accepted.
         policy: How long the hub waits.
-        hub: Where it listens and keeps its state.
+        hub: Its addresses and files.
         folder: The folder for relative paths.
 
     Attributes:

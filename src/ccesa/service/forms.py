@@ -1,7 +1,7 @@
 """A form turns a site's contribution into a vector of words, and the sum into a result.
 
-Under a charter both sides derive the form from their own copy; none of it comes from the other side. Without
-a charter the hub announces it: such a hub is trusted to follow the protocol.
+Under a charter both sides derive the form from their own copies. Without a charter the hub announces it, and is
+trusted to follow the protocol.
 """
 
 import math

@@ -1,8 +1,7 @@
 """Structured logs: events by name with fields, as JSON lines or as text, and never contents.
 
-No event has a field for contents. As a second defence, ``plain`` filters all that this and other packages log:
-it replaces bytes with their number, cuts and escapes text, and removes anything that looks like a key, a token
-or a vector.
+No event has a field for contents. As a second defence, ``plain`` filters all that this and other packages log: it
+replaces bytes with their number, cuts and escapes text, and removes anything that looks like a secret or a vector.
 """
 
 import json

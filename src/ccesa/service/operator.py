@@ -1,10 +1,7 @@
 """The operator's port: the page, its events, metrics, health, and actions behind the operator's token.
 
-By default it listens on the loopback. Nothing here can see a vector, a share or a key.
-
-Events (server-sent) are the whole status first, then changes, at most four times a second. A status of 5,000
-members is most of a megabyte, and a reply changes a hundred bytes of it. So only members and rounds that differ
-are sent again.
+Nothing here can see a vector, a share or a key. Events (server-sent) are the whole status first, then changes, at most
+four times a second: a status of 5,000 members is most of a megabyte, and a reply changes a hundred bytes of it.
 """
 
 import asyncio

@@ -219,7 +219,7 @@ async def _sweep(desk: Desk, uploads: Uploads) -> None:
     view = desk.view
     while True:
         uploads.forget(view)
-        view = await desk.changed(view, 3600)
+        view = await desk.next_view(view, 3600)
 
 
 def answer_range(request: Request, data: Data, headers: dict[str, str], kind: str) -> Response:
@@ -247,5 +247,5 @@ def _range(request: Request, tag: str, size: int) -> range | None:
         if last and int(last) < int(first):
             return None
     if not asked:
-        raise Problem("range", f"it has {size} bytes", headers={"Content-Range": f"bytes */{size}"})
+        raise Problem("range", f"the content has {size} bytes", headers={"Content-Range": f"bytes */{size}"})
     return asked

@@ -1,9 +1,8 @@
 """Requests: strict readers of their headers and bodies, and the authentication of members by tokens and sessions.
 
 A client's id comes from its token alone. Under a charter, a member signs a challenge with its identity and gets a
-session. A challenge needs no memory: it is a nonce and the time, under a key that only hubs of this federation
-have. The member also signs the origin of its hub: a hub that passes on the challenge of another hub gets a
-signature that is worth nothing there.
+session. A challenge is a nonce and the time, under a key that only hubs of this federation have. The member also
+signs the origin of its hub, so a hub cannot pass on the challenge of another one.
 """
 
 import asyncio
@@ -48,8 +47,6 @@ _BEARER = re.compile(r"[Bb]earer +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII)
 
 
 class _Number(Convertor[int]):
-    """A number in a path, of at most nine digits."""
-
     regex = "[0-9]{1,9}"
 
     def convert(self, value: str) -> int:
@@ -57,8 +54,6 @@ class _Number(Convertor[int]):
 
 
 class _Digest(Convertor[bytes]):
-    """Thirty-two bytes in a path, in hexadecimal."""
-
     regex = "[0-9a-f]{64}"
 
     def convert(self, value: str) -> bytes:
@@ -136,7 +131,7 @@ class Patience:
         view = self._desk.view
         while not ready(view) and (left := self._until - self._clock()) > 0:
             with self._connection.interruptible(), self._meters.polls.track_inprogress():
-                view = await self._desk.changed(view, left)
+                view = await self._desk.next_view(view, left)
         return view
 
 

@@ -18,18 +18,15 @@ class Limits:
     header_bytes: int = 16 * KIB
     headers: int = 100
     header_seconds: float = 10.0
-    #: The time between two requests.
-    idle_seconds: float = 75.0
+    idle_seconds: float = 75.0  # between two requests
     #: The rest that is sent and read before a connection closes: the sender of an unwanted body reads its answer.
     linger_seconds: float = 5.0
     linger_bytes: int = 4 * MIB
     #: Failed authentications on one connection, and lookups of strangers' tokens at a time.
     failures: int = 3
     lookups: int = 64
-    #: Sessions of one member.
-    sessions_per_minute: int = 30
-    #: The time that a request can wait for a change.
-    wait_seconds: int = 60
+    sessions_per_minute: int = 30  # of one member
+    wait_seconds: int = 60  # of a request, for a change
     #: A sender or a reader must reach the minimum rate, in bytes per second, but for the grace.
     grace_seconds: float = 10.0
     minimum_rate: int = 8 * KIB

@@ -108,7 +108,6 @@ class Uploads:
         self._underway: dict[int, _Underway] = {}
         #: The last upload in parts that was saved, by client, and its size.
         self._saved: dict[int, tuple[Key, int]] = {}
-        self._swept: tuple[int, int] | None = None
 
     async def reply(self, request: Request) -> Response:
         """Take a reply, or a part of it, or answer how much of it has arrived."""
@@ -149,9 +148,7 @@ class Uploads:
             return await self._take_upload(key, length)
 
     def forget(self, view: View) -> None:
-        if self._swept != (view.series, view.exchange):
-            self._swept = view.series, view.exchange
-            self._spool.sweep(*self._swept)
+        self._spool.sweep(view.series, view.exchange)
 
     def _check(self, key: Key) -> View:
         """Return the view, if the exchange of a reply is open.

@@ -22,8 +22,7 @@ from ccesa.service.store import Store
 from ccesa.service.store.rows import MemberRow, RoundRow
 from ccesa.service.tasks import pack_arrays, task_digest
 
-#: The outcome of a round with a sum.
-SUM = "sum"
+SUM = "sum"  # the outcome of a round with a sum
 #: Outcomes of rounds after which no site answers the same question again: the round was lost after shares
 #: were released, the sum makes no sense, or the operator has ended the series.
 TASK_LOST, SENSELESS, ABANDONED = "TaskLost", "VectorError", "Abandoned"
@@ -45,7 +44,7 @@ class Agenda:
 
     def start(self, now: float) -> None:
         """Note the number of questions in this hub's file; the files of other hubs may have more."""
-        wanted = self._store.want(self._federation.rounds, now)
+        wanted = self._store.note_questions(self._federation.rounds, now)
         if wanted > self._federation.rounds:
             event("questions", logging.WARNING, file=self._federation.rounds, store=wanted)
         self.reload()
@@ -53,7 +52,7 @@ class Agenda:
     def reload(self) -> None:
         self.rounds = self._store.rounds_besides(self.rounds)
         #: The number of questions in all, according to the store.
-        self.questions = max(self._store.wanted(), self._federation.rounds)
+        self.questions = max(self._store.count_questions(), self._federation.rounds)
         self._attempts = Counter(row.question for row in self.rounds)
         #: Questions that have a sum, and those that may be asked again, in their order.
         self.answered = {row.question for row in self.rounds if row.outcome == SUM and row.question is not None}
@@ -196,10 +195,9 @@ def measure_privacy(federation: Federation, rounds: Iterable[RoundRow]) -> Priva
 def find_blamed(pairs: Iterable[Iterable[int]], around: int | None) -> set[int]:
     """Return the clients to blame for pairs one of whom lied: k liars cost at most k honest clients.
 
-    Nothing shows which of two lied. ``around`` is the maximum of liars around any client; None if unknown. A client
-    in more pairs lied itself. Of the others, both ends of a maximal matching are blamed: each pair in it has a
-    liar, and no client is in two. If everyone in any pair were blamed, one liar could have all its neighbours set
-    aside.
+    Nothing shows which of two lied. A client in more pairs than there can be liars ``around`` anyone lied itself. Of
+    the others, both ends of a maximal matching are blamed: each pair in it has a liar, and no client is in two. If
+    everyone in any pair were blamed, one liar could have all its neighbours set aside.
     """
     every = sorted({tuple(sorted(pair)) for pair in pairs})
     degrees = Counter(client for pair in every for client in set(pair))

@@ -71,7 +71,7 @@ class Board:
     def view(self) -> View:
         return _published(self._view)
 
-    async def changed(self, view: View, seconds: float) -> View:
+    async def next_view(self, view: View, seconds: float) -> View:
         if view is self._view and seconds > 0:
             await asyncio.wait([self._change], timeout=seconds)
         return self.view

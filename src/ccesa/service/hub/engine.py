@@ -1,8 +1,7 @@
 """The engine of a hub is one thread that does everything that touches the series or the store.
 
-Replies queue while it works. Then it takes them together: it claims them in one transaction, gives them to the
-series, saves them with the running sum in another transaction, and only then acknowledges them. So every
-acknowledged reply is durable, and clients send again all that a crash loses.
+Replies queue while it works. Then it claims them in one transaction, gives them to the series, saves them with the
+running sum in another, and only then acknowledges them. So every acknowledged reply is durable.
 """
 
 import hashlib
@@ -233,7 +232,7 @@ class Engine:
         try:
             self._mark = self._store.follow(self._mark)
         except StaleLog as error:
-            self._store.went_back(str(error), self._presence.now())  # for the other hubs, and the next start
+            self._store.note_gone_back(str(error), self._presence.now())  # for the other hubs, and the next start
             raise
         series, exchange = self._mark.place
         if witnesses := self._presence.ahead_of(max(self._mark.place, (self._mark.above, -1))):

@@ -24,8 +24,7 @@ from ccesa.service.store import Store, open_store
 
 #: Seconds between two looks at the engine, and between two attempts to reach the store at the start.
 _LOOK, _AWAY = 0.5, 2.0
-#: Seconds for which a hub answers sites after the end of its federation.
-_FAREWELL = 5.0
+_FAREWELL = 5.0  # seconds for which a hub answers sites after the end of its federation
 #: Thresholds of garbage collection. Waiting members are many objects and hardly any garbage: with 3,000 of
 #: them, Python's default thresholds took about a third of a hub's processor time.
 _COLLECTING = (10_000, 20, 50)

@@ -91,7 +91,7 @@ class Leader:
     def _begin(self, now: float) -> bool:
         """Begin a series for the questions that are left."""
         pending = self._agenda.pending
-        if not pending or self._store.finishing():
+        if not pending or self._store.is_finishing():
             return False
         agreed, form = self._federation.agreement, self._federation.form
         config = first_round(self._federation, form.length(self._agenda.task(pending[0])))
@@ -105,11 +105,11 @@ class Leader:
     def _open(self, replica: Replica, now: float) -> bool:
         """Open the next exchange, or end the series if no question is left."""
         pending = self._agenda.pending
-        nothing_left = not pending or self._store.finishing()
+        nothing_left = not pending or self._store.is_finishing()
         if replica.finished or (nothing_left and not replica.has_vectors):
             self._store.end_series(replica.row.series, replica.next)
             return True
-        if self._store.paused() or not self._is_gathered(replica, now):
+        if self._store.pause_reason() or not self._is_gathered(replica, now):
             return False
         self._federation.agreement.check_current(now)
         self._tried = self._presence.present(now)

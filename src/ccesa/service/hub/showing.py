@@ -46,7 +46,7 @@ class Showing:
             return "stuck", self._leader.reason
         if replica is None and self._is_over():
             return "over", self._lost()
-        if reason := self._store.paused():
+        if reason := self._store.pause_reason():
             return "paused", reason
         if replica is None or (replica.open is None and not replica.series.rounds):
             return "gathering", self._presence.shortage(self._presence.now()) or self._setback()
@@ -74,7 +74,7 @@ class Showing:
         """Return whether nothing is left to do. A hub that has just started may have no replica yet."""
         row = self._store.series()
         is_running = row is not None and not row.over
-        return not is_running and (not self._agenda.pending or self._store.finishing())
+        return not is_running and (not self._agenda.pending or self._store.is_finishing())
 
     def _lost(self) -> str:
         lost = set(range(self._agenda.questions)) - self._agenda.answered
@@ -113,10 +113,13 @@ class Showing:
         if (held := (state, bool(reason))) != self._held:
             self._held, self._since = held, now
         opened = None if replica is None else replica.open
-        asked, answered = set[int](), set[int]()
+        steps, asked, answered = list[StepStatus](), set[int](), set[int]()
         if replica is not None and opened is not None:
-            asked = asked.union(*(clients for _, clients in replica.series.steps.values()))
             answered = self._store.answered(replica.row.series, opened.exchange)
+            for number, (name, clients) in replica.series.steps.items():
+                step = StepStatus(round=number, step=name, asked=len(clients), answered=len(clients & answered))
+                steps.append(step)
+                asked |= clients
         head = self._store.head()
         return Status(
             name=self._federation.name,
@@ -129,7 +132,7 @@ class Showing:
             answered=len(self._agenda.answered),
             series=0 if replica is None else replica.row.series,
             exchange=-1 if opened is None else opened.exchange,
-            steps=[] if replica is None else _steps(replica, answered),
+            steps=steps,
             opened=0.0 if opened is None else opened.opened,
             closes=self._closes(opened),
             members=[self._member(one, one in asked, one in answered, now) for one in range(self._federation.clients)],
@@ -155,13 +158,6 @@ class Showing:
             asked=asked,
             answered=answered,
         )
-
-
-def _steps(replica: Replica, answered: set[int]) -> list[StepStatus]:
-    return [
-        StepStatus(round=number, step=name, asked=len(asked), answered=len(asked & answered))
-        for number, (name, asked) in replica.series.steps.items()
-    ]
 
 
 def _round(row: RoundRow) -> RoundStatus:

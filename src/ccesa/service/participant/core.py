@@ -1,7 +1,7 @@
 """A participant follows the rounds of a hub to the end, with no socket and no clock.
 
 Under a charter a site takes from the hub only the part of a round that the charter leaves open. Before anything
-leaves the site, its memory has an entry for whatever must not happen twice. A participant that was killed and
+leaves the site, its memory has an entry for anything that must not happen twice. A participant that was killed and
 started again is out of the rounds in flight, says so, and is in the next round.
 """
 
@@ -22,13 +22,7 @@ MOST_RESULTS, _MOST_BESIDE, _DEPTH = 100_000, 1 << 22, 20
 
 
 def take_part(site: Site) -> Flow[None]:
-    """Take part in a federation until it is over.
-
-    Raises ConfigError if the hub runs rounds that this site has not agreed to, or does not know its token;
-    FaultyServer if it has another charter, refuses this member, or sends an invalid answer; OrderError if another
-    process answers in the name of this site; TimeoutError if the hub was away for longer than the site's patience;
-    and VectorError if the site is strict, and could send nothing but noise in some round.
-    """
+    """Take part in a federation until it is over; ``Participant.run`` has a list of the errors."""
     standing = site.standing
     line = Line(member=standing.member, token=standing.token, patience=site.patience, tell=site.tell)
     number, failures = 0, list[VectorError]()

@@ -59,7 +59,7 @@ class Participant:
         ledger: The ledger that is charged for vectors with noise, or its file.
         floor: Without a charter: this site's own minimum.
         attempts: Without a charter: the maximum number of vectors that leave for one task.
-        ca: File with certificates of a private authority, in place of the public ones.
+        ca: File with certificates of a private authority, instead of the public ones.
         insecure_http: Whether to talk to another machine without TLS, as inside a tunnel.
         progress: Called with an ``Event`` whenever something happens.
         once: Whether to take part in one sum only.
@@ -148,19 +148,19 @@ class Participant:
             OSError: The hub has been away for too long, or the memory cannot be written.
             VectorError: With ``strict`` and noise, in the end: the site had no vector in some round.
         """
-        with self._remembering() as memory, self._http() as client:
+        with self._open_memory() as memory, self._http() as client:
             site = replace(self._site, contribute=contribute, memory=memory)
             drive(take_part(site), _Carrier(client, memory))
 
     @contextlib.contextmanager
-    def _remembering(self) -> Iterator[Memory]:
+    def _open_memory(self) -> Iterator[Memory]:
         """Open this site's memory for this process alone; without a folder it ends with the process."""
         folder, identity = self._memory, self._site.standing.identity
         if folder is None:
             yield ProcessMemory()
             return
         if self._used is not None and self._used.exists() and not folder.exists():
-            raise self._lost(folder)
+            raise self._wrong_memory(folder)
         memory = FolderMemory(folder)
         try:
             lock = files.lock(folder / _LOCK)
@@ -178,7 +178,7 @@ class Participant:
         """Refuse another memory than the one with which this identity was used before."""
         if owner not in memory:
             if self._used is not None and self._used.exists():
-                raise self._lost(folder)
+                raise self._wrong_memory(folder)
             text = f"a new memory begins in {folder}: use it wherever this identity takes part"
             self._site.tell(Event(kind="waiting", text=text))
             memory.add(owner)
@@ -186,7 +186,7 @@ class Participant:
             with contextlib.suppress(OSError):  # a read-only folder
                 self._used.touch(mode=0o600)
 
-    def _lost(self, folder: Path) -> ConfigError:
+    def _wrong_memory(self, folder: Path) -> ConfigError:
         return ConfigError(
             f"{folder} is not the memory of this identity, and {self._used} says that the identity was used before: "
             "give its folder. If the folder is lost, make a new identity, and a new charter with it. If this identity "
@@ -198,14 +198,9 @@ class Participant:
             import httpx
         except ImportError as error:
             raise missing("ccesa join", "httpx", "join") from error
-        trusting = _trusting(self._ca)
+        trusting, headers = _trusting(self._ca), {"accept-encoding": "identity", "user-agent": "ccesa"}
         try:
-            return httpx.Client(
-                base_url=self._origin,
-                verify=trusting,
-                follow_redirects=False,
-                headers={"accept-encoding": "identity", "user-agent": "ccesa"},
-            )
+            return httpx.Client(base_url=self._origin, verify=trusting, follow_redirects=False, headers=headers)
         except (ImportError, ValueError) as error:
             raise ConfigError(f"the proxies of the environment cannot be used: {error}") from error
 

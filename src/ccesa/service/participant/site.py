@@ -31,7 +31,6 @@ def is_token(token: str) -> bool:
 
 
 def at_once(make: Make) -> Vector:
-    """Make a vector, without a limit on the time."""
     return make()
 
 
@@ -39,9 +38,8 @@ def at_once(make: Make) -> Vector:
 class Enrolled:
     """A member has agreed to a charter, and proves its identity to one hub.
 
-    It refuses a hub that runs rounds without a charter, or under another charter; an expired charter; a round
-    that differs from the charter; and noise without a ledger. Its memory has to outlive the process, because the
-    hub may ask twice.
+    It refuses other charters and rounds, an expired charter, and noise without a ledger. Its memory has to outlive the
+    process, because the hub may ask twice.
     """
 
     agreement: Charter
@@ -106,7 +104,7 @@ class Invited:
 
     def __post_init__(self) -> None:
         if not is_token(self.token):
-            raise ConfigError("this is not a token: one begins with ccesa_, and `ccesa invite` prints it")
+            raise ConfigError("this is not a token: a token begins with ccesa_, and `ccesa invite` prints it")
 
     def check_hub(self, guard: str, digest: str | None) -> None:
         """Refuse a hub that announces a guard with a charter."""

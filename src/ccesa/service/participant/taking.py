@@ -188,7 +188,7 @@ class Taking:
 
     @property
     def _held_task(self) -> tuple[bytes, bytes]:
-        """The digest and the payload of the task that this site holds, whatever digest the hub named."""
+        """The digest and the payload of the task that this site holds; the hub may have named another digest."""
         if self._task is None:
             raise FaultyServer("the hub asks for a vector, and has not handed over the task")
         return self._task
@@ -214,7 +214,7 @@ class Taking:
         noise = self._terms.form.mechanism
         if noise is None:
             return self._make(given, payload, config)
-        from ccesa.privacy.quantizer import around_zero  # what draws noise is loaded where it is drawn
+        from ccesa.privacy.quantizer import around_zero  # loaded only if noise is drawn
 
         # If every vector takes the same time, the hub could see that noise was drawn afterwards.
         nothing = None if self._site.make is at_once else around_zero(noise)

@@ -32,9 +32,8 @@ class Store(Log, People, Results):
 def open_store(url: str, *, hub: bool = False, create: bool = True) -> Store:
     """Open a federation's database: ``sqlite:///file`` or ``postgresql://...``.
 
-    Only one ``hub`` can use an SQLite file, and a process opens at most one store in this way. With ``create``, a
-    missing file and missing tables are made, and tables of earlier versions are migrated. Raises ConfigError for
-    another URL, for tables that this release does not read, for a file that others can read, and for a second hub.
+    Only one ``hub`` can use an SQLite file, and a process opens at most one store in this way. ``create`` allows it to
+    make a missing file and missing tables, and to migrate tables of earlier versions.
     """
     database = _database(url, hub, create)
     with ExitStack() as undone:

@@ -43,7 +43,7 @@ class Log(Replies):
             raise StaleLog(f"the database has gone back: it lacks {missing}, which this hub has seen")
         return now
 
-    def went_back(self, reason: str, now: float) -> None:
+    def note_gone_back(self, reason: str, now: float) -> None:
         """Note in a database that it has gone back. All hubs stop until one begins anew."""
         with self._database.alone() as run:
             if not fact(run, _GONE_BACK):

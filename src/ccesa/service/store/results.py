@@ -21,11 +21,11 @@ _ENTRIES = 1000  # entries of the audit log read at a time
 class Results(StorePart):
     # The federation
 
-    def wanted(self) -> int:
+    def count_questions(self) -> int:
         """Return the number of questions that are wanted; 0 before the first hub."""
         return int(self._fact("questions") or b"0")
 
-    def want(self, questions: int, now: float) -> int:
+    def note_questions(self, questions: int, now: float) -> int:
         """Note the number of questions in a hub's file; return the maximum over all files, which all hubs ask."""
         with self._database.alone() as run:
             noted = int(fact(run, "questions") or b"0")
@@ -45,7 +45,7 @@ class Results(StorePart):
         """Return 32 random bytes that all hubs of this federation share, made once."""
         return self._note_first("secret", secrets.token_bytes(32))
 
-    def paused(self) -> str:
+    def pause_reason(self) -> str:
         """Return the reason for which the federation is paused; empty if it is not."""
         return self._fact("paused").decode()
 
@@ -56,7 +56,7 @@ class Results(StorePart):
     def resume(self) -> None:
         self._note("paused", b"")
 
-    def finishing(self) -> bool:
+    def is_finishing(self) -> bool:
         """Return whether the federation ends after the running round."""
         return bool(self._fact("finishing"))
 
@@ -112,8 +112,8 @@ class Results(StorePart):
 
     def rounds(self, *, totals: bool = False) -> list[RoundRow]:
         """Return all rounds in their order, with their sums only on request."""
-        what = "told, total" if totals else "told, NULL"
-        rows = self._read(f"SELECT {what} FROM rounds ORDER BY series, number")  # noqa: S608
+        columns = "told, total" if totals else "told, NULL"
+        rows = self._read(f"SELECT {columns} FROM rounds ORDER BY series, number")  # noqa: S608
         return [_round(*row) for row in rows]
 
     def rounds_besides(self, known: Sequence[RoundRow]) -> list[RoundRow]:

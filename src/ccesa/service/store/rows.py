@@ -54,9 +54,9 @@ class RoundRow:
     outcome: str  # the name of an error's class, or "sum"
     reason: str = ""  # the error's text; empty for a sum
     survivors: tuple[int, ...] = ()
-    asked: int  # how many were asked to take part
+    asked: int  # the number of clients asked to take part
     pairs: tuple[tuple[int, int], ...] = ()  # pairs of clients, one of whom lied
-    total: bytes = b""  # the sum's words as bytes; empty if there is none
+    total: bytes = b""  # the sum's words as bytes; empty without a sum
     #: Numbers from the coordinator about the result, such as an accuracy.
     metrics: dict[str, float] = field(default_factory=dict)
 
