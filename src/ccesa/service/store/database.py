@@ -86,7 +86,7 @@ class Database(ABC):
         return self._transaction(self.WRITE)
 
     def claiming(self) -> AbstractContextManager[Run]:
-        """Begin a transaction that others see when the block ends. Until the next one, a crash may undo it."""
+        """Begin a transaction that others see when the block ends. A crash may undo it until the next durable one."""
         return self._transaction(self.CLAIM)
 
     def alone(self) -> AbstractContextManager[Run]:
