@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays_of
 
 from ccesa import ConfigError, DifferentialPrivacy, MalformedMessage, VectorError, words
 from ccesa.agreement.agreement import TRUST
-from ccesa.privacy.mechanism import chosen
+from ccesa.privacy.mechanism import choose_mechanism
 from ccesa.service.forms import Arrays, Words, form_of
 from ccesa.service.tasks import pack_arrays, task_digest, unpack_arrays
 from rounds import charter
@@ -79,8 +79,8 @@ def test_words_are_taken_as_they_are():
     vector = form.vector(np.array([1, 2, 3], np.uint16), b"task", b"")
     assert vector.tolist() == [1, 2, 3]
     assert form.length(b"task") == 3
-    assert form.given(b"task") == b"task"
-    published = form.published(form.value(vector, 2, b"", b""))
+    assert form.argument(b"task") == b"task"
+    published = form.for_json(form.value(vector, 2, b"", b""))
     assert base64.b64decode(published["words"]) == vector.tobytes()
     assert form.in_words(vector) == "1 2 3"
     assert Words(words=20).in_words(np.arange(20)).endswith(" 15 ... (20 words)")
@@ -114,7 +114,7 @@ def test_arrays_become_a_weighted_mean():
     mean = form.value(total, 2, payload, b"")
     assert mean.weight == 8.0
     assert np.allclose(mean.arrays["w"], -0.5, atol=1e-6)
-    assert form.published(mean)["weight"] == 8.0
+    assert form.for_json(mean)["weight"] == 8.0
     assert form.in_words(mean) == "w: (2, 2), norm 1\nweight: 8"
     with pytest.raises(VectorError, match="dict of arrays"):
         form.vector([1, 2], payload, b"")
@@ -124,7 +124,7 @@ def test_arrays_become_a_weighted_mean():
 
 def test_arrays_with_noise_count_one_each():
     demand = DifferentialPrivacy(epsilon=8.0, delta=1e-5, rounds=1, norm=1.0)
-    mechanism = chosen(demand, clients=10, honest=8, dimension=16)
+    mechanism = choose_mechanism(demand, clients=10, honest=8, dimension=16)
     form = Arrays(clients=10, privacy=mechanism)
     payload, context = pack_arrays({"w": np.zeros(16)}), bytes(32)
     total = words.zeros(form.length(payload), 64)
@@ -150,5 +150,5 @@ def test_a_charter_decides_the_form():
 def test_noise_travels_as_json():
     """A certificate that never fails has no number in JSON."""
     demand = DifferentialPrivacy(epsilon=8.0, delta=1e-5, rounds=1, norm=1.0)
-    form = Arrays(clients=10, privacy=chosen(demand, clients=10, honest=8, dimension=16))
+    form = Arrays(clients=10, privacy=choose_mechanism(demand, clients=10, honest=8, dimension=16))
     assert form_of(TRUST, msgspec.json.decode(msgspec.json.encode(form))) == form

@@ -8,7 +8,7 @@ import pytest
 from ccesa.agreement.charter import Learning
 from ccesa.errors import ConfigError
 from ccesa.memory import TASK
-from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
+from ccesa.privacy import DifferentialPrivacy, Mechanism, choose_mechanism
 from ccesa.privacy.ledger import Ledger
 from ccesa.service.forms import Arrays, form_of
 from ccesa.service.tasks import pack_arrays
@@ -113,7 +113,7 @@ DEMAND = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=2, norm=1.0)
 
 @cache
 def noise() -> Mechanism:
-    return chosen(DEMAND, clients=6, honest=5, dimension=16)
+    return choose_mechanism(DEMAND, clients=6, honest=5, dimension=16)
 
 
 def noisy_hub() -> PlayedHub:
@@ -140,5 +140,5 @@ def test_noise_without_a_ledger_and_a_ledger_without_noise():
     with pytest.raises(ConfigError, match="take part with a ledger"):
         play(hub, [Played(hub, 0)])
     hub = PlayedHub("active")
-    with pytest.raises(ConfigError, match="takes part with noise only"):
+    with pytest.raises(ConfigError, match="takes part only with noise"):
         play(hub, [Played(hub, 0, ledger=Ledger.in_memory(epsilon=1.0, delta=1e-6))])

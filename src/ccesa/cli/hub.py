@@ -143,7 +143,7 @@ def _invite(
 
     A token for one client or for the operator is printed alone, as for TOKEN=$(ccesa invite FILE --operator).
     """
-    from ccesa.service.tokens import hashed, new_token
+    from ccesa.service.tokens import hash_token, new_token
 
     made, lines = {client: new_token() for client in clients}, []
     with ExitStack() as undone:
@@ -158,7 +158,7 @@ def _invite(
             lines.append(f"{_name(client)}: {file}")
         for client, token in made.items():
             label = _OPERATOR if client is None else federation.agreement.names[client]
-            store.add_token(hashed(token), client, label)
+            store.add_token(hash_token(token), client, label)
         undone.pop_all()
     for line in lines or ["every client has a token already; --client N makes another one"]:
         typer.echo(line)
@@ -181,7 +181,7 @@ def results(
     federation = Federation.load(path)
     store = open_store(federation.store, create=False)
     try:
-        wanted = range(max(federation.rounds, store.wanted())) if question is None else [question]
+        wanted = range(max(federation.rounds, store.count_questions())) if question is None else [question]
         rows = [row for row in map(store.total_of, wanted) if row is not None]
         for row in rows:
             if as_json:

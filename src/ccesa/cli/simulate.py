@@ -163,7 +163,7 @@ def _noise_figures(vectors: simulation.NoisyVectors, report: simulation.Simulate
     lost = isinstance(aggregate, RoundFailed)
     names = ("delta", "rounds", "against", "honest", "field_bits", "curator")
     return {
-        "epsilon": noise.certified(),
+        "epsilon": noise.certify(),
         **{name: getattr(noise, name) for name in names},
         "expected": None if lost else noise.noise(report.survivors),
         "measured": None if isinstance(aggregate, RoundFailed) else vectors.measure(aggregate),

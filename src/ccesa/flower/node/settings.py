@@ -201,7 +201,7 @@ def check_noise(own: NodeSettings, config: RoundConfig, mechanism: Mechanism | N
         )
     if own.budget is not None:
         epsilon, delta = own.allowed
-        spent = mechanism.released(mechanism.honest, epsilon).times(mechanism.rounds).epsilon(delta)
+        spent = mechanism.release_at(mechanism.honest, epsilon).times(mechanism.rounds).epsilon(delta)
         if not spent <= epsilon:
             raise ConfigError(
                 f"{mechanism.rounds} round(s) with this noise spend epsilon = {spent:.4g} at delta = {delta:g}, "

@@ -134,7 +134,7 @@ class PlannedRounds(UncharteredRounds):
 
     def _field_bits(self, nodes: int) -> int:
         """Return the width for this many nodes. Counters have a bound and a precision of their own."""
-        return Fields.chosen(nodes, self._bits, self._precision, self._terms.clip).bits
+        return Fields.choose(nodes, self._bits, self._precision, self._terms.clip).bits
 
 
 class NoisyRounds(UncharteredRounds):
