@@ -52,35 +52,8 @@ SESSION = b"ccesa-service-1 session"
 CHALLENGE = b"ccesa-service-1 challenge"
 AUDIT = b"ccesa-service-1 audit"
 
-#: The labels of the protocol.
-ALL = (
-    CONTEXT,
-    ROSTER,
-    GRAPH_SEED,
-    MASK_KEY_PAIR,
-    SEALING,
-    PAIR_MASK,
-    SELF_MASK,
-    COMMITMENT,
-    SEALED,
-    CHARTER,
-    BUNDLE,
-    ROSTER_LEAF,
-    ROSTER_NODE,
-    COMMITTED_ROSTER,
-    MASKING_AMONG,
-    CONFIRMED,
-    MASKED_VECTOR,
-    MASKED_AMONG,
-    HANDED_OVER,
-    HYBRID_SEALING,
-    PAIR_SEED,
-    SEED_COMMITMENT,
-    DEPOSIT,
-    PAIR_SECRET,
-    ROTATION,
-    MECHANISM,
-)
+#: The labels of the protocol, in the order of their numbers.
+ALL = tuple(one for one in list(globals().values()) if isinstance(one, bytes) and one.startswith(b"ccesa/2/"))
 
 _CLIENT = struct.Struct("<II")
 _PAIR = struct.Struct("<IIII")
@@ -111,10 +84,10 @@ def _head(label: bytes, context: bytes) -> bytes:
     return frame(label, context)
 
 
-def digest(*parts: bytes) -> bytes:
+def digest(*parts: bytes | memoryview) -> bytes:
     """Return the SHA-256 of a frame. Parts may be large: they are not copied."""
-    found = hashlib.sha256()
+    whole = hashlib.sha256()
     for part in parts:
-        found.update(len(part).to_bytes(4, "little"))
-        found.update(part)
-    return found.digest()
+        whole.update(len(part).to_bytes(4, "little"))
+        whole.update(part)
+    return whole.digest()
