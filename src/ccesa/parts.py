@@ -1,4 +1,4 @@
-"""Configurations and charters have typed parts, whose fields are checked."""
+"""Configurations and charters have typed parts with checked fields."""
 
 import operator
 import re
@@ -10,8 +10,8 @@ from ccesa.errors import ConfigError, quoted
 
 MAX_CLIENTS: Final = 2**32 - 1
 
-#: First and last code points that no line holds; docs/formats.md, 1, says what they are. They are written
-#: out because the tables of Unicode, and so ``str.isprintable``, differ between versions of Python.
+#: First and last code points that no line holds; docs/formats.md, 1, explains them. They are written out
+#: because the tables of Unicode, and so ``str.isprintable``, differ between versions of Python.
 UNPRINTABLE = (
     (0x0000, 0x001F),
     (0x007F, 0x00A0),
@@ -35,12 +35,12 @@ UNPRINTABLE_PATTERN = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for f
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """This is the base of the typed parts of a configuration or a charter."""
+    """The base of the typed parts of a configuration or a charter."""
 
 
 def whole_number(name: str, value: object) -> int:
     """Return the value as an int, also if it is one of numpy's."""
-    if type(value) is int:  # as nearly always
+    if type(value) is int:  # nearly always
         return value
     if not hasattr(value, "__index__"):
         raise ConfigError(f"{name} must be a whole number, not {quoted(value)}")
@@ -48,7 +48,7 @@ def whole_number(name: str, value: object) -> int:
 
 
 def check_type(name: str, value: object, kind: type, hint: str = "") -> None:
-    """Raise ConfigError where a value is not of this type; ``hint`` says how to get one."""
+    """Raise ConfigError for a value of another type; ``hint`` says how to get one."""
     if not isinstance(value, kind):
         raise ConfigError(f"{name}: expected {kind.__name__}, got {type(value).__name__}{hint}")
 
@@ -62,7 +62,7 @@ def check_clients(clients: int) -> None:
 
 
 def check_integer(name: str, value: object) -> None:
-    """Refuse what is not an int, or is too large for the wire format."""
+    """Refuse a value that is not an int, or is too large for the wire format."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise ConfigError(f"{name} must be a whole number, not {quoted(value)}")
     if value.bit_length() > 63:
@@ -70,7 +70,7 @@ def check_integer(name: str, value: object) -> None:
 
 
 def settle_probability(part: Part, name: str) -> None:
-    """Refuse what is not a probability above zero; store it as a float, so that 1 and 1.0 encode alike."""
+    """Refuse a value that is not a probability above zero; store a float, so that 1 and 1.0 encode alike."""
     p = getattr(part, name)
     if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p <= 1:
         raise ConfigError(f"{name} must lie in (0, 1], not {quoted(p)}")

@@ -240,7 +240,7 @@ class Hybrid(X25519):
     def check_keys(self, sealing_key: bytes, mask_key: bytes, *more: bytes) -> None:
         super().check_keys(sealing_key, mask_key)
         for key in more:
-            primitives.check_kem_key(key)
+            primitives.load_kem_key(key)
 
     def encapsulate_each(self, bundles: list[bytes]) -> list[Encapsulated]:
         return [Encapsulated(*primitives.encapsulate(bundle[-KEM_KEY_BYTES:])) for bundle in bundles]

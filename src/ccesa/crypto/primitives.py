@@ -191,13 +191,9 @@ def kem_public_key(private: "MLKEM768PrivateKey") -> bytes:
     return private.public_key().public_bytes_raw()
 
 
-def check_kem_key(public: bytes) -> None:
-    """Refuse a key of ML-KEM whose numbers are not below the modulus; the library makes this check."""
-    _load_kem_key(public)
-
-
-@lru_cache(maxsize=256)  # whoever checks a key uses it next
-def _load_kem_key(public: bytes) -> "MLKEM768PublicKey":
+@lru_cache(maxsize=256)  # a key that was checked is used next
+def load_kem_key(public: bytes) -> "MLKEM768PublicKey":
+    """Load a public key, or raise BadKey; the library checks that its numbers are below the modulus."""
     from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PublicKey
 
     try:
@@ -208,7 +204,7 @@ def _load_kem_key(public: bytes) -> "MLKEM768PublicKey":
 
 def encapsulate(public: bytes) -> tuple[bytes, bytes]:
     """Return a fresh secret and the ciphertext that hides it; the library itself draws the randomness."""
-    return _load_kem_key(public).encapsulate()
+    return load_kem_key(public).encapsulate()
 
 
 def signing_key(seed: bytes) -> SigningKey:

@@ -6,7 +6,7 @@ request with the same bytes, and on anything an honest server would not send dro
 
 import hashlib
 import os
-from collections.abc import Callable, MutableSet
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -16,7 +16,7 @@ from ccesa.agreement.config import BARE_FLOOR, Floor, RoundConfig
 from ccesa.agreement.identity import Identity
 from ccesa.crypto import shamir
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMessage, OrderError, VectorError
-from ccesa.memory import Memory
+from ccesa.memory import Memory, Used
 from ccesa.parts import check_type, whole_number
 from ccesa.privacy.ledger import Account
 from ccesa.protocol import messages as m
@@ -71,7 +71,7 @@ class Client:
         *,
         task: TaskSource = m.NO_TASK,
         floor: Floor | None = None,
-        used_rounds: MutableSet[bytes] | None = None,
+        used_rounds: Used | None = None,
         tasks: Memory | None = None,
         attempts: int = ATTEMPTS,
         releases: int = RELEASES,
@@ -224,7 +224,7 @@ class Client:
             self._abort()
             return suspended.encode(saved)
 
-    def resume(self, data: bytes, resumed: MutableSet[bytes] | None = None) -> None:
+    def resume(self, data: bytes, resumed: Used | None = None) -> None:
         """Go on from where ``suspend`` left off; only a client that has just been made can.
 
         It is made without ``used_rounds``, which has its round already.
@@ -342,7 +342,7 @@ class ActiveClient(Client):
         task: TaskSource = m.NO_TASK,
         counted: Callable[[bytes], bytes] | None = None,
         account: Account | None = None,
-        used_rounds: MutableSet[bytes] | None = None,
+        used_rounds: Used | None = None,
         threads: int = 0,
         random: shamir.Randomness = os.urandom,
         now: float | None = None,

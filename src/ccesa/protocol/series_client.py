@@ -5,7 +5,7 @@ which has keys, a state and a context of its own. The series only takes freedom 
 go forward, numbers go up, each number has one client, and a round that an exchange passes over is over.
 """
 
-from collections.abc import Callable, MutableSet
+from collections.abc import Callable
 from typing import NoReturn
 
 from ccesa.agreement.config import RoundConfig
@@ -18,6 +18,7 @@ from ccesa.errors import (
     VectorError,
     without_frames,
 )
+from ccesa.memory import Used
 from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
@@ -44,11 +45,7 @@ class SeriesClient:
     """
 
     def __init__(
-        self,
-        config: RoundConfig,
-        client: Callable[[RoundConfig], Client],
-        *,
-        used_rounds: MutableSet[bytes] | None = None,
+        self, config: RoundConfig, client: Callable[[RoundConfig], Client], *, used_rounds: Used | None = None
     ) -> None:
         check_series(config)
         self._config, self._make, self._used = config, client, used_rounds
@@ -132,7 +129,7 @@ class SeriesClient:
             self._end()
             return suspended.encode(saved)
 
-    def resume(self, data: bytes, resumed: MutableSet[bytes] | None = None) -> None:
+    def resume(self, data: bytes, resumed: Used | None = None) -> None:
         """Go on from where ``suspend`` left off; only a client that has just been made can.
 
         Args:

@@ -445,7 +445,7 @@ class Server:
             message = m.expect(m.decode(reply, self._limits[kind]), kind)
             self._check_addressed(client, message)
             vector = None if summed else checked_vector(self._round, client, message)
-            answer = wire.emptied(message) if m.has_vector(kind) else bytes(reply)
+            answer = wire.encode_without_last(message) if m.has_vector(kind) else bytes(reply)
             if self._is_repeated(client, answer):
                 return
             if isinstance(message, m.Complaint):

@@ -8,7 +8,6 @@ a copy back; a restored backup or snapshot of a machine is one. After a crash, j
 
 import hashlib
 import os
-from collections.abc import MutableSet
 from typing import Any, TypeVar, get_args
 
 import msgspec
@@ -16,6 +15,7 @@ import numpy as np
 
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError, OrderError
+from ccesa.memory import Used
 
 State = TypeVar("State")
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -68,7 +68,7 @@ def decode(data: bytes, kind: type[State]) -> State:
     return decode_state(body, kind)
 
 
-def check_first_use(data: bytes, resumed: MutableSet[bytes] | None) -> None:
+def check_first_use(data: bytes, resumed: Used | None) -> None:
     """Refuse bytes that were resumed before, as far as there is a memory of them."""
     if resumed is None:
         return

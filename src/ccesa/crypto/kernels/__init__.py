@@ -41,7 +41,7 @@ class Kernel(Protocol):
 KERNELS: dict[str, Callable[[], Kernel | None]] = {
     "native": native.find,
     **{f"native:{name}": partial(native.find, name) for name in native.INSTRUCTIONS},
-    "pure": pure.find,
+    "pure": pure.Pure,
     "cuda": cuda.find,
 }
 #: What a kernel needs, for whoever has asked for it. The hints are for a checkout.

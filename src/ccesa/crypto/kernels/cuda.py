@@ -161,7 +161,7 @@ def find() -> Cuda | None:
         cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError:
         return None
-    return Cuda(native.find() or pure.find())
+    return Cuda(native.find() or pure.Pure())
 
 
 def _cupy() -> Any:

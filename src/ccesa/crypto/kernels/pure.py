@@ -41,11 +41,6 @@ class Pure:
         return min(size // SLICE_BYTES, size * masks // THREAD_BYTES)
 
 
-def find() -> Pure:
-    """Return the kernel: every machine can run it."""
-    return Pure()
-
-
 def _add_group(source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str) -> None:
     kind = GENERATORS[generator]
     block = offset // kind.block_bytes
