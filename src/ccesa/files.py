@@ -8,9 +8,9 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from ccesa.errors import ConfigError
 
@@ -19,6 +19,7 @@ try:
 except ImportError:  # pragma: no cover - another system than POSIX
     fcntl = None  # type: ignore[assignment]
 
+Parsed = TypeVar("Parsed")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 #: The answers of systems without hard links, and of those that cannot synchronise a folder.
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP}
@@ -78,6 +79,15 @@ def read_trusted(path: Path | str, most_bytes: int, private: bool = False) -> st
         return trusted_bytes(path, most_bytes, private).decode()
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not text") from None  # the error holds the bytes, which may be secret
+
+
+def parse_trusted(path: Path | str, most_bytes: int, parse: Callable[[str], Parsed]) -> Parsed:
+    """Return the object in a file that only its owner can change; errors name the file."""
+    text = read_trusted(path, most_bytes)
+    try:
+        return parse(text)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def trusted_bytes(path: Path | str, most_bytes: int, private: bool = False) -> bytes:

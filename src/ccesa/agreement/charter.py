@@ -1,7 +1,7 @@
 """A ``Charter`` fixes a federation's rounds, except series, number, roster, length and *accept*.
 
-A lying server uses every choice it has against one client. Limits are not enough: another kind of graph with
-the same mean degree is within every limit, and has another tail. So the charter fixes everything else.
+A lying server uses every choice against one client. Limits are not enough: another kind of graph with the same
+mean degree is within every limit, and has another tail. So the charter fixes everything else.
 """
 
 import math
@@ -36,7 +36,7 @@ _MOST = 2**53 - 1
 _LEFT_OPEN = ("series_id", "number", "length", "accept")
 #: Enough for a hundred thousand members.
 MAX_FILE_BYTES = 1 << 24
-#: The range of each figure of a certificate; all others are log2 of a probability.
+#: The range of each figure of a certificate; the others are log2 of a probability.
 _STATED = {
     "dropout": (0.0, 1.0),
     "exact_dropout": (False, True),
@@ -84,10 +84,9 @@ class Stated(Part, frozen=True, kw_only=True):
         if self.dropout_per_step is not msgspec.UNSET:
             each = PerStep(each=tuple(self.dropout_per_step), confirms=True).each
             msgspec.structs.force_setattr(self, "dropout_per_step", tuple(float(q) + 0.0 for q in each))
-        figures = [name for name in self.__struct_fields__ if name != "dropout_per_step"]
-        for name, value in ((name, getattr(self, name)) for name in figures):
-            least, most = _STATED.get(name, (-math.inf, 0.0))
-            if not least <= value <= most:  # not a number is neither
+        for name in (one for one in self.__struct_fields__ if one != "dropout_per_step"):
+            value, (least, most) = getattr(self, name), _STATED.get(name, (-math.inf, 0.0))
+            if not least <= value <= most:  # also if it is not a number
                 raise ConfigError(f"{name} = {quoted(value)} in the charter's certificate is out of range")
         if not isinstance(self.exact_dropout, bool):
             raise ConfigError("exact_dropout in the charter's certificate must be true or false")
@@ -99,7 +98,7 @@ class Stated(Part, frozen=True, kw_only=True):
 
 
 class Learning(Part, frozen=True, kw_only=True):
-    """How replies in learning become vectors. The server has no say in it."""
+    """How replies in learning become vectors. The server cannot change it."""
 
     #: Full message types that take part, as registered by the apps.
     message_types: tuple[str, ...] = ("train", "evaluate")
@@ -135,7 +134,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     Attributes:
         version: Version of the wire format, 2.
         serial: 1 or greater. A site accepts only a charter with a higher serial than its own.
-        expires: Seconds since 1970. Members join no round from then on.
+        expires: Seconds since 1970. From this time members join no round.
         members: Name and 32-byte key of each; a client's id is its place.
         graph: Which members hold shares of which; masks run on every edge.
         threshold: How many holders open a secret.
@@ -195,7 +194,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         if self.mechanism is not None:
             self._check_noise(self.mechanism)
         self._check_unit()
-        _ = self.admission  # refuses keys and names that cannot be, or are there twice
+        _ = self.admission  # refuses invalid names and keys, and those that appear twice
         BARE_FLOOR.check(self.any_round)
 
     def _check_noise(self, mechanism: Mechanism) -> None:
@@ -276,8 +275,8 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     def encode(self) -> bytes:
         """Return the only encoding, under the digest. It has no comments and no layout of a file."""
-        # Of a struct with 16 fields msgspec writes a longer header, even if some are left out; not of a dict.
-        return msgspec.msgpack.encode(self._said(msgspec.to_builtins(self, builtin_types=(bytes,))))
+        # msgspec gives a struct with 16 fields a longer header, even if some are left out, but not a dict.
+        return msgspec.msgpack.encode(self._leave_out(msgspec.to_builtins(self, builtin_types=(bytes,))))
 
     @cached_property
     def digest(self) -> bytes:
@@ -331,7 +330,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return self.config(length=length, accept=True)
 
     def decode(self, data: bytes) -> RoundConfig:
-        """Return the configuration that ``RoundConfig.encode`` gave these bytes for.
+        """Return the configuration that ``RoundConfig.encode`` encoded.
 
         Args:
             data: At most 1024 bytes.
@@ -340,9 +339,9 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             MalformedMessage: The bytes are not the only encoding of a configuration under a charter.
             ConfigError: It is for another charter, or out of range.
         """
-        found = CharteredRound.decode(data)
-        self._check_digest(found.charter)
-        return self.config(**{name: getattr(found, name) for name in _LEFT_OPEN})
+        given = CharteredRound.decode(data)
+        self._check_digest(given.charter)
+        return self.config(**{name: getattr(given, name) for name in _LEFT_OPEN})
 
     def check(self, config: RoundConfig) -> None:
         """Check that a round follows the charter.
@@ -384,9 +383,9 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     def _check_digest(self, digest: object) -> None:
         if digest != self.digest:
-            told, own = (one.hex()[:8] if isinstance(one, bytes) else "none" for one in (digest, self.digest))
+            given, own = digest.hex()[:8] if isinstance(digest, bytes) else "none", self.digest.hex()[:8]
             raise ConfigError(
-                f"the round is for another charter ({told}...) than this one ({own}..., serial {self.serial})"
+                f"the round is for another charter ({given}...) than this one ({own}..., serial {self.serial})"
                 ": compare the digests that `ccesa charter show` prints"
             )
 
@@ -422,12 +421,12 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         """
         tables = toml.parse(text)
         try:
-            found = msgspec.convert(tables, cls)
+            charter = msgspec.convert(tables, cls)
         except (msgspec.ValidationError, RecursionError) as error:
             raise ConfigError(f"this is not a charter: {shown(str(error), 200)}") from None
-        if [key for _, key in tables["members"]] != [in_base64(seat.key) for seat in found.members]:
+        if [key for _, key in tables["members"]] != [in_base64(seat.key) for seat in charter.members]:
             raise ConfigError("a key of the charter has another spelling; copy it unchanged")
-        return found
+        return charter
 
     @classmethod
     def load(cls, path: Path | str) -> "Charter":
@@ -440,17 +439,13 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             ConfigError: Others can change the file, or ``parse`` refuses its text.
             OSError: The system cannot read the file.
         """
-        text = files.read_trusted(path, MAX_FILE_BYTES)
-        try:
-            return cls.parse(text)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from error
+        return files.parse_trusted(path, MAX_FILE_BYTES, cls.parse)
 
     def __str__(self) -> str:
         """The text of its file."""
-        return toml.written(self._said(msgspec.to_builtins(self)))
+        return toml.write(self._leave_out(msgspec.to_builtins(self)))
 
-    def _said(self, fields: dict[str, Any]) -> dict[str, Any]:
+    def _leave_out(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Leave out fields that older charters do not have, so that their digests stay."""
         if self.releases == 1:
             del fields["releases"]

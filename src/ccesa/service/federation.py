@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from ccesa import files, labels
-from ccesa.agreement.agreement import ATTEMPTS, DECIDED, agreed_on
+from ccesa.agreement.agreement import ATTEMPTS, DECIDED, make_agreement
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, MalformedMessage, quoted, shown
@@ -132,7 +132,7 @@ class Federation:
             raise ConfigError("the name of a federation is one to 100 printable characters")
         if rounds < 1:
             raise ConfigError(f"rounds of a federation must be at least 1, not {rounds}")
-        self.agreement = agreed_on(charter, config, attempts)
+        self.agreement = make_agreement(charter, config, attempts)
         self.name, self.rounds = name, rounds
         self.question, self.dropout = question, dropout
         table = msgspec.to_builtins(form) if isinstance(form, msgspec.Struct) else form
