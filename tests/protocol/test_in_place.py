@@ -64,7 +64,7 @@ def address(data):
 def test_a_vector_is_a_view_of_the_message(kind, given_as, size):
     vector = bytes(range(256)) * (size // 256 + 1)
     data = given_as(message(kind, vector[:size]).encode())
-    found = m.decode(m.measured(data, "reply"), len(data))
+    found = m.decode(m.view_of(data, "reply"), len(data))
     assert type(found.vector) is memoryview
     assert bytes(found.vector) == vector[:size]
     lies_in = np.shares_memory(np.frombuffer(found.vector, np.uint8), np.frombuffer(data, np.uint8))

@@ -1,8 +1,8 @@
 """The steps of a client under the guard ``active``: the server may lie. docs/security.md has rules R1 to R4.
 
-Clients check what the server says against signatures and the committed roster; nothing on the server's side
-is trusted. Each step takes the client's state and a request, and returns the next state and the reply. What
-both guards do is in ``dealing`` (steps 0 and 1) and ``masking``; which step follows which is in ``steps``.
+Clients check every statement of the server against signatures and the committed roster, and trust nothing else.
+Each step takes the client's state and a request, and returns the next state and the reply. The work under both
+guards is in ``dealing`` (steps 0 and 1) and ``masking``; the order of the steps is in ``steps``.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class AcceptedAmong(Accepted):
 
     v1: Flags
     root: bytes
-    #: Of the whole neighbourhood, whether they have shared or not.
+    #: The whole neighbourhood, whether they have shared or not.
     members: Ids
 
 
@@ -74,24 +74,24 @@ class Confirmed(SignedV2):
 
 def check_size(name: str, members: Flags, least: int) -> None:
     """Refuse a set that is smaller than the charter demands."""
-    found = np.count_nonzero(members)
-    if found < least:
-        raise FaultyServer(f"{found} clients in {name}, the charter demands {least}")
+    size = np.count_nonzero(members)
+    if size < least:
+        raise FaultyServer(f"{size} clients in {name}, the charter demands {least}")
 
 
 def read_part(round: Round, name: str, packed: bytes, whole: str, members: Flags) -> Flags:
     """Read a set that may only shrink, and must contain this client."""
-    found = m.unpack_set(name, packed, round.config.clients)
-    added = found > members
+    part = m.unpack_set(name, packed, round.config.clients)
+    added = part > members
     if added.any():
         raise FaultyServer(f"client {added.argmax()} is in {name} and not in {whole}")
-    if not found[round.client]:
+    if not part[round.client]:
         raise FaultyServer(f"the server leaves this client itself out of {name} and asks it to go on")
-    return found
+    return part
 
 
 def check_signature(round: Round, client: int, signature: bytes, text: bytes, what: str) -> None:
-    """Refuse a text that the identity in this client's place on the list did not sign."""
+    """Refuse a text without the signature of the identity in this client's place on the list."""
     try:
         primitives.verify(round.own.charter.admission.key(client), signature, text)
     except primitives.BadSignature as error:
@@ -116,7 +116,7 @@ def share(round: Round, state: Advertised, request: m.RosterRequest) -> tuple[Ro
     """Derive the neighbourhood from the root; take keys only with signature and proof."""
     v1 = read_roster(round, request.v1)
     near = derive_neighbourhood(round, v1, request.root)
-    m.checked(request, round.config, near.degree)
+    m.check(request, round.config, near.degree)
     public_keys = check_keys(round, state, near, m.each(request, "keys", round.config))
     check_signed_keys(round, near, public_keys, request)
     check_inclusion(round, v1, near, public_keys, request)
@@ -164,17 +164,17 @@ def check_inclusion(
         raise FaultyServer("the roster that the server committed to has other keys or members than it shows")
 
 
-# Step accept: open what the neighbours sealed, and name those whose texts cannot be used
+# Step accept: open the texts of the neighbours, and name those that sent unusable ones
 
 
 def accept(round: Round, state: Rostered, request: m.AcceptRequest) -> tuple[AcceptedAmong, m.AcceptReply]:
-    """Take hold of the shares of everyone who has shared, by the server's account."""
+    """Open the shares of all neighbours that have shared, according to the server."""
     accepted = accept_among(round, state, still_there(round, request.dropped, state.near), request)
     return accepted, acknowledge(round, state, accepted)
 
 
 def accept_among(round: Round, state: Rostered, shared: Flags, request: m.Texts) -> AcceptedAmong:
-    """Open what those sealed who have shared, and keep the roster."""
+    """Open the texts of the neighbours that have shared, and keep the roster."""
     opened = open_shares(round, state, shared, request)
     return AcceptedAmong(**vars(opened), v1=state.v1, root=state.root, members=state.near.members)
 
@@ -232,7 +232,7 @@ def confirm(round: Round, state: SignedV2, request: m.ConfirmRequest) -> tuple[C
 
 
 def unmask(round: Round, state: Confirmed, request: m.SignedUnmaskRequest) -> tuple[Done, m.UnmaskReply]:
-    """Release one share of each member; who survived was settled in step 2c."""
+    """Release one share of each member; the survivors were settled in step 2c."""
     survived = m.unpack_set("V3", state.v3, round.config.clients)[state.near.members]
     check_confirmed(round, state, state.near.among(survived), request)
     return Done(), release(round, state, survived)
@@ -240,14 +240,14 @@ def unmask(round: Round, state: Confirmed, request: m.SignedUnmaskRequest) -> tu
 
 def check_confirmed(round: Round, state: Confirmed, live: Neighbourhood, request: m.SignedUnmaskRequest) -> None:
     """Require that every surviving neighbour signed this V2 and task, and at least t of them this V3."""
-    kinds = m.checked(request, round.config, live.degree).confirmed
+    kinds = m.check(request, round.config, live.degree).confirmed
     if kinds.translate(None, b"\x00\x01"):
         raise FaultyServer("a flag that is neither 0 nor 1")
     what = (round.context, state.root, state.v2, state.task)
     masking, confirmed = signed_texts.masking_text(*what), signed_texts.confirmed_text(*what, state.v3)
     signatures = m.each(request, "signatures", round.config)
     for client, kind, signature in zip(live.neighbours, kinds, signatures, strict=True):
-        # Whoever confirmed this V2 and V3 has masked among this V2: an honest client signs no other.
+        # A client that confirmed this V2 and V3 has masked among this V2: an honest client signs no other.
         check_signature(round, client, signature, confirmed if kind else masking, "the survivors")
     if sum(kinds) < state.threshold:
         raise FaultyServer(

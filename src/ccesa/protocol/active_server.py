@@ -66,7 +66,7 @@ def check_signed(round: Round, client: int, signature: bytes, text: bytes) -> No
 
 def take_keys(round: Round, state: Advertising, client: int, reply: m.SignedAdvertiseReply) -> m.SignedAdvertiseReply:
     """Keep the public keys of a client with its signature."""
-    m.checked(reply, round.config)
+    m.check(reply, round.config)
     text = signed_texts.bundle_text(round.context, client, reply.keys)
     check_signed(round, client, reply.signature, text)
     note_keys(round, state, reply)
@@ -190,7 +190,7 @@ def close_mask(round: Round, state: Among, kept: dict[int, bytes]) -> tuple[Conf
 
 def take_confirmation(round: Round, state: Confirming, client: int, reply: m.ConfirmReply) -> bytes:
     """Keep a signature on V3."""
-    check_signed(round, client, m.checked(reply, round.config).signature, state.text)
+    check_signed(round, client, m.check(reply, round.config).signature, state.text)
     return reply.signature
 
 

@@ -1,7 +1,7 @@
 """The steps of a client under the guard ``curious``: the server follows the protocol and looks at it all.
 
-Each step takes the client's state and a request, and returns the next state and the reply. What both guards
-do is in ``dealing`` (steps 0 and 1) and ``masking`` (the others); which step follows which is in ``steps``.
+Each step takes the client's state and a request, and returns the next state and the reply. The work under both
+guards is in ``dealing`` (steps 0 and 1) and ``masking``; the order of the steps is in ``steps``.
 """
 
 from typing import TypeAlias
@@ -42,45 +42,45 @@ def share(round: Round, state: Advertised, request: m.ShareRequest) -> tuple[Sha
 
 
 def read_neighbourhood(round: Round, request: m.ShareRequest) -> Neighbourhood:
-    """Read the neighbours that the server names, and with whom of them masks run."""
+    """Read the neighbours that the server names, and the edges on which masks run."""
     neighbours = m.unpack_ids("neighbours", request.neighbours, round.config.clients)
     if round.client in neighbours:
         raise FaultyServer("the server lists this client as its own neighbour")
-    flags = np.frombuffer(m.checked(request, round.config, neighbours.size).masked, np.uint8)
+    flags = np.frombuffer(m.check(request, round.config, neighbours.size).masked, np.uint8)
     if (flags > 1).any():
         raise FaultyServer("a mask flag that is neither 0 nor 1")
-    expected, found = round.config.graph.mask_edges(neighbours.size), int(flags.sum())
-    if expected is not None and found != expected:
-        raise FaultyServer(f"expected {expected} neighbours to mask with, as configured, got {found}")
+    expected, given = round.config.graph.mask_edges(neighbours.size), int(flags.sum())
+    if expected is not None and given != expected:
+        raise FaultyServer(f"expected {expected} neighbours to mask with, as configured, got {given}")
     return Neighbourhood.around(round.client, neighbours, flags.astype(bool))
 
 
 def check_floor(round: Round, near: Neighbourhood, threshold: int) -> None:
-    """Hold the neighbourhood to the client's own floor, exactly: one that is too small for it is too small.
+    """Refuse a neighbourhood below the client's own floor.
 
-    Degrees that vary do so by a seed; there the mean was compared, with the configuration.
+    If degrees vary by a seed, the mean was compared, with the configuration.
     """
     graph, degree = round.config.graph, near.degree
-    found: dict[str, float] = {"threshold_ratio": threshold_ratio(threshold, degree)}
+    offered: dict[str, float] = {"threshold_ratio": threshold_ratio(threshold, degree)}
     if not graph.varies:
-        found.update(degree=degree, threshold=threshold)
+        offered.update(degree=degree, threshold=threshold)
         if graph.mask_edges(degree) is not None:
-            found.update(mask_degree=int(near.carries_masks.sum()))
-    lacking = round.own.lacking(**found)
+            offered.update(mask_degree=int(near.carries_masks.sum()))
+    lacking = round.own.lacking(**offered)
     if lacking:
         raise FaultyServer(f"the neighbourhood has {lacking}")
 
 
-# Step accept: open what the neighbours sealed, and name those whose texts cannot be used
+# Step accept: open the texts of the neighbours, and name those that sent unusable ones
 
 
 def accept(round: Round, state: Shared, request: m.AcceptRequest) -> tuple[Accepted, m.AcceptReply]:
-    """Take hold of the shares of everyone who has shared."""
+    """Open the shares of all neighbours that have shared."""
     accepted = open_shares(round, state, still_there(round, request.dropped, state.near), request)
     return accepted, acknowledge(round, state, accepted)
 
 
-# Step 2, mask: mask the vector with those neighbours whose shares were accepted and who are left
+# Step 2, mask: mask the vector with the neighbours that are left and whose shares were accepted
 
 
 def mask(round: Round, state: Accepted, request: m.MaskRequest) -> tuple[Holding, m.MaskReply]:
@@ -105,5 +105,5 @@ def mask_at_once(
 
 
 def unmask(round: Round, state: Holding, request: m.UnmaskRequest) -> tuple[Done, m.UnmaskReply]:
-    """Release one share of each member: of which secret depends on who dropped."""
+    """Release one share of each member: of one secret if it dropped, else of the other."""
     return Done(), release(round, state, still_there(round, request.dropped, state.near))

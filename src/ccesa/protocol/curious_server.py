@@ -37,7 +37,7 @@ Round: TypeAlias = ServerRound[Trust]
 
 def take_keys(round: Round, state: Advertising, client: int, reply: m.AdvertiseReply) -> bytes:
     """Keep the public keys of a client."""
-    note_keys(round, state, m.checked(reply, round.config))
+    note_keys(round, state, m.check(reply, round.config))
     return reply.keys
 
 

@@ -109,7 +109,7 @@ def take_sealed(round: Round, state: Sharing, client: int, reply: m.ShareReply) 
     """Keep what a client dealt, if it has the right size; nobody but the neighbours can check more."""
     node = state.graph.nodes[client]
     edges = state.graph.edges(node)
-    m.checked(reply, round.config, edges.stop - edges.start)
+    m.check(reply, round.config, edges.stop - edges.start)
     _write(state.sealed, edges.start, reply.sealed)
     _write(state.commitments, node, reply.commitment)
 
@@ -152,7 +152,7 @@ def take_acceptance(round: Round, state: Delivered, client: int, reply: m.Accept
     """Read whom a client accuses, and keep its deposits, one for each neighbour that has shared."""
     accusations, node = take_accusations(round, state, client, reply), state.graph.nodes[client]
     shared = state.v2[state.graph.neighbours(node)]
-    m.checked(reply, round.config, int(shared.sum()))
+    m.check(reply, round.config, int(shared.sum()))
     state.seeds.keep(node, shared, reply.deposits)
     return accusations
 

@@ -38,7 +38,7 @@ TRIES = 2
 # Step 2, mask
 
 
-def checked_vector(round: Round, client: int, reply: m.Message) -> memoryview | None:
+def check_vector(round: Round, client: int, reply: m.Message) -> memoryview | None:
     """Return the masked vector of a reply that has one; refuse one that was changed on its way.
 
     It is a view of the message: who takes it adds it before the message is gone.
@@ -46,7 +46,7 @@ def checked_vector(round: Round, client: int, reply: m.Message) -> memoryview | 
     if not isinstance(reply, m.MaskedVector):
         return None
     name, make = reply.fingerprint
-    if make(m.checked(reply, round.config).vector, round.context, client) != getattr(reply, name):
+    if make(m.check(reply, round.config).vector, round.context, client) != getattr(reply, name):
         raise MalformedMessage(f"the masked vector is not the one that its {name} was made of")
     return reply.vector
 
@@ -89,7 +89,7 @@ def take_shares(round: Round, state: Settled, client: int, reply: m.UnmaskReply)
     """Keep the shares that a client released: of its own secret, and of each of its neighbours' in V2."""
     node = state.graph.nodes[client]
     neighbours = state.released.due(node) - 1  # one share is of its own secret
-    state.released.keep(node, m.checked(reply, round.config, neighbours).shares)
+    state.released.keep(node, m.check(reply, round.config, neighbours).shares)
 
 
 def unmask(round: Round, state: Settled, kept: Iterable[int]) -> tuple[Unmasked, Requests]:

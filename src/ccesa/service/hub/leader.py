@@ -14,7 +14,7 @@ import msgspec
 from ccesa.errors import CcesaError, CorruptShares, RoundFailed, VectorError
 from ccesa.evidence import Evidence
 from ccesa.protocol import messages as m
-from ccesa.protocol.schedule import numbered
+from ccesa.protocol.schedule import with_number
 from ccesa.protocol.series import Ended
 from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
@@ -168,7 +168,7 @@ class Records:
             question=started.question,
             attempt=0 if started.question is None else self._agenda.attempts(started.question) + 1,
             task=started.task,
-            context=numbered(replica.config, ended.number).context,
+            context=with_number(replica.config, ended.number).context,
             started=started.time,
             ended=now,
             outcome=name if lost else SUM,

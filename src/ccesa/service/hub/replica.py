@@ -12,7 +12,7 @@ from ccesa import words
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, FaultyClient, OrderError
 from ccesa.protocol import messages as m
-from ccesa.protocol.schedule import Schedule, numbered
+from ccesa.protocol.schedule import Schedule, with_number
 from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import Requests, steps_of
@@ -65,7 +65,7 @@ class Replica:
         self.next = max(0, skipped - 1) * stride
         self.series: Series | None = None
         if skipped < row.rounds:
-            begun = numbered(self.config, first)
+            begun = with_number(self.config, first)
             self.series = Series(begun, server=self._server, rounds=row.rounds - skipped)
         self.open: ExchangeRow | None = None
         self.requests: Requests = {}
