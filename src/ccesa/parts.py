@@ -12,25 +12,11 @@ MAX_CLIENTS: Final = 2**32 - 1
 
 #: First and last code points that no line holds; docs/formats.md, 1, explains them. They are written out
 #: because the tables of Unicode, and so ``str.isprintable``, differ between versions of Python.
-UNPRINTABLE = (
-    (0x0000, 0x001F),
-    (0x007F, 0x00A0),
-    (0x00AD, 0x00AD),
-    (0x061C, 0x061C),
-    (0x1680, 0x1680),
-    (0x180E, 0x180E),
-    (0x2000, 0x200F),
-    (0x2028, 0x202F),
-    (0x205F, 0x206F),
-    (0x3000, 0x3000),
-    (0xD800, 0xF8FF),
-    (0xFDD0, 0xFDEF),
-    (0xFEFF, 0xFEFF),
-    (0xFFF0, 0xFFFF),
-    (0x1BCA0, 0x1BCA3),
-    (0x1D173, 0x1D17A),
-    (0xE0000, 0x10FFFF),
+_RANGES = (
+    "0-1F 7F-A0 AD-AD 61C-61C 1680-1680 180E-180E 2000-200F 2028-202F 205F-206F 3000-3000 D800-F8FF FDD0-FDEF "
+    "FEFF-FEFF FFF0-FFFF 1BCA0-1BCA3 1D173-1D17A E0000-10FFFF"
 )
+UNPRINTABLE = [(int(first, 16), int(last, 16)) for first, last in (one.split("-") for one in _RANGES.split())]
 UNPRINTABLE_PATTERN = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in UNPRINTABLE) + "]")
 
 

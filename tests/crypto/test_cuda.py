@@ -143,12 +143,12 @@ def test_keys_of_another_generator_and_arrays_of_the_host_are_refused():
 def test_without_a_device_the_kernel_is_refused_by_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     monkeypatch.setenv(kernels.VARIABLE, "cuda")
-    kernels._found.cache_clear()
+    kernels._find.cache_clear()
     try:
         with pytest.raises(ConfigError, match="this machine cannot run that kernel"):
             kernels.kernel()
     finally:
-        kernels._found.cache_clear()
+        kernels._find.cache_clear()
     with pytest.raises(ConfigError, match=r"needs CuPy.*\.\[gpu\]"):
         cuda.upload([[Mask(bytes(32), 1)]])
 
@@ -164,11 +164,11 @@ def test_nobody_gets_it_who_has_not_asked(monkeypatch):
 @pytest.mark.skipif(not HAS_DEVICE, reason="there is no CuPy, or no GPU")
 def test_it_is_there_for_who_asks(monkeypatch):
     monkeypatch.setenv(kernels.VARIABLE, "cuda")
-    kernels._found.cache_clear()
+    kernels._find.cache_clear()
     try:
         assert kernels.kernel().name.startswith("cuda (chacha20 on ")
     finally:
-        kernels._found.cache_clear()
+        kernels._find.cache_clear()
 
 
 def test_keys_are_not_shown():

@@ -32,8 +32,6 @@ from ccesa.protocol.masking import (
 #: The round of a client that is a member of a federation.
 Round: TypeAlias = ClientRound[Membership]
 
-# States
-
 
 @dataclass(frozen=True, kw_only=True)
 class Rostered(Shared):
@@ -69,9 +67,6 @@ class Confirmed(SignedV2):
     v3: bytes
 
 
-# Checks of more than one step
-
-
 def check_size(name: str, members: Flags, least: int) -> None:
     """Refuse a set that is smaller than the charter demands."""
     size = np.count_nonzero(members)
@@ -98,22 +93,16 @@ def check_signature(round: Round, client: int, signature: bytes, text: bytes, wh
         raise FaultyServer(f"client {client} did not sign {what} as the server shows them") from error
 
 
-# Step 0, advertise: make keys, and sign their public halves for this round and this client
-
-
 def advertise(round: Round, state: Joined, request: m.AdvertiseRequest) -> tuple[Advertised, m.SignedAdvertiseReply]:
-    """Make all key pairs, show their public halves and sign them."""
+    """Step 0: make all key pairs, and sign their public halves for this round and this client."""
     advertised = make_keys(round, request)
     keys = advertised.public_keys
     signature = round.own.identity.sign(signed_texts.bundle_text(round.context, round.client, keys))
     return advertised, m.SignedAdvertiseReply(**round.head, keys=keys, signature=signature)
 
 
-# Step 1, share: derive the neighbourhood from the committed roster, deal shares to it
-
-
 def share(round: Round, state: Advertised, request: m.RosterRequest) -> tuple[Rostered, m.ShareReply]:
-    """Derive the neighbourhood from the root; take keys only with signature and proof."""
+    """Step 1: derive the neighbourhood from the root, take keys only with signature and proof, deal shares."""
     v1 = read_roster(round, request.v1)
     near = derive_neighbourhood(round, v1, request.root)
     m.check(request, round.config, near.degree)
@@ -164,11 +153,8 @@ def check_inclusion(
         raise FaultyServer("the roster that the server committed to has other keys or members than it shows")
 
 
-# Step accept: open the texts of the neighbours, and name those that sent unusable ones
-
-
 def accept(round: Round, state: Rostered, request: m.AcceptRequest) -> tuple[AcceptedAmong, m.AcceptReply]:
-    """Open the shares of all neighbours that have shared, according to the server."""
+    """Step accept: open the texts of all neighbours that have shared, and name those with unusable ones."""
     accepted = accept_among(round, state, still_there(round, request.dropped, state.near), request)
     return accepted, acknowledge(round, state, accepted)
 
@@ -179,11 +165,8 @@ def accept_among(round: Round, state: Rostered, shared: Flags, request: m.Texts)
     return AcceptedAmong(**vars(opened), v1=state.v1, root=state.root, members=state.near.members)
 
 
-# Step 2, mask, rule R1: mask the vector with all neighbours in V2, and sign that V2 and the task
-
-
 def mask(round: Round, state: AcceptedAmong, request: m.MaskAmongRequest) -> tuple[SignedV2, m.SignedMaskReply]:
-    """Mask with the neighbours in V2, all of whose shares must have been accepted."""
+    """Step 2, rule R1: mask with all neighbours in V2, whose shares were accepted; sign that V2 and the task."""
     v2 = read_part(round, "V2", request.v2, "V1", state.v1)
     live = v2[state.near.members]
     if v2[state.members].sum() != live.sum():
@@ -205,7 +188,7 @@ def mask(round: Round, state: AcceptedAmong, request: m.MaskAmongRequest) -> tup
 def mask_at_once(
     round: Round, state: Rostered, request: m.MaskAmongAtOnceRequest
 ) -> tuple[SignedV2, m.SignedMaskReply] | tuple[Done, m.Complaint]:
-    """Without *accept*: open the shares of those in V2 first, and complain if some cannot be used."""
+    """Step 2 without *accept*: open the shares of those in V2 first, and complain if some cannot be used."""
     v2 = read_part(round, "V2", request.v2, "V1", state.v1)
     accepted = accept_among(round, state, v2[state.near.members], request)
     if accepted.accused:
@@ -213,11 +196,8 @@ def mask_at_once(
     return mask(round, accepted, m.MaskAmongRequest(**round.head, v2=request.v2, task=request.task))
 
 
-# Step 2c, confirm, rules R2 and R4: sign one V3, if enough of the neighbourhood is in it
-
-
 def confirm(round: Round, state: SignedV2, request: m.ConfirmRequest) -> tuple[Confirmed, m.ConfirmReply]:
-    """Sign V2, the task and V3 together."""
+    """Step 2c, rules R2 and R4: sign V2, the task and one V3, if enough of the neighbourhood is in it."""
     v2 = m.unpack_set("V2", state.v2, round.config.clients)
     v3 = read_part(round, "V3", request.v3, "V2", v2)
     check_enough(state.near.among(v3[state.near.members]), state.threshold)
@@ -228,11 +208,8 @@ def confirm(round: Round, state: SignedV2, request: m.ConfirmRequest) -> tuple[C
     return Confirmed(**vars(state), v3=request.v3), m.ConfirmReply(**round.head, signature=signature)
 
 
-# Step 3, unmask, rule R3: release shares only with enough signatures on the very same V2 and V3
-
-
 def unmask(round: Round, state: Confirmed, request: m.SignedUnmaskRequest) -> tuple[Done, m.UnmaskReply]:
-    """Release one share of each member; the survivors were settled in step 2c."""
+    """Step 3, rule R3: release one share of each member, with enough signatures on the very same V2 and V3."""
     survived = m.unpack_set("V3", state.v3, round.config.clients)[state.near.members]
     check_confirmed(round, state, state.near.among(survived), request)
     return Done(), release(round, state, survived)

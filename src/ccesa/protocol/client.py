@@ -151,13 +151,12 @@ class Client:
         return self._round.failures[0] if self._round.failures else None
 
     def receive(self, request: Data) -> bytes:
-        """Answer the server's next request. The same request again gets the same answer.
+        """Return the reply to the server's next request. The same request again gets the same reply.
+
+        In step 2 without *accept* it may be a complaint; then ``fault`` names the neighbours.
 
         Args:
             request: Its size is in docs/protocol.md, section 7.
-
-        Returns:
-            The reply. In step 2 without *accept* it may be a complaint; then ``fault`` names the neighbours.
 
         Raises:
             FaultyServer: An honest server would not send this; all secrets are dropped.
@@ -214,10 +213,7 @@ class Client:
         """Return what is needed to go on in another process of this node, secrets included.
 
         The bytes belong in the memory of the node, never in a message, a log or a backup. This object is done
-        then.
-
-        Raises:
-            OrderError: Another call is at work, or one was interrupted; in a fork all secrets are dropped.
+        then. In a fork all secrets are dropped.
         """
         with self._exclusive:
             self._round.spend.process.check(self._abort)
@@ -238,7 +234,7 @@ class Client:
         It is made without ``used_rounds``, which has its round already.
 
         Args:
-            data: What ``suspend`` returned. Resume it once: take it out of where it is kept first.
+            data: The bytes of ``suspend``. Take them out of the memory first, and resume them once.
             resumed: Remembers 32-byte digests of such bytes, and refuses a second use.
 
         Raises:

@@ -20,20 +20,15 @@ from ccesa.protocol.masking import acknowledge, complain, hold_among, mask_vecto
 #: The round of a client that has a floor.
 Round: TypeAlias = ClientRound[Floor]
 
-# Step 0, advertise: make keys, and show their public halves
-
 
 def advertise(round: Round, state: Joined, request: m.AdvertiseRequest) -> tuple[Advertised, m.AdvertiseReply]:
-    """Make all key pairs and show their public halves."""
+    """Step 0: make all key pairs and show their public halves."""
     advertised = make_keys(round, request)
     return advertised, m.AdvertiseReply(**round.head, keys=advertised.public_keys)
 
 
-# Step 1, share: take the neighbours from the server, deal shares to them
-
-
 def share(round: Round, state: Advertised, request: m.ShareRequest) -> tuple[Shared, m.ShareReply]:
-    """Check the neighbourhood, then split both secrets among it."""
+    """Step 1: check the neighbours that the server names, then deal shares of both secrets to them."""
     near = read_neighbourhood(round, request)
     public_keys = check_keys(round, state, near, m.each(request, "keys", round.config))
     threshold = threshold_of(round.config, near.degree)
@@ -71,20 +66,14 @@ def check_floor(round: Round, near: Neighbourhood, threshold: int) -> None:
         raise FaultyServer(f"the neighbourhood has {lacking}")
 
 
-# Step accept: open the texts of the neighbours, and name those that sent unusable ones
-
-
 def accept(round: Round, state: Shared, request: m.AcceptRequest) -> tuple[Accepted, m.AcceptReply]:
-    """Open the shares of all neighbours that have shared."""
+    """Step accept: open the texts of all neighbours that have shared, and name those with unusable ones."""
     accepted = open_shares(round, state, still_there(round, request.dropped, state.near), request)
     return accepted, acknowledge(round, state, accepted)
 
 
-# Step 2, mask: mask the vector with the neighbours that are left and whose shares were accepted
-
-
 def mask(round: Round, state: Accepted, request: m.MaskRequest) -> tuple[Holding, m.MaskReply]:
-    """Mask with the neighbours that the server does not list as dropped."""
+    """Step 2: mask the vector with the neighbours that the server does not list as dropped."""
     held = hold_among(state, still_there(round, request.dropped, state.near))
     among = signed_texts.among(round.context, round.client, m.pack_ids(held.near.members))
     holding, said = mask_vector(round, state, held, request.task, among, m.MaskReply)
@@ -94,16 +83,13 @@ def mask(round: Round, state: Accepted, request: m.MaskRequest) -> tuple[Holding
 def mask_at_once(
     round: Round, state: Shared, request: m.MaskAtOnceRequest
 ) -> tuple[Holding, m.MaskReply] | tuple[Done, m.Complaint]:
-    """Without *accept*: open the shares first, and complain if some cannot be used."""
+    """Step 2 without *accept*: open the shares first, and complain if some cannot be used."""
     accepted = open_shares(round, state, still_there(round, request.dropped, state.near), request)
     if accepted.accused:
         return Done(), complain(round, accepted)
     return mask(round, accepted, m.MaskRequest(**round.head, dropped=b"", task=request.task))
 
 
-# Step 3, unmask: release shares of the survivors' self masks and of the others' keys
-
-
 def unmask(round: Round, state: Holding, request: m.UnmaskRequest) -> tuple[Done, m.UnmaskReply]:
-    """Release one share of each member: of one secret if it dropped, else of the other."""
+    """Step 3: release one share of each member, of a survivor's self mask or of a dropout's key."""
     return Done(), release(round, state, still_there(round, request.dropped, state.near))

@@ -138,7 +138,7 @@ class RoundLog:
             row: The round or series of the log.
 
         Raises:
-            OrderError: The log has rows.
+            OrderError: The log has an opening.
             StaleLog: It has none, and its counter has counted openings.
         """
         if self._has_openings:

@@ -20,8 +20,6 @@ from ccesa.wire import Draft
 #: The round of a client under any guard.
 Round: TypeAlias = ClientRound[object]
 
-# Checks before a client goes on
-
 
 def check_enough(live: Neighbourhood, threshold: int) -> None:
     """Refuse to go on with fewer live members than have to agree."""
@@ -50,11 +48,8 @@ def still_there(round: Round, packed: bytes, near: Neighbourhood) -> Flags:
     return live
 
 
-# Step accept, or the first half of step 2 without it
-
-
 def open_shares(round: Round, state: Shared, shared: Flags, request: m.Texts) -> Accepted:
-    """Open the texts of the members that have shared; unusable texts are accused.
+    """Step accept, or the first half of step 2 without it: open the texts of the members that have shared.
 
     This is a function of its own so that no opened share is a local of the frames of a failing vector.
     """
@@ -105,11 +100,8 @@ def complain(round: Round, accepted: Accepted) -> m.Complaint:
     return m.Complaint(**round.head, accused=m.pack_ids(np.array(accepted.accused)))
 
 
-# Step 2, mask
-
-
 def hold_among(state: Accepted, live: Flags) -> Holding:
-    """Keep the shares of these members; each must have dealt usable ones."""
+    """Step 2: keep the shares of the members that are left; each must have dealt usable ones."""
     near = state.near.among(live)
     check_left(near, state.threshold)
     shares = [shares for shares, alive in zip(state.shares, live, strict=True) if alive]
@@ -186,11 +178,8 @@ def pair_masks(round: Round, state: Accepted, others: list[int]) -> list[masks.M
     return pairs
 
 
-# Step 3, unmask
-
-
 def release(round: Round, state: Holding, live: Flags) -> m.UnmaskReply:
-    """Close the task: release the b share of every survivor, also the client's own, and the s share of the rest."""
+    """Step 3: close the task; release the b share of every survivor, the client's own too, else the s share."""
     check_left(state.near.among(live), state.threshold)
     round.spend.release(state.counted)
     half, held = shamir.SHARE_BYTES, zip(state.shares, live, strict=True)

@@ -60,25 +60,13 @@ class Size(NamedTuple):
     ) -> float:
         """Return the bytes for these numbers of items; ``proof`` is the size of one."""
         kind = AGREEMENTS[agreement]
-        return (
-            self.constant
-            + self.bundles * kind.bundle_bytes
-            + self.each(agreement) * neighbours
-            + self.per_named * named
-            + self.per_vector_byte * vector_bytes
-            + self.sets * set_bytes(clients)
-            + self.proofs * proof
-        )
+        single = (1, neighbours, named, vector_bytes, set_bytes(clients), proof, kind.bundle_bytes)
+        per_neighbour = (size * neighbours for size in (kind.bundle_bytes, kind.text_bytes, kind.deposit_bytes))
+        return sum(count * size for count, size in zip(self, (*single, *per_neighbour), strict=True))
 
     def each(self, agreement: str) -> int:
         """Return the bytes for each neighbour."""
-        kind = AGREEMENTS[agreement]
-        return (
-            self.per_neighbour
-            + self.bundles_per_neighbour * kind.bundle_bytes
-            + self.texts_per_neighbour * kind.text_bytes
-            + self.deposits_per_neighbour * kind.deposit_bytes
-        )
+        return int(self.of(agreement, 0, 0, 1) - self.of(agreement, 0, 0, 0))
 
 
 def set_bytes(clients: int) -> int:

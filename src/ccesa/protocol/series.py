@@ -63,8 +63,8 @@ class Ended:
 class Series:
     """The server of a series: ``open`` an exchange, ``receive`` replies, ``close`` it, until ``finished``.
 
-    Calls must not overlap: one that does gets an ``OrderError``. After one that was interrupted there is only
-    ``stop``.
+    A call gets an ``OrderError`` if no exchange is open for it, or if it overlaps with another. After an
+    interrupted call only ``stop`` works.
 
     Args:
         config: The first round, with *accept*; later rounds have other numbers.
@@ -135,18 +135,14 @@ class Series:
         return next((number for number in waiting if _asks_vectors(self._servers[number])), None)
 
     def open(self, task: bytes = m.NO_TASK, *, start: bool = True) -> Requests:
-        """Start the next exchange.
+        """Return the envelopes of the next exchange, for each client that has something to answer, and start it.
 
         Args:
             task: 32 bytes: a digest of the work that clients are asked for, if this exchange asks for vectors.
             start: Whether a round that could start with this exchange does; else its number goes unused.
 
-        Returns:
-            An envelope for each client that has something to answer, by id.
-
         Raises:
-            OrderError: The exchange before is still open, the series is over, its log has rows that were not
-                replayed, or calls overlap.
+            OrderError: The exchange before is still open, the series is over, or its log was not replayed.
             StaleLog: The log is new and its counter is not, or another process has changed it.
             ConfigError: The task has another size, a member was never enrolled, or no server of the next
                 round can be made. Nothing has changed.
@@ -178,7 +174,6 @@ class Series:
             RoundFailed: The log does not fit this series, which was made with other arguments.
             DamagedLog: The counter is not that of this log.
             ConfigError: The log is of another series or configuration, or the series has none.
-            OrderError: This series was opened or replayed before, or another call is at work.
         """
         with self._exclusive:
             if self._exchange >= 0:
@@ -201,9 +196,7 @@ class Series:
 
         Raises:
             FaultyClient: An honest client would not send this, or it is late: the first fault in it.
-            OrderError: No exchange is open, or calls overlap.
-            ConfigError: The id is not a whole number.
-            UsageError: The reply is not bytes.
+            UsageError: The reply is not bytes, or the id is not a whole number.
         """
         client, view = whole_number("client id", client), m.view_of(reply, "reply")
         with self._exclusive:
@@ -224,13 +217,10 @@ class Series:
         return None if server is None else server.total
 
     def recall(self, client: int) -> bytes:
-        """Return the answers of a client in the open exchange, without its vector.
+        """Return the answers of a client in the open exchange, without its vector, for ``take_over``.
 
         Args:
             client: Id of the client; answers that were not taken are left out.
-
-        Returns:
-            An envelope for ``take_over`` of another series that is in the same exchange.
         """
         return envelope.pack(
             server.recall(client) for _, server in sorted(self._servers.items()) if client in server.answered
@@ -253,7 +243,6 @@ class Series:
             OverlappingSums: This one has taken a reply of the same client; nothing has changed.
             ConfigError: The sum has another size, or no vectors are asked for; nothing has changed.
             MalformedMessage: An answer is not an envelope; nothing has changed.
-            OrderError: No exchange is open, or calls overlap.
         """
         with self._exclusive:
             if not self._is_open:
@@ -266,13 +255,9 @@ class Series:
             return faults
 
     def close(self) -> list[Ended]:
-        """Close the exchange; clients that have not answered it have dropped out of the rounds in flight.
+        """Return the rounds that are over since the last call, by number, and close the exchange.
 
-        Returns:
-            The rounds that are over since the last call, by number: with a sum, or lost.
-
-        Raises:
-            OrderError: No exchange is open, or calls overlap.
+        Clients that have not answered it have dropped out of the rounds in flight.
         """
         with self._exclusive:
             if not self._is_open:
@@ -285,10 +270,9 @@ class Series:
             self._left = 0
 
     def stop(self) -> Requests:
-        """End the series, also after a call that was interrupted; rounds in flight are lost.
+        """Return an empty envelope for each client that may still hold keys, and end the series.
 
-        Returns:
-            An empty envelope for each client that may still hold keys, by id; none the second time.
+        Rounds in flight are lost. It also works after an interrupted call; the second time there are no envelopes.
         """
         with self._exclusive.to_end():
             self._servers, self._due, self._ended, self._left, self._is_open = {}, {}, [], 0, False

@@ -62,16 +62,13 @@ class SeriesClient:
         return tuple(sorted(number for number, client in self._clients.items() if not client.done))
 
     def receive(self, request: Data) -> bytes:
-        """Answer one exchange. The same exchange again gets the same answer, but for a masked vector.
+        """Return the replies to one exchange. The same exchange again gets the same replies, but for a masked vector.
 
         A round with a faulty message is over for this client, and ``faults`` says why. A round without a message
         is over, too: the server goes on without this client. The other rounds go on.
 
         Args:
             request: An envelope with the due steps of the rounds in flight; an empty one ends the series.
-
-        Returns:
-            An envelope with the replies.
 
         Raises:
             FaultyServer: These bytes are not one exchange, or an older one; nothing has changed.
@@ -133,7 +130,7 @@ class SeriesClient:
         """Go on from where ``suspend`` left off; only a client that has just been made can.
 
         Args:
-            data: What ``suspend`` returned. Resume it once: take it out of where it is kept first.
+            data: The bytes of ``suspend``. Take them out of the memory first, and resume them once.
             resumed: Remembers 32-byte digests of such bytes, and refuses a second use.
 
         Raises:

@@ -67,8 +67,8 @@ class Server:
     """The server of one round: ``open`` it, ``receive`` replies, ``close`` steps until no requests are left.
 
     With a ``log`` it survives the loss of its process: another server that is made in the same way, with the log,
-    goes on with ``replay``. Calls must not overlap: one that does gets an ``OrderError``, and so do all calls
-    after an interrupted one.
+    goes on with ``replay``. A call that the open step does not allow, or that overlaps with another, gets an
+    ``OrderError``. So do all calls after an interrupted one.
 
     Args:
         config: The round; every client has to know it beforehand.
@@ -178,13 +178,10 @@ class Server:
         return self._state.graph if isinstance(self._state, Drawn) else None
 
     def open(self, clients: Iterable[int] | None = None) -> Requests:
-        """Start step 0.
+        """Return the requests of step 0 by client id, each of at most 64 bytes, and start it.
 
         Args:
             clients: Ids of the clients that are asked to take part; by default all that are enrolled.
-
-        Returns:
-            A request of at most 64 bytes for each of them, by id.
 
         Raises:
             OrderError: This server was opened or replayed before, or its log has a round.
@@ -211,7 +208,6 @@ class Server:
             RoundFailed: The log does not fit this server, which was made with other arguments.
             DamagedLog: The counter is not that of this log.
             ConfigError: The log is of another round or configuration, or the server has none.
-            OrderError: This server was opened or replayed before.
         """
         with self._exclusive, self._failing():
             self._check_new()
@@ -225,10 +221,6 @@ class Server:
 
         Args:
             task: 32 bytes, a digest.
-
-        Raises:
-            OrderError: Clients have been asked already.
-            ConfigError: The task has another size.
         """
         with self._exclusive:
             if any(m.has_vector(step.reply) for step in self._steps[: self._place + 1]):
@@ -268,10 +260,9 @@ class Server:
             raise faults.pop()
 
     def close(self) -> Requests:
-        """Close the step; clients that have not answered it have dropped out.
+        """Return the requests of the next step by client id; none when the round has succeeded.
 
-        Returns:
-            The requests of the next step by client id; none when the round has succeeded.
+        Clients that have not answered the open step have dropped out.
 
         Raises:
             TooFewClients: Fewer clients are left than ``min_survivors``.
@@ -294,9 +285,6 @@ class Server:
 
         Args:
             client: Id of a client that has answered.
-
-        Raises:
-            OrderError: It has not.
         """
         if client not in self._answered:
             raise OrderError(f"client {client} has not answered the open step")
@@ -318,7 +306,6 @@ class Server:
                 before it were taken.
             RoundFailed: Answers with vectors that no server of this round can have taken: no sum fits them.
             ConfigError: The sum has another size; nothing has changed.
-            OrderError: The round is not open, or calls overlap.
         """
         with self._exclusive, self._failing():
             asks_vectors = m.has_vector(self.step.reply)
