@@ -310,20 +310,16 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
                 f"a round of {length} words, and the charter's {what} {self.length}: for another length, "
                 "agree on another charter"
             )
-        given: dict[str, Any] = {} if series_id is None else {"series_id": series_id}
-        if accept is not None:
-            given["accept"] = accept
+        given = {"series_id": series_id, "accept": accept}
+        given = {name: value for name, value in given.items() if value is not None}
         return self._config(length=length, number=number, charter=self.digest, **given)
 
     def series(self, length: int, bits: int) -> RoundConfig:
-        """Return the first round of a new series.
+        """Return the first round of a new series; raise ConfigError if the charter has other sizes.
 
         Args:
             length: Words of a vector.
             bits: Bits of a word.
-
-        Raises:
-            ConfigError: The charter has another length, or other bits.
         """
         if bits != self.bits:
             raise ConfigError(f"vectors of {bits} bits under a charter with bits = {self.bits}")
@@ -344,13 +340,13 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return self.config(**{name: getattr(given, name) for name in _LEFT_OPEN})
 
     def check(self, config: RoundConfig) -> None:
-        """Check that a round follows the charter.
+        """Check that a round follows the charter in everything but series, number, length and *accept*.
 
         Args:
             config: The round that a server proposes.
 
         Raises:
-            ConfigError: It differs in anything but series, number, length and *accept*.
+            ConfigError: It does not.
         """
         check_type("config", config, RoundConfig, "; charter.config(...) makes one")
         if not guard_named(config.guard).chartered:
@@ -364,14 +360,11 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
                 )
 
     def check_account(self, config: RoundConfig, account: Account | None) -> None:
-        """Check that vectors with the charter's noise are charged to an account for it.
+        """Raise ConfigError if the account is missing, or for other noise than the charter's, or another charter.
 
         Args:
-            config: The round that they are for.
+            config: The round of the vectors.
             account: The account that is charged for them.
-
-        Raises:
-            ConfigError: The account is missing, or for other noise, or for another charter.
         """
         if account is None and self.mechanism is not None:
             raise ConfigError(
@@ -390,13 +383,10 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             )
 
     def check_current(self, now: float | None = None) -> None:
-        """Check that the charter has not expired.
+        """Check that the charter has not expired; raise ConfigError if it has.
 
         Args:
             now: Seconds since 1970, by default the system's.
-
-        Raises:
-            ConfigError: It has expired; get a new one.
         """
         if not (time.time() if now is None else now) < self.expires:
             raise ConfigError(f"the charter with serial {self.serial} expired on {self.expiry}: get a new one")
@@ -452,18 +442,9 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return fields
 
     def _config(self, **others: Any) -> RoundConfig:
-        others.setdefault("accept", needs_accept(self.agreement))
-        return RoundConfig(
-            clients=len(self.members),
-            bits=self.bits,
-            graph=self.graph,
-            threshold=self.threshold,
-            generator=self.generator,
-            agreement=self.agreement,
-            min_survivors=self.min_survivors,
-            guard=ACTIVE.name,
-            **others,
-        )
+        fixed = ("bits", "graph", "threshold", "generator", "agreement", "min_survivors")
+        given = {"accept": needs_accept(self.agreement), **{name: getattr(self, name) for name in fixed}, **others}
+        return RoundConfig(clients=len(self.members), guard=ACTIVE.name, **given)
 
 
 def _settle_numbers(part: Part) -> None:

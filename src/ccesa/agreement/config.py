@@ -233,7 +233,7 @@ _DECODER = msgspec.msgpack.Decoder(RoundConfig)
 
 
 class CharteredRound(Part, frozen=True, kw_only=True, tag="chartered-round"):
-    """A configuration under a charter, as it travels: the charter's digest, and the fields left open."""
+    """A configuration under a charter, as it travels: the charter's digest, and the open fields."""
 
     version: Literal[2] = VERSION
     charter: bytes

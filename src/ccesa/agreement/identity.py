@@ -59,9 +59,6 @@ class Identity:
 
         Args:
             name: Its name, or nothing.
-
-        Raises:
-            ConfigError: The name is not allowed in a list.
         """
         return cls(os.urandom(KEY_BYTES), name)
 

@@ -65,7 +65,6 @@ class Size(NamedTuple):
         return sum(count * size for count, size in zip(self, (*single, *per_neighbour), strict=True))
 
     def each(self, agreement: str) -> int:
-        """Return the bytes for each neighbour."""
         return int(self.of(agreement, 0, 0, 1) - self.of(agreement, 0, 0, 0))
 
 
@@ -96,7 +95,6 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid
     client: int
 
     def encode(self) -> bytes:
-        """Return the only encoding of this message."""
         return wire.encode(self)
 
 
@@ -334,7 +332,6 @@ def each(message: Message, name: str, config: RoundConfig) -> list[bytes]:
 
 
 def has_vector(kind: type[Message]) -> bool:
-    """Tell whether messages of this kind carry a masked vector."""
     return body(kind).per_vector_byte > 0
 
 

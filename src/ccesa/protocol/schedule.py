@@ -29,7 +29,6 @@ class Schedule:
 
     @classmethod
     def of(cls, round: HasSteps) -> "Schedule":
-        """Return the schedule of the rounds of one series."""
         return cls(stride=guard_named(round.guard).stride, requests=tuple(step.request for step in steps_of(round)))
 
     def exchange(self, place: int, request: type[m.Message] | None) -> int | None:
@@ -37,7 +36,6 @@ class Schedule:
         return place * self.stride + self.requests.index(request) if request in self.requests else None
 
     def starts(self, exchange: int) -> bool:
-        """Tell whether a round starts with this exchange."""
         return exchange % self.stride == 0
 
 

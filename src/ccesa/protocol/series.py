@@ -371,7 +371,6 @@ class Series:
         return self._left > 0 and self._schedule.starts(self._exchange + 1)
 
     def _new_round(self) -> tuple[Server, Requests]:
-        """Make the server of the next round, and its first requests."""
         server = make_party(self._make, with_number(self.config, self._number), Server)
         return server, server.open(self.members)
 

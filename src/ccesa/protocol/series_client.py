@@ -256,7 +256,6 @@ class SeriesClient:
                 self.failures[number] = client.failure
 
     def _drop(self, number: int) -> None:
-        """Drop all secrets of a round."""
         self._clients.pop(number).leave()
 
     def _end(self) -> None:

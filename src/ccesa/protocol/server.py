@@ -309,10 +309,9 @@ class Server:
         """
         with self._exclusive, self._failing():
             asks_vectors = m.has_vector(self.step.reply)
-            try:
-                m.check_size("sum", memoryview(total), self.config.vector_bytes if asks_vectors and total else 0)
-            except MalformedMessage as error:
-                raise ConfigError(str(error)) from error
+            expected = self.config.vector_bytes if asks_vectors and total else 0
+            if len(total) != expected:
+                raise ConfigError(f"sum: expected {expected} bytes, got {len(total)}")
             if common := self._answered.keys() & answers.keys():
                 raise OverlappingSums(common)
             try:
@@ -378,7 +377,6 @@ class Server:
             self._log.append(row)
 
     def _sum_row(self, answers: Mapping[int, bytes], total: Data = b"") -> SumRow:
-        """Return the row of the answers that were taken."""
         taken = {client: bytes(answers[client]) for client in answers if client in self._answered}
         return SumRow(answers=taken, total=memoryview(total))
 

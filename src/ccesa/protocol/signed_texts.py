@@ -18,7 +18,6 @@ def bundle_text(context: bytes, client: int, keys: bytes) -> bytes:
 
 
 def leaf(context: bytes, client: int, keys: bytes) -> bytes:
-    """Return the leaf of one client in the tree."""
     return labels.digest(labels.ROSTER_LEAF, context, labels.client_bytes(client), keys)
 
 
@@ -28,7 +27,6 @@ def root(context: bytes, v1: bytes, top: bytes) -> bytes:
 
 
 def seed(context: bytes, root: bytes) -> bytes:
-    """Return the seed of the assignment graph."""
     return labels.digest(labels.GRAPH_SEED, context, root)
 
 

@@ -112,7 +112,6 @@ class HasSteps(Protocol):
 
 
 def steps_of(round: HasSteps) -> tuple[Step, ...]:
-    """Return the steps of a round in their order."""
     return steps_under(round.guard, round.accept)
 
 

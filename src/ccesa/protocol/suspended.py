@@ -79,7 +79,6 @@ def check_first_use(data: bytes, resumed: Used | None) -> None:
 
 
 def encode_state(state: object) -> bytes:
-    """Return a state as bytes, secrets included."""
     return msgspec.msgpack.encode(state, enc_hook=_to_bytes)
 
 
