@@ -64,8 +64,8 @@ if TYPE_CHECKING:
 
     __version__: str
 
-#: Where the public names are, which are loaded when they are asked for. So a command begins at once, and
-#: whoever stops it sees no traceback of an import; and nobody but the planner needs scipy.
+#: The modules of the public names, which are loaded on first use. So a command begins at once, a user who stops it
+#: sees no traceback of an import, and only the planner needs scipy.
 _WHERE = {
     "ccesa.agreement.charter": "Charter",
     "ccesa.agreement.config": "Floor RoundConfig",
@@ -96,7 +96,7 @@ __all__ = sorted(["plan", *_PLACES])
 
 
 def __getattr__(name: str) -> object:
-    """Load what is asked for: a public name, or a module of the package."""
+    """Load a public name, or a module of the package."""
     if name in _PLACES:
         return getattr(import_module(_PLACES[name]), name)
     if name == "__version__":

@@ -23,8 +23,8 @@
         ├── TooFewClients
         ├── Unreliable (.clients)  a secret has too few live share holders
         ├── Disconnected (.component)  unmasking would open a partial sum
-        ├── CorruptShares (.client)    the secret of one client cannot be rebuilt from what came
-        │   └── CorruptSeeds           or it can, and this client lied about what follows from it
+        ├── CorruptShares (.client)    the secret of one client cannot be rebuilt from its shares
+        │   └── CorruptSeeds           it can be rebuilt, and shows that this client lied about seeds
         ├── StaleLog           a server's log is an older copy: clients may have been asked since
         ├── AttemptsSpent      too few clients may contribute to the task again
         └── RoundsLost         a training is over: all its rounds failed, or too many in a row
@@ -41,10 +41,7 @@ Error = TypeVar("Error", bound="CcesaError")
 
 
 def shown(text: str, most: int = 80) -> str:
-    """Return text from others for errors and logs: one line of printable ASCII, cut to ``most`` characters.
-
-    Other characters become Python's escapes; what is cut is counted.
-    """
+    """Return text from others for errors and logs: one line of ASCII, escaped, and cut to ``most`` characters."""
     pieces = [c if " " <= c <= "~" else c.encode("unicode_escape").decode("ascii") for c in text[:most]]
     kept = sum(end <= most for end in accumulate(map(len, pieces)))
     cut = len(text) - kept
@@ -104,9 +101,9 @@ def _restore(kind: type[CcesaError], arguments: tuple[Any, ...], fields: dict[st
 
 
 class UsageError(CcesaError, ValueError):
-    """Raised if the caller is at fault. Nothing was sent and nothing has changed: correct the call.
+    """Raised if the caller is at fault: a subclass, or this class for a message that is not bytes.
 
-    The class itself is raised only for a message that is not bytes. Its subclasses say more.
+    Nothing was sent and nothing has changed. Correct the call.
     """
 
 
@@ -181,10 +178,9 @@ class VectorError(UsageError):
 
 
 class DamagedLog(ConfigError):
-    """Raised for a server's log, or the counter beside it, that was changed.
+    """Raised for a server's log, or the counter beside it, that was changed by a disk or a person, who is to blame.
 
-    A disk is to blame, or a person that changed or exchanged the file. The missing rows may have asked
-    clients: run a new round, or begin a new series.
+    The missing rows may have asked clients: run a new round, or begin a new series.
     """
 
 
@@ -198,8 +194,8 @@ class OrderError(UsageError):
 class OverlappingSums(UsageError):
     """Raised by ``take_over`` for answers of clients that this server has taken already.
 
-    The caller is at fault: it let two servers take replies of the same client. Nothing has changed. The clients
-    that only the other sum contains count as dropped out, unless that sum is taken over.
+    The caller is at fault: it let two servers take replies of the same client. Nothing has changed. Clients of the
+    other sum alone count as dropped out, unless that sum is taken over.
 
     Attributes:
         clients: Ids of the clients that are in both, ascending.
@@ -231,8 +227,8 @@ class FaultyServer(CcesaError):
 class FaultyNeighbour(CcesaError):
     """Raised by a client that could not use some neighbours' shares, and has complained of them.
 
-    These neighbours are to blame, or the server in their name; nothing is proved against any of them. The
-    client is out of the round: join the next one. In a round with *accept* it would accuse them and stay.
+    These neighbours are to blame, or the server in their name; nothing is proved against any of them. Join the
+    next round. In a round with *accept* the client would accuse them and stay.
 
     Attributes:
         clients: Ids of these neighbours, ascending.
@@ -365,8 +361,8 @@ class Disconnected(RoundFailed):
 class CorruptShares(RoundFailed):
     """Raised when the secret of one client cannot be rebuilt from the shares that came.
 
-    This client is to blame, which dealt wrong shares, or too many of its neighbours, which sent them. Run the
-    round again without the clients that ``evidence.suspects`` names.
+    This client dealt wrong shares and is to blame, or too many of its neighbours sent some. Run the round again
+    without the clients that ``evidence.suspects`` names.
 
     Attributes:
         client: Id of the client that the secret belongs to.
@@ -395,9 +391,8 @@ class StaleLog(RoundFailed):
 class CorruptSeeds(CorruptShares):
     """Raised when the masks of a client that dropped out rest on other seeds than were promised.
 
-    It can be raised only under the agreement ``x25519-mlkem768``. This client is to blame, or a network that
-    changes messages: its secret was rebuilt, and from that follow both the seeds that it gave its neighbours
-    and those that it was given and accepted. Run the round again without it.
+    It occurs only under the agreement ``x25519-mlkem768``. This client is to blame, or a network that changes
+    messages: the seeds that it gave and accepted follow from its rebuilt secret. Run the round again without it.
 
     Attributes:
         client: Id of the client that the seeds belong to.

@@ -24,10 +24,9 @@ _CHUNK = 1 << 20
 
 
 class OpeningCounter:
-    """Counts openings in a file of 16 bytes: their number, and the mark of the last one.
+    """Counts openings in a file of 16 bytes, made if missing: their number, and the mark of the last one.
 
-    The file is made if it is missing. Raises ConfigError if another process has it, or if others can read or
-    write it, and DamagedLog if it has the wrong size.
+    Raises ConfigError if another process or others have access to it, and DamagedLog if it has the wrong size.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -59,10 +58,9 @@ class OpeningCounter:
 
 
 class LogFile:
-    """Rows in a file of one process, which is made if it is missing. A last row that is not whole is cut off.
+    """Rows in a file of one process, made if missing. A last row that is not whole is cut off.
 
-    Raises ConfigError if another process has it, or if others can read or write it, and DamagedLog if it was
-    changed.
+    Raises ConfigError if another process or others have access to it, and DamagedLog if it was changed.
     """
 
     def __init__(self, path: Path | str) -> None:

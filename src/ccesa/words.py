@@ -27,7 +27,7 @@ def zeros(length: int, bits: int) -> Vector:
 def check(vector: object, length: int, bits: int) -> Vector:
     """Return the vector itself if it has such words. Convert nothing silently: that could wrap."""
     expected = dtype(bits)
-    # Subclasses are refused: a masked array, say, does not hold what it shows.
+    # Subclasses are refused: a masked array, for example, shows other values than it holds.
     if type(vector) is not np.ndarray or vector.dtype != expected:
         found = vector.dtype if type(vector) is np.ndarray else type(vector).__name__
         raise VectorError(

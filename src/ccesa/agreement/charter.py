@@ -37,15 +37,10 @@ _LEFT_OPEN = ("series_id", "number", "length", "accept")
 #: Enough for a hundred thousand members.
 MAX_FILE_BYTES = 1 << 24
 #: The range of each figure of a certificate; the others are log2 of a probability.
-_STATED = {
-    "dropout": (0.0, 1.0),
-    "exact_dropout": (False, True),
-    "collusion": (0.0, 1.0),
-    "colluders": (0, MAX_CLIENTS),
-    "around": (0, MAX_CLIENTS),
-    "least_honest": (0, MAX_CLIENTS),
-    "privacy_bits": (0.0, 1024.0),
-    "reliability_bits": (0.0, 1024.0),
+_STATED: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("dropout", "exact_dropout", "collusion"), (0, 1)),
+    **dict.fromkeys(("colluders", "around", "least_honest"), (0, MAX_CLIENTS)),
+    **dict.fromkeys(("privacy_bits", "reliability_bits"), (0, 1024)),
 }
 #: The figures that a hub logs.
 _LOGGED = ("colluders", "least_honest", "privacy_bits", "reliability_bits")

@@ -87,7 +87,6 @@ class Identity:
 
         Raises:
             ConfigError: The path exists, or its folder does not, or others can write to that folder.
-            OSError: The system cannot write the file; nothing is left of it.
         """
         words = [_HEADER, in_base64(self.seed), *([self.name] if self.name else [])]
         files.write_new(path, " ".join(words) + "\n", private=True)

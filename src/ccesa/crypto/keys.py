@@ -54,9 +54,8 @@ def pair_sign(client: int, neighbour: int) -> int:
 class Ends(NamedTuple):
     """Names who seals for whom, the public keys of both, whether masks run between them, and a promise.
 
-    All of it is bound to the text, as far as this party knows it. What was changed on its way to one of the
-    two is noticed here, before a vector is masked with it: the masks would not cancel then, and the sum would
-    be wrong.
+    All of it is bound to the text, as far as this party knows it. So a change on the way to one of the two is
+    noticed before a vector is masked: the masks would not cancel, and the sum would be wrong.
     """
 
     sender: int
@@ -64,7 +63,7 @@ class Ends(NamedTuple):
     sender_keys: bytes
     recipient_keys: bytes
     carries_masks: bool
-    #: The sender's, to its b_i: what it deals is what the server will hold it to.
+    #: The sender's, to its b_i: the server will hold it to the secret that it deals.
     commitment: bytes
 
     def frame(self, label: bytes, context: bytes, *more: bytes) -> bytes:
@@ -106,7 +105,7 @@ def vector_tag(vector: Data, context: bytes, client: int) -> bytes:
 
 
 def vector_digest(vector: Data, context: bytes, client: int) -> bytes:
-    """Return the digest of a masked vector: what reaches the server is what left the client."""
+    """Return the digest of a masked vector: by it any change on the way is noticed."""
     return labels.digest(labels.MASKED_VECTOR, context, labels.client_bytes(client), memoryview(vector).cast("B"))
 
 
@@ -117,7 +116,7 @@ _SHARES_BYTES = 2 * SHARE_BYTES
 
 
 class Content(NamedTuple):
-    """What one client seals for another: a pair of shares, and the seed for the masks of the two."""
+    """The contents of a sealed text: a pair of shares, and the seed for the masks of the two clients."""
 
     shares: bytes
     seed: bytes
@@ -141,9 +140,9 @@ class X25519:
 
     #: All public keys of a client, as they travel: that of c_i, that of s_i, that of ML-KEM.
     bundle_bytes = 2 * PUBLIC_KEY_BYTES
-    #: What a client seals for a neighbour.
+    #: A sealed text for a neighbour.
     text_bytes = _SHARES_BYTES + TAG_BYTES
-    #: The commitment to a pair seed, which is the end of what is sealed.
+    #: The commitment to a pair seed, at the end of a sealed text.
     commitment_bytes = 0
     #: The seed that a client was given, sealed for a server that rebuilds the client's secret.
     deposit_bytes = 0
@@ -179,7 +178,7 @@ class X25519:
         return [b""] * len(texts)
 
     def sealing(self, agreed: bytes, context: bytes, client: int, other: int) -> bytes:
-        """Return what a client keeps of an agreement by c_i: the one-time keys to the other, and from it."""
+        """Derive the one-time keys to another client, and from it, of an agreement by c_i."""
         info = labels.pair_frame(labels.SEALING, context, min(client, other), max(client, other))
         both = primitives.derive(agreed, info, 2 * ONE_TIME_BYTES)  # from the smaller id; from the larger
         return both if client < other else both[ONE_TIME_BYTES:] + both[:ONE_TIME_BYTES]
@@ -189,7 +188,7 @@ class X25519:
         return seal_once(sealing[:ONE_TIME_BYTES], content.shares, ends.frame(labels.SEALED, context))
 
     def unseal(self, sealing: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends) -> Content:
-        """Open what a neighbour sealed; raises SealBroken, also for a seed that is not the promised one."""
+        """Open the text of a neighbour; raises SealBroken, also for a seed that is not the promised one."""
         return Content(unseal_once(sealing[ONE_TIME_BYTES:], sealed, ends.frame(labels.SEALED, context)), b"")
 
     def pair_seed(self, secret: bytes, context: bytes, client: int, other: int) -> bytes:
@@ -214,7 +213,7 @@ class X25519:
 
 
 class Hybrid(X25519):
-    """Two clients agree by X25519 and ML-KEM-768: what they hide stays hidden unless both fall."""
+    """Two clients agree by X25519 and ML-KEM-768: their secrets stay hidden unless both fall."""
 
     bundle_bytes = X25519.bundle_bytes + KEM_KEY_BYTES
     commitment_bytes = COMMITMENT_BYTES
@@ -307,5 +306,5 @@ DEFAULT, POST_QUANTUM = AGREEMENTS
 
 
 def needs_accept(name: str) -> bool:
-    """Tell whether rounds need the step *accept* for an agreement; what has no such name needs nothing."""
+    """Tell whether rounds need the step *accept* for an agreement; an unknown name needs nothing."""
     return name in AGREEMENTS and AGREEMENTS[name].needs_accept

@@ -32,16 +32,11 @@ CIPHERTEXT_BYTES = 1088
 _P = 2**255 - 19
 #: The u-coordinates of order 1, 2, 4 and 8 on curve25519 and its twist: the sender of one knows the shared secret
 #: (zero) without a private key. RFC 7748, section 6.1.
-_LOW_ORDER = {
-    u.to_bytes(32, "little")
-    for u in (
-        0,
-        1,
-        _P - 1,
-        325606250916557431795983626356110631294008115727848805560023387167927233504,
-        39382357235489614581723060781553021112529911719440698176882885853963445705823,
-    )
-}
+_U8 = (
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+)
+_LOW_ORDER = {u.to_bytes(32, "little") for u in (0, 1, _P - 1, *_U8)}
 
 #: The y-coordinates of order 1, 2, 4 and 8 on edwards25519. RFC 8032, section 5.1; the two of order 8 are
 #: each other's negatives.
@@ -100,8 +95,9 @@ _SHA256 = hashes.SHA256()
 _PIECE = 2**30
 
 
-def private_key(seed: bytes) -> PrivateKey:
-    return X25519PrivateKey.from_private_bytes(seed)
+#: Keys from their bytes.
+private_key, load_public_key = X25519PrivateKey.from_private_bytes, X25519PublicKey.from_public_bytes
+signing_key = Ed25519PrivateKey.from_private_bytes
 
 
 def private_bytes(private: PrivateKey) -> bytes:
@@ -117,10 +113,6 @@ def check_public_key(public: bytes) -> None:
     reduced = public[-1] < 0x7F or int.from_bytes(public, "little") < _P
     if not reduced or public in _LOW_ORDER:
         raise LowOrderKey("a public key of low order or not in reduced form")
-
-
-def load_public_key(public: bytes) -> PublicKey:
-    return X25519PublicKey.from_public_bytes(public)
 
 
 def agree(private: PrivateKey, public: PublicKey) -> bytes:
@@ -201,10 +193,6 @@ def load_kem_key(public: bytes) -> "MLKEM768PublicKey":
 def encapsulate(public: bytes) -> tuple[bytes, bytes]:
     """Return a fresh secret and the ciphertext that hides it; the library itself draws the randomness."""
     return load_kem_key(public).encapsulate()
-
-
-def signing_key(seed: bytes) -> SigningKey:
-    return Ed25519PrivateKey.from_private_bytes(seed)
 
 
 def verifying_bytes(private: SigningKey) -> bytes:

@@ -210,7 +210,7 @@ class Client:
             self._abort()
 
     def suspend(self) -> bytes:
-        """Return what is needed to go on in another process of this node, secrets included.
+        """Return the state of this client for another process of this node, secrets included.
 
         The bytes belong in the memory of the node, never in a message, a log or a backup. This object is done
         then. In a fork all secrets are dropped.

@@ -1,7 +1,7 @@
 """Steps 0, 1 and *accept* of a server, under every guard: it draws the graph and hands on sealed shares.
 
 An accusation says that one of two clients lies, never which: one sealed a text wrong, or the other falsely says
-so. The guard decides what follows.
+so. The guard decides about the consequences.
 """
 
 from collections.abc import Callable, Iterable

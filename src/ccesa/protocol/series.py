@@ -162,15 +162,13 @@ class Series:
             return requests
 
     def replay(self) -> Requests:
-        """Repeat the calls of another series from the log; only a new series can.
+        """Return the envelopes of the last exchange, after the calls of another series were repeated from the log.
 
-        Returns:
-            The envelopes of the exchange that was opened last, the same bytes as before. It is open again, also
-            if it had closed: closing it returns the same rounds. If the log has no opening there are none.
+        Only a new series can replay. The envelopes are the same bytes as before. The exchange is open again, also if
+        it had closed: closing it returns the same rounds. If the log has no opening there are none.
 
         Raises:
-            StaleLog: The log is behind its counter, and clients may have been asked otherwise: rounds in
-                flight are lost, begin another series.
+            StaleLog: The log is behind its counter: clients may have been asked otherwise. Rounds in flight are lost.
             RoundFailed: The log does not fit this series, which was made with other arguments.
             DamagedLog: The counter is not that of this log.
             ConfigError: The log is of another series or configuration, or the series has none.
@@ -227,17 +225,15 @@ class Series:
         )
 
     def take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> list[FaultyClient]:
-        """Take the answers of other servers of this series in the open exchange.
+        """Return the faults among answers of other servers of this series, and take the other answers.
 
-        Servers that follow one log stay the same this way, whichever of them a client has reached.
+        Servers that follow one log stay the same this way, whichever of them a client has reached. Answers that
+        contradict others, for example with a key that was used before, are left out. Then only a series that takes
+        all answers in one agreed order is the same as the others.
 
         Args:
             answers: The results of ``recall`` there, by client.
             total: The sum of the vectors of those answers, their ``total``; empty if they have none.
-
-        Returns:
-            The faults of answers that contradict the others, such as a key that was used before. Those answers
-            were left out. Then only a series that takes all answers in one agreed order is the same as the others.
 
         Raises:
             OverlappingSums: This one has taken a reply of the same client; nothing has changed.

@@ -1,8 +1,8 @@
 """A client of a series keeps one ``Client`` per round in flight, and hands each the messages of its round.
 
-Each ``Client`` has keys, a state and a context of its own, and decides itself what it answers or refuses. The
-series only takes freedom away from a server: exchanges go forward, numbers go up, each number has one client,
-and a round without a message in an exchange is over.
+Each ``Client`` has keys, a state and a context of its own, and answers or refuses by itself. The series only
+takes freedom away from a server: exchanges go forward, numbers go up, each number has one client, and a round
+without a message in an exchange is over.
 """
 
 from collections.abc import Callable
@@ -110,7 +110,7 @@ class SeriesClient:
             self._end()
 
     def suspend(self) -> bytes:
-        """Return what is needed to go on in another process of this node, secrets included.
+        """Return the state of this client for another process of this node, secrets included.
 
         Treat them as those of ``Client.suspend``.
         """

@@ -196,15 +196,13 @@ class Server:
             return self._open(asked)
 
     def replay(self) -> Requests:
-        """Repeat the calls of another server of this round from the log; only a new server can.
+        """Return the requests of the open step, after the calls of another server were repeated from the log.
 
-        Returns:
-            The requests of the open step by client id, the same bytes as before. Those of ``waiting`` may have
-            been lost. If the log has no opening there are none: then ``open`` the round.
+        Only a new server can replay. The requests are the same bytes as before. Those of ``waiting`` may have been
+        lost. If the log has no opening there are none: then ``open`` the round.
 
         Raises:
-            StaleLog: The log is behind its counter, and clients may have been asked otherwise: the round has
-                failed.
+            StaleLog: The log is behind its counter: clients may have been asked otherwise, the round has failed.
             RoundFailed: The log does not fit this server, which was made with other arguments.
             DamagedLog: The counter is not that of this log.
             ConfigError: The log is of another round or configuration, or the server has none.
@@ -293,8 +291,8 @@ class Server:
     def take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> None:
         """Take the answers of another server of this round in the open step.
 
-        Several servers in the same step can take replies at a time, each from other clients. One of them takes
-        over the answers of the others, and closes the step.
+        Several servers can take replies to one step, each from other clients. One takes over the answers of the
+        others, and closes the step.
 
         Args:
             answers: The results of ``recall`` there, by client.
