@@ -1,7 +1,8 @@
-"""The recipes of CONTRIBUTING.md for graphs, generators and guards touch the files that it names."""
+"""The five recipes of CONTRIBUTING.md touch the files that their tables name."""
 
 import filecmp
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,17 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "src" / "ccesa"
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "ccesa"
+#: What a recipe's files mention today. Its table names every file of the other two implementations that does.
+MENTIONED = {
+    "A family of assignment graphs": r"erdos-renyi",
+    "A generator": r"chacha20",
+    "A guard": r'"active"',
+    "A field of a message": r'"advertise-reply"',
+}
+#: Something that is there, for each name that a recipe leaves open.
+EXAMPLES = {"<family>": "harary", "<guard>": "active"}
 
 FAMILY = '''
 """A toy: a circle like Harary's, drawn from the seed read backwards."""
@@ -156,6 +167,58 @@ else:
 """
 
 
+TRANSPORT = """
+import threading
+from queue import Queue
+
+import numpy as np
+from ccesa import Client, RoundConfig, Series, SeriesClient, Server
+from ccesa.protocol.round import run_round, run_series
+
+def by_post(clients):
+    \"\"\"Return a transport with a thread for every client. Client 3 never answers.\"\"\"
+
+    def carry(requests):
+        box = Queue()
+        senders = [
+            threading.Thread(target=lambda i=i, request=request: box.put((i, clients[i].receive(request))))
+            for i, request in requests.items()
+        ]
+        for sender in senders:
+            sender.start()
+        for sender in senders:
+            sender.join()
+        while not box.empty():
+            client, reply = box.get()
+            if client != 3 and reply is not None:
+                yield client, reply
+
+    return carry
+
+config = RoundConfig(clients=8, length=4, bits=32, accept=True)
+vectors = {i: np.full(4, i, np.uint32) for i in range(8)}
+carry = by_post({i: Client(config, i, vectors[i]) for i in vectors})
+total = run_round(Server(config), lambda step, requests: carry(requests))
+assert 3 not in total.survivors
+assert total.vector.tolist() == [sum(total.survivors)] * 4
+members = {i: SeriesClient(config, lambda config, i=i: Client(config, i, vectors[i])) for i in vectors}
+ended = list(run_series(Series(config, rounds=2), by_post(members)))
+assert [one.aggregate.vector.tolist() for one in ended] == [[25] * 4] * 2
+"""
+
+ROUNDS_WITH_THE_FIELD = """
+from ccesa import RoundConfig
+from ccesa.protocol import messages as m
+from ccesa.simulate import Independent, simulate
+
+config = RoundConfig(clients=9, length=50)
+assert m.limit(m.AdvertiseReply, config) == 96 + 64 + 8
+assert simulate(config, dropout=Independent(0.1), seed=2).exact
+message = m.AdvertiseReply(context=bytes(32), client=1, keys=bytes(64), colour=b"unlikely")
+assert m.decode(message.encode(), m.limit(m.AdvertiseReply, config)) == message
+"""
+
+
 @pytest.fixture
 def package(tmp_path):
     """A copy of the package that may be changed."""
@@ -166,6 +229,38 @@ def replace(path: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert text.count(old) == 1, f"{old!r} is not where the recipe says"
     path.write_text(text.replace(old, new))
+
+
+def tabled(recipe: str) -> list[str]:
+    """The files that the table of a recipe names."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text.partition(f"### {recipe}\n")[2].partition("\n#")[0]
+    rows = [row for row in section.splitlines() if row.startswith("| `")]
+    return [path for row in rows for path in re.findall(r"`([^`]+)`", row.split("|")[1])]
+
+
+def of_package(recipe: str, **names: str) -> set[str]:
+    """Those of the package, with names in place of what the recipe leaves open."""
+    paths = [path.removeprefix("src/ccesa/") for path in tabled(recipe) if path.startswith("src/ccesa/")]
+    return {re.sub(r"<(\w+)>", lambda found: names[found[1]], path) for path in paths}
+
+
+@pytest.mark.parametrize("recipe", ["A transport", *MENTIONED])
+def test_every_file_of_a_recipe_is_there(recipe):
+    for path in tabled(recipe):
+        for name, example in EXAMPLES.items():
+            path = path.replace(name, example)
+        assert (ROOT / path).exists() or path == "<your own>.py", path
+
+
+@pytest.mark.parametrize(("recipe", "pattern"), MENTIONED.items(), ids=str)
+def test_a_recipe_names_what_the_other_implementations_have_to_change(recipe, pattern):
+    folders = (("clients/typescript/src", "*.ts"), ("tests/second", "*.py"))
+    files = [path for folder, kind in folders for path in (ROOT / folder).rglob(kind)]
+    mentioning = {str(path.relative_to(ROOT)) for path in files if re.search(pattern, path.read_text(encoding="utf-8"))}
+    named = {path.replace("<guard>", "curious") for path in tabled(recipe)}
+    assert mentioning
+    assert mentioning <= named
 
 
 def run(package: Path, *arguments: str) -> str:
@@ -194,7 +289,7 @@ def test_a_family_of_graphs_is_its_module_and_its_name_in_the_list(package):
     replace(
         listed, "from ccesa.graphs.complete", "from ccesa.graphs.backwards import Backwards\nfrom ccesa.graphs.complete"
     )
-    assert touched(package) == {"graphs/backwards.py", "graphs/__init__.py"}
+    assert touched(package) == of_package("A family of assignment graphs", family="backwards")
     run(package, "-c", ROUNDS_WITH_THE_FAMILY)
     shown = run(package, "-m", "ccesa", "plan", "--clients", "300", "--graph", "backwards")
     assert "backwards, 36 neighbours hold shares" in shown
@@ -205,7 +300,7 @@ def test_a_generator_is_its_stream_and_its_name_in_the_list(package):
     listed = package / "crypto" / "primitives.py"
     replace(listed, "class Generator(", f"{GENERATOR.strip()}\n\n\nclass Generator(")
     replace(listed, "GENERATORS = {", 'GENERATORS = {"aes256-ctr": Generator(32, 16, aes256_ctr), ')
-    assert touched(package) == {"crypto/primitives.py"}
+    assert touched(package) == of_package("A generator")
     run(package, "-c", ROUNDS_WITH_THE_GENERATOR)
     options = ("--clients", "10", "--length", "9", "--generator", "aes256-ctr")
     assert "equal to the plain sum" in run(package, "-m", "ccesa", "simulate", *options)
@@ -222,8 +317,30 @@ def test_a_guard_is_its_record_its_steps_and_its_table(package):
     replace(record, "GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE)}\n", GUARD_RECORD.lstrip())
     replace(record, 'GuardName = Literal["curious", "active"]', 'GuardName = Literal["curious", "active", "careful"]')
     replace(record, "from dataclasses import dataclass\n", "import dataclasses\nfrom dataclasses import dataclass\n")
-    assert touched(package) == {"guards.py", "protocol/careful_client.py", "protocol/steps.py"}
+    own = touched(package)
+    assert own == {"guards.py", "protocol/careful_client.py", "protocol/steps.py"}
+    assert own < of_package("A guard", guard="careful")  # with messages and server steps of its own, all of them
     run(package, "-c", ROUNDS_WITH_THE_GUARD)
     shown = run(package, "-m", "ccesa", "plan", "--clients", "300", "--guard", "careful")
     assert "guard careful" in shown
     assert run(package, "-m", "ccesa", "simulate", "--clients", "30", "--length", "9", "--guard", "careful")
+
+
+def test_a_transport_is_a_function_outside_of_the_package(package):
+    assert not touched(package) | of_package("A transport")
+    run(package, "-c", TRANSPORT)
+
+
+def test_a_field_of_a_message_is_its_line_and_both_ends_of_its_step(package):
+    messages, client, server = (
+        package / "protocol" / f"{name}.py" for name in ("messages", "curious_client", "curious_server")
+    )
+    line = "    keys: _Bundle  # of c_i, of s_i, then what else the agreement has\n"
+    head = '"""Shows the public keys of a client."""\n\n'
+    replace(messages, head + line, head + line + "    colour: Annotated[bytes, Size(8)]\n")
+    filled = "m.AdvertiseReply(**round.head, keys=advertised.public_keys)"
+    replace(client, filled, f'{filled[:-1]}, colour=b"unlikely")')
+    kept = "    note_keys(round, state, m.checked(reply, round.config))\n"
+    replace(server, kept, f'{kept}    if reply.colour != b"unlikely":\n        raise ValueError(reply.colour)\n')
+    assert touched(package) == of_package("A field of a message", guard="curious")
+    run(package, "-c", ROUNDS_WITH_THE_FIELD)
