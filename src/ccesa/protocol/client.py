@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NoReturn, TypedDict, Unpack
+from typing import Any, NoReturn
 
 from ccesa.agreement.agreement import ATTEMPTS, RELEASES, Trust
 from ccesa.agreement.charter import Charter
@@ -295,18 +295,6 @@ class Client:
         self._last_request, self._last_reply = b"", None
 
 
-class Options(TypedDict, total=False):
-    """Options that clients under every guard have, as ``Client`` explains them."""
-
-    task: TaskSource
-    used_rounds: Used | None
-    counted: Callable[[bytes], bytes] | None
-    account: Account | None
-    threads: int
-    random: shamir.Randomness
-    now: float | None
-
-
 class ActiveClient(Client):
     """One client in one round with a server that may lie.
 
@@ -319,8 +307,14 @@ class ActiveClient(Client):
         tasks: Remembers for which tasks vectors have left and shares were released, within the charter's
             ``attempts`` and ``releases``: a ``FolderMemory``, which outlives rounds and processes. None
             remembers nothing.
-        **options: ``task``, ``used_rounds``, ``counted``, ``account``, ``threads``, ``random`` and ``now``, as for
-            ``Client``. If the charter has noise, the account is ``ledger.account(charter.privacy, charter.digest)``.
+        task: 32 bytes: a digest of the work of this client, or a function that makes it in step 2.
+        counted: Returns the name of a task in ``tasks``, if that is not the task itself.
+        account: ``ledger.account(charter.privacy, charter.digest)``, if the charter has noise: every vector is
+            charged to it before it leaves.
+        used_rounds: Remembers rounds across processes; a second use of one is refused.
+        threads: The most threads that make masks; 0 stands for as many as help.
+        random: Returns n random bytes. Give another source than the system's only in tests.
+        now: Seconds since 1970, by default the system's.
 
     Raises:
         ConfigError: The charter has expired, the round differs from it, the identity is not in it, the account is
@@ -336,13 +330,30 @@ class ActiveClient(Client):
         vector: VectorSource,
         *,
         tasks: Memory | None,
-        **options: Unpack[Options],
+        task: TaskSource = m.NO_TASK,
+        counted: Callable[[bytes], bytes] | None = None,
+        account: Account | None = None,
+        used_rounds: Used | None = None,
+        threads: int = 0,
+        random: shamir.Randomness = os.urandom,
+        now: float | None = None,
     ) -> None:
         check_type("identity", identity, Identity, "; Identity.load(path) reads one")
         check_type("charter", charter, Charter, "; Charter.load(path) reads one")
-        member = Membership(identity=identity, charter=charter)
-        client = charter.admission.id_of(identity.public)
-        super().__init__(config, client, vector, tasks=tasks, member=member, **options)
+        super().__init__(
+            config,
+            charter.admission.id_of(identity.public),
+            vector,
+            task=task,
+            used_rounds=used_rounds,
+            tasks=tasks,
+            counted=counted,
+            account=account,
+            threads=threads,
+            random=random,
+            now=now,
+            member=Membership(identity=identity, charter=charter),
+        )
 
 
 def _forgotten() -> NoReturn:
