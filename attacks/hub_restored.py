@@ -28,10 +28,8 @@ from ccesa.service.coordinator import Questions
 from ccesa.service.desk import Receipt, Status, View
 from ccesa.service.federation import Federation
 from ccesa.service.forms import Words
-from ccesa.service.hub.agenda import Agenda, Presence
+from ccesa.service.hub.agenda import Presence
 from ccesa.service.hub.engine import Engine, Handed
-from ccesa.service.hub.leader import Leader, Records
-from ccesa.service.hub.showing import Showing
 from ccesa.service.meters import Meters
 from ccesa.service.store import open_store
 from ccesa.words import Vector
@@ -55,25 +53,18 @@ class RealHub:
         )
         self._store = open_store(f"sqlite:///{folder}/hub.db")
         self._counter = OpeningCounter(folder / "hub.counter")
-        self._presence = presence = Presence(made, self._store, lambda: self.now)
-        agenda, meters = Agenda(made, self._store, Questions("old")), Meters()
-        agenda.start(now)
-        records = Records(made, self._store, agenda, presence, meters)
-        leader = Leader(made, self._store, agenda, records, presence, meters, "hub")
-        showing = Showing(made, self._store, agenda, presence, leader)
-        self.view: View = showing.view(None)
+        self._presence = Presence(made, self._store, lambda: self.now)
         self._engine = Engine(
             made,
             self._store,
-            leader=leader,
-            records=records,
-            presence=presence,
-            showing=showing,
+            Questions("old"),
+            presence=self._presence,
             publish=self._publish,
-            meters=meters,
+            meters=Meters(),
             name="hub",
             counter=self._counter,
         )
+        self.view, _ = self._engine.first_look()
 
     def _publish(self, view: View, status: Status) -> None:
         self.view, self.says = view, status.reason
@@ -82,7 +73,7 @@ class RealHub:
         """Do what the hub's thread does again and again."""
         self.now += 1
         for client in range(CLIENTS):
-            self._presence.heard(client)
+            self._presence.hear(client)
         self._engine._turn(list(batch))  # noqa: SLF001 - what its thread does, at a chosen time
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ from ccesa.graphs import Complete
 from ccesa.graphs.thresholds import Majority
 from ccesa.service.federation import Federation
 from ccesa.service.store import open_store
-from ccesa.service.tokens import hashed, new_token
+from ccesa.service.tokens import hash_token, new_token
 from ccesa.simulate.enrolment import NOTHING
 
 #: The fewest people in a sum. With two, each would know the other's number.
@@ -111,7 +111,7 @@ class Play:
         if self.guard == "curious":
             self.tokens = [new_token() for _ in self.names]
             for client, token in enumerate(self.tokens):
-                store.add_token(hashed(token), client, "")
+                store.add_token(hash_token(token), client, "")
         store.close()
         return public, operator
 

@@ -94,7 +94,7 @@ class SeriesDesk:
             self.play.series.receive(client, self.play.clients[client].receive(self.view.requests[client]))
         self.advance()
 
-    async def changed(self, view: View, seconds: float) -> View:
+    async def next_view(self, view: View, seconds: float) -> View:
         if view is self.view:
             try:
                 async with asyncio.timeout(seconds):
@@ -124,7 +124,7 @@ class SeriesDesk:
             self.advance()
         return Receipt(taken=Taken.SAVED)
 
-    def seen(self, client, series=0, exchange=-1):
+    def hear(self, client, series=0, exchange=-1):
         self.heard.append(client)
         self.known.append((series, exchange))
 

@@ -24,10 +24,9 @@ from ccesa.service.desk import Receipt, Taken, View
 from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.forms import Words
-from ccesa.service.hub.agenda import Agenda, Presence
+from ccesa.service.hub.agenda import Presence
 from ccesa.service.hub.engine import Engine, Handed
-from ccesa.service.hub.leader import Leader, Records
-from ccesa.service.hub.showing import Showing
+from ccesa.service.hub.replica import decode_config, masked_in
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store, audit, open_store
 from ccesa.service.tasks import task_digest
@@ -104,20 +103,14 @@ class Hub:
         made = world.federation
         self.store = store = Fragile(open_store(world.url))
         self.presence = presence = Presence(made, store, lambda: world.now)
-        self.coordinator, meters = Recorded(), Meters()
-        agenda = Agenda(made, store, self.coordinator)
-        agenda.start(world.now)
-        records = Records(made, store, agenda, presence, meters)
-        leader = Leader(made, store, agenda, records, presence, meters, name)
+        self.coordinator = Recorded()
         self.engine = Engine(
             made,
             store,
-            leader=leader,
-            records=records,
+            self.coordinator,
             presence=presence,
-            showing=Showing(made, store, agenda, presence, leader),
             publish=self._publish,
-            meters=meters,
+            meters=Meters(),
             name=name,
             counter=counter,
         )
@@ -128,7 +121,7 @@ class Hub:
 
     def turn(self, *batch: Handed) -> None:
         for client in self.world.here:
-            self.presence.heard(client)
+            self.presence.hear(client)
         self.engine._turn(list(batch))
 
 
@@ -187,7 +180,7 @@ class World:
         return reply
 
     def _answer(self, client: int, view: View) -> bytes:
-        config = self.federation.decode(view.config)
+        config = decode_config(self.federation, view.config)
         key = (client, view.series)
         if key not in self._parties:
             self._parties[key] = SeriesClient(
@@ -300,7 +293,7 @@ def check(world: World) -> list[Any]:
         (masking,) = (
             one.exchange
             for one in store.exchanges(row.series)
-            if one.question is not None and made.masked_in(one.exchange) == row.number
+            if one.question is not None and masked_in(made, one.exchange) == row.number
         )
         assert world.acknowledged.get((row.series, masking), set()) <= set(row.survivors)
     asked = Counter(row.question for row in rows if row.question is not None)
@@ -325,7 +318,7 @@ def check_asked(store: Store, made: Federation, rows: list[Any]) -> None:
     for series in range(1, newest.series + 1 if newest else 1):
         for exchange in store.exchanges(series):
             if exchange.question is not None:
-                row = over[series, made.masked_in(exchange.exchange)]
+                row = over[series, masked_in(made, exchange.exchange)]
                 assert row.question in (exchange.question, None)
 
 

@@ -173,7 +173,7 @@ class PlayedHub:
             "series": self.number,
             "number": ended.number,
             "survivors": list(ended.aggregate.survivors),
-            "value": self.form.published(ended.aggregate.vector),
+            "value": self.form.for_json(ended.aggregate.vector),
             "metrics": {},
             "head": "",
         }

@@ -16,7 +16,7 @@ from ccesa.service.hub.board import Board
 from ccesa.service.store import open_store
 from ccesa.service.store.rows import RoundRow
 from ccesa.service.tasks import task_digest
-from ccesa.service.tokens import hashed
+from ccesa.service.tokens import hash_token
 from engines import WORDS, federation
 from rounds import charter
 
@@ -33,7 +33,7 @@ def on_board(tmp_path, use, made=None):
             store.put_task(question, payload, task_digest(payload))
         store.put_round(answered())
         store.revoke_tokens(3)
-        store.add_token(hashed("mine"), 3, "")
+        store.add_token(hash_token("mine"), 3, "")
         board = Board(made, store, Presence(made, store))
         try:
             return await use(board)
@@ -159,10 +159,10 @@ def test_who_is_set_aside_and_what_members_know_come_from_the_store(tmp_path):
         view = SimpleNamespace(state="running", series=2, exchange=5, latest=5, question=-1)
         board.show(view, None)
         store = board.presence._store
-        board.seen(1, 2, 5)
-        board.seen(2, 1, 900)
-        board.seen(3, 2, 6)
-        board.seen(4, 3, -1)
+        board.hear(1, 2, 5)
+        board.hear(2, 1, 900)
+        board.hear(3, 2, 6)
+        board.hear(4, 3, -1)
         store.set_aside(5, "it lies")
         assert not board.is_set_aside(5)
         board.presence.share_known()

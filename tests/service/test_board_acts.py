@@ -36,7 +36,7 @@ def act(tmp_path, store, *wishes):
 def done(store):
     """What the store has been told of all that an operator can ask for."""
     aside = {client: row.set_aside for client, row in store.members().items()}
-    return store.paused(), store.finishing(), aside.get(3, "")
+    return store.pause_reason(), store.is_finishing(), aside.get(3, "")
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_prometheus_asks_the_hubs():
 def test_every_alert_is_about_something_that_a_hub_counts_and_is_explained(rule):
     meters = Meters()
     meters.follow(lambda: ShownDesk(5).now)
-    shown = meters.exposed("")[0].decode()
+    shown = meters.render("")[0].decode()
     named = re.findall(r"\b(ccesa_\w+)(?:{(\w+)=\"([^\"]*)\"})?", rule["expr"])
     assert named or rule["expr"].startswith("up{")
     for name, label, value in named:

@@ -18,11 +18,9 @@ from ccesa.service.desk import Taken
 from ccesa.service.federation import Federation
 from ccesa.service.forms import Arrays, Statistics, Words
 from ccesa.service.hub import agenda
-from ccesa.service.hub.agenda import Agenda, Presence, value_of
+from ccesa.service.hub.agenda import Presence, value_of
 from ccesa.service.hub.engine import Engine, Handed
-from ccesa.service.hub.leader import Leader, Records
-from ccesa.service.hub.replica import Replica
-from ccesa.service.hub.showing import Showing
+from ccesa.service.hub.replica import Replica, decode_config, first_round
 from ccesa.service.meters import Meters
 from ccesa.service.store import open_store
 from ccesa.service.tasks import pack_arrays, task_digest
@@ -47,19 +45,13 @@ class Process:
     def __init__(self, federation, store, name="hub", questions=None) -> None:
         self.presence = Presence(federation, store)
         self.view = self.status = None
-        meters = Meters()
-        asked = Agenda(federation, store, questions or Questions("test"))
-        records = self.records = Records(federation, store, asked, self.presence, meters)
-        leader = Leader(federation, store, asked, records, self.presence, meters, name)
         self.engine = Engine(
             federation,
             store,
-            leader=leader,
-            records=records,
+            questions or Questions("test"),
             presence=self.presence,
-            showing=Showing(federation, store, asked, self.presence, leader),
             publish=self.publish,
-            meters=meters,
+            meters=Meters(),
             name=name,
         )
         self.engine.start()
@@ -98,7 +90,7 @@ class Crowd:
         self.memories, self.refused = defaultdict(ProcessMemory), []
 
     def client(self, i, view):
-        config = self.federation.decode(view.config)
+        config = decode_config(self.federation, view.config)
         key = (i, view.series)
         if key not in self.clients:
             self.clients[key] = SeriesClient(config, lambda config: self.party(i, config))
@@ -144,7 +136,7 @@ def drive(hub, crowd, *, until=30.0, step=lambda view: None, missing=()):
     while time.monotonic() < end:
         for i in range(crowd.federation.clients):
             if i not in missing:
-                hub().presence.heard(i)
+                hub().presence.hear(i)
         view = hub().view
         if not hub().engine.alive:
             raise AssertionError("the engine has ended") from hub().engine.failure
@@ -315,8 +307,8 @@ def test_a_series_that_was_abandoned_counts_what_it_asked_for(tmp_path):
 
     with pytest.raises(AssertionError, match="ended"):
         drive(lambda: hub, Crowd(made, vector), step=stop_at_vectors)
-    hub.records.abandon(1.0)
-    hub.records.abandon(2.0)
+    hub.engine._leader.abandon(1.0)
+    hub.engine._leader.abandon(2.0)
     (row,) = store.rounds()
     assert (row.outcome, row.question, row.attempt, row.number) == ("Abandoned", 0, 1, 0)
     hub = Process(made, store)
@@ -406,7 +398,7 @@ def test_a_file_that_has_changed_is_for_the_next_series(tmp_path, changed):
     end = time.monotonic() + 10
     while (hub.status is None or hub.status.state != "stuck") and time.monotonic() < end:
         for i in range(8):
-            hub.presence.heard(i)
+            hub.presence.hear(i)
         time.sleep(0.05)
     assert "other rounds than the federation's file" in hub.status.reason
     hub.stop()
@@ -444,23 +436,23 @@ def test_who_was_silent_is_asked_again_after_a_while(tmp_path):
     def asked_after(seconds):
         now[0] += seconds
         for i in range(6):
-            presence.heard(i)
+            presence.hear(i)
         return 5 in presence.present(now[0])
 
     for _ in range(3):
         assert asked_after(1)
-        presence.fell_silent({5}, now[0])
+        presence.note_silent({5}, now[0])
     assert not asked_after(99)
     assert asked_after(1)
-    presence.fell_silent({5}, now[0])
+    presence.note_silent({5}, now[0])
     assert not asked_after(199)
     assert asked_after(1)
     for _ in range(100):
-        presence.fell_silent({5}, now[0])
+        presence.note_silent({5}, now[0])
     assert not asked_after(3599)
     assert asked_after(1)
-    presence.fell_silent({5}, now[0])
-    presence.came_through({5})
+    presence.note_silent({5}, now[0])
+    presence.note_answered({5})
     assert asked_after(1)
     store.close()
 
@@ -491,6 +483,6 @@ def test_a_sum_means_what_it_meant_when_it_was_asked_for(tmp_path):
     run(files(6, rounds=1))
     run(made := files(8, rounds=2))
     assert means(made) == [pytest.approx([0.5] * 3, abs=1e-6)] * 2
-    store.begin_series(made.config(1).encode(), 1, form=msgspec.json.encode(made.form))
+    store.begin_series(first_round(made, 1).encode(), 1, form=msgspec.json.encode(made.form))
     with pytest.raises(ConfigError, match="another form"):
         Replica(files(8, 2, clip=3.0), store, store.series(), "hub")

@@ -7,6 +7,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.schedule import Schedule
 from ccesa.protocol.steps import steps_of
 from ccesa.service import Federation, Policy, Words
+from ccesa.service.hub.replica import decode_config, first_round, masked_in
 from rounds import charter, configure
 
 CURIOUS = """
@@ -47,12 +48,12 @@ def written(folder, text: str) -> Federation:
 
 def test_a_file_without_a_charter(tmp_path):
     found = written(tmp_path, CURIOUS)
-    config = found.config(100)
+    config = first_round(found, 100)
     assert (found.guard, found.clients, found.agreement.needed, found.agreement.attempts) == ("curious", 8, 3, 2)
     assert (config.clients, config.length, config.bits, config.accept) == (8, 100, 16, True)
     assert config.graph == Harary(degree=6)
-    assert config.series_id != found.config(100).series_id
-    assert found.decode(config.encode()) == config
+    assert config.series_id != first_round(found, 100).series_id
+    assert decode_config(found, config.encode()) == config
     assert found.store == f"sqlite:///{tmp_path}/federation.db"
     assert found.spool == tmp_path / "spool"
     assert found.counter == tmp_path / "federation.counter"
@@ -67,15 +68,15 @@ def test_a_file_with_a_charter(tmp_path):
     assert (found.guard, found.clients) == ("active", 6)
     assert found.agreement.needed == max(agreed.least_roster, agreed.min_survivors)
     assert found.agreement.names == tuple(seat.name for seat in agreed.members)
-    assert found.config(100).charter == agreed.digest
-    assert found.decode(found.config(100).encode()).length == 100
+    assert first_round(found, 100).charter == agreed.digest
+    assert decode_config(found, first_round(found, 100).encode()).length == 100
     assert found.store == "postgresql://somewhere/else"
     assert found.tls == (tmp_path / "tls.pem", tmp_path / "tls.key")
     assert found.origins[0].startswith("https://")
     with pytest.raises(ConfigError, match="another charter"):
-        found.decode(charter(6, attempts=1).config(length=100).encode())
+        decode_config(found, charter(6, attempts=1).config(length=100).encode())
     with pytest.raises(ConfigError, match="another kind"):
-        found.decode(configure(6).encode())
+        decode_config(found, configure(6).encode())
 
 
 @pytest.mark.parametrize(
@@ -116,12 +117,12 @@ def test_a_file_that_others_can_change_is_refused(tmp_path):
 def test_the_round_that_an_exchange_asks_for_vectors(guard):
     agreed = {"charter": charter(6)} if guard == "active" else {"config": configure(6)}
     made = Federation(name="x", rounds=1, form=Words(words=3), policy=Policy(), **agreed)
-    config = made.config(3)
+    config = first_round(made, 3)
     masks = next(step.request for step in steps_of(config) if m.has_vector(step.reply))
     for number in range(5):
         exchange = Schedule.of(config).exchange(number, masks)
         assert exchange is not None
-        assert made.masked_in(exchange) == number
+        assert masked_in(made, exchange) == number
 
 
 def test_a_database_is_known_by_name_and_guard():

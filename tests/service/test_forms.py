@@ -79,8 +79,8 @@ def test_words_are_taken_as_they_are():
     vector = form.vector(np.array([1, 2, 3], np.uint16), b"task", b"")
     assert vector.tolist() == [1, 2, 3]
     assert form.length(b"task") == 3
-    assert form.given(b"task") == b"task"
-    published = form.published(form.value(vector, 2, b"", b""))
+    assert form.argument(b"task") == b"task"
+    published = form.for_json(form.value(vector, 2, b"", b""))
     assert base64.b64decode(published["words"]) == vector.tobytes()
     assert form.in_words(vector) == "1 2 3"
     assert Words(words=20).in_words(np.arange(20)).endswith(" 15 ... (20 words)")
@@ -114,7 +114,7 @@ def test_arrays_become_a_weighted_mean():
     mean = form.value(total, 2, payload, b"")
     assert mean.weight == 8.0
     assert np.allclose(mean.arrays["w"], -0.5, atol=1e-6)
-    assert form.published(mean)["weight"] == 8.0
+    assert form.for_json(mean)["weight"] == 8.0
     assert form.in_words(mean) == "w: (2, 2), norm 1\nweight: 8"
     with pytest.raises(VectorError, match="dict of arrays"):
         form.vector([1, 2], payload, b"")

@@ -460,7 +460,7 @@ def test_the_door_holds_its_limits_whoever_comes_and_goes(steps):
             if door.enter(guest):
                 guests[number] = guest
         elif guest is not None and kind == "k":
-            door.know(guest, client)
+            door.admit(guest, client)
             clients[number] = client
         elif guest is not None and kind == "l":
             door.leave(guest)
@@ -497,7 +497,7 @@ def test_the_room_is_never_more_than_full_and_empty_in_the_end(sizes, cancelled)
             not task.cancelled() for task in tasks
         )
         assert room._left == 10
-        assert not room._queue
+        assert not room._turn.locked()
 
     asyncio.run(play())
 

@@ -343,8 +343,8 @@ def test_one_folder_belongs_to_one_process(tmp_path):
 
 def test_nobody_else_can_read_uploads(tmp_path):
     spool = Spool(tmp_path / "spool")
-    with spool.append((1, 2, 3)) as upload:
-        upload.add(b"masked")
+    with spool.append((1, 2, 3)) as add:
+        add(b"masked")
     assert (tmp_path / "spool").stat().st_mode & 0o077 == 0
     assert (tmp_path / "spool" / "1-2-3").stat().st_mode & 0o077 == 0
     spool.close()
@@ -352,12 +352,12 @@ def test_nobody_else_can_read_uploads(tmp_path):
 
 def test_a_mapped_upload_stays_as_it_is_when_another_takes_its_place(tmp_path):
     spool, key = Spool(tmp_path), (1, 2, 3)
-    with spool.append(key) as upload:
-        upload.add(b"first" * 10_000)
+    with spool.append(key) as add:
+        add(b"first" * 10_000)
     mapped = spool.map(key)
     spool.remove(key)
-    with spool.append(key) as upload:
-        upload.add(b"!")
+    with spool.append(key) as add:
+        add(b"!")
     assert bytes(mapped) == b"first" * 10_000
     assert spool.size(key) == 1
     spool.close()
@@ -368,8 +368,8 @@ def test_a_mapped_upload_stays_as_it_is_when_another_takes_its_place(tmp_path):
 def test_pieces_are_joined_in_their_order(tmp_path_factory, pieces):
     spool, key = Spool(tmp_path_factory.mktemp("spool")), (7, 8, 9)
     for piece in pieces:
-        with spool.append(key) as upload:
-            upload.add(piece)
+        with spool.append(key) as add:
+            add(piece)
     whole = b"".join(pieces)
     assert spool.size(key) == len(whole)
     if pieces:

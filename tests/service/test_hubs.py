@@ -121,7 +121,7 @@ def test_a_hub_that_was_asleep_ends_no_series(world, monkeypatch):
         store.finish()
         return True
 
-    monkeypatch.setattr(store, "finishing", sleep)
+    monkeypatch.setattr(store, "is_finishing", sleep)
     until(world, lambda: slept)
     assert not store.series().over
     assert [row.outcome for row in finish(world)] == ["sum"]
@@ -273,9 +273,10 @@ def test_a_hub_that_has_just_started_does_not_say_that_all_is_over(world):
 
 def test_a_hub_that_stands_still_in_a_transaction_holds_nobody_up_for_long(postgres_url, monkeypatch):
     """Its locks end with its session, wherever it stopped; when it goes on, it has saved nothing."""
-    short = [one.replace("session_timeout = '10s'", "session_timeout = '1s'") for one in postgres._SETTINGS]
-    assert tuple(short) != postgres._SETTINGS
-    monkeypatch.setattr(postgres, "_SETTINGS", short)
+    kind = postgres.PostgreSQL
+    short = tuple(one.replace("session_timeout = '10s'", "session_timeout = '1s'") for one in kind.SETTINGS)
+    assert short != kind.SETTINGS
+    monkeypatch.setattr(kind, "SETTINGS", short)
     stopped, other = open_store(postgres_url), open_store(postgres_url)
     stopped.begin_series(b"", 1)
     stopped.open_exchange(1, opening(0))

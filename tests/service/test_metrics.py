@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "service.md"
 
 def figures(meters: Meters) -> dict[tuple, float]:
     """All samples by name and values of their labels, which come in alphabetical order."""
-    text = meters.exposed("")[0].decode()
+    text = meters.render("")[0].decode()
     return {(sample.name, *sample.labels.values()): sample.value for family in read(text) for sample in family.samples}
 
 
@@ -38,13 +38,13 @@ def test_what_is_counted_is_shown():
     meters.received.inc(100)
     meters.received.inc(11)
     meters.sent.inc(7)
-    meters.refused("late")
+    meters.count_refusal("late")
     meters.store_away.inc()
     meters.leads.set(True)
-    meters.acted("pause")
-    meters.step_closed("mask", 12.5, 20, 3, faulty=1)
-    meters.round_over("sum")
-    meters.round_over("TooFewClients", pairs=2)
+    meters.count_action("pause")
+    meters.count_step("mask", 12.5, 20, 3, faulty=1)
+    meters.count_round("sum")
+    meters.count_round("TooFewClients", pairs=2)
     with meters.polls.track_inprogress():
         shown = figures(meters)
     assert shown["ccesa_received_bytes_total",] == 111
@@ -99,9 +99,9 @@ def test_nobody_s_text_becomes_a_label(texts):
     meters.follow(desk.status)
     before = len(figures(meters))
     for text in texts:
-        meters.refused("?" + text)
-        meters.round_over("?" + text)
-        meters.step_closed("?" + text, 1.0, 2, 1)
+        meters.count_refusal("?" + text)
+        meters.count_round("?" + text)
+        meters.count_step("?" + text, 1.0, 2, 1)
     shown = figures(meters)
     assert sum(value for (name, *_), value in shown.items() if name == "ccesa_refusals_total") == len(texts)
     assert len(shown) <= before + 100
@@ -126,12 +126,12 @@ def test_every_step_and_every_failure_has_a_label():
 def test_both_formats_are_read_by_their_parsers(desk):
     meters = Meters()
     meters.follow(desk.status)
-    meters.refused("late")
-    text, media_type = meters.exposed("application/openmetrics-text; version=1.0.0")
+    meters.count_refusal("late")
+    text, media_type = meters.render("application/openmetrics-text; version=1.0.0")
     assert media_type.startswith("application/openmetrics-text")
     families = {family.name: family for family in read_open(text.decode())}
     assert families["ccesa_refusals"].type == "counter"
-    text, media_type = meters.exposed("text/html")
+    text, media_type = meters.render("text/html")
     assert media_type.startswith("text/plain")
     assert all(family.documentation for family in read(text.decode()) if family.name.startswith("ccesa_"))
 
@@ -145,7 +145,7 @@ def test_two_hubs_in_one_process_count_apart():
 def test_the_docs_name_every_metric_and_no_other(desk):
     meters = Meters()
     meters.follow(desk.status)
-    families = {family.name for family in read(meters.exposed("")[0].decode())}
+    families = {family.name for family in read(meters.render("")[0].decode())}
     shown = {name for name in families if name.startswith("ccesa_") and not name.endswith("_created")}
     told = set(re.findall(r"`(ccesa_\w+)`", PAGE.read_text(encoding="utf-8")))
     assert {name.removesuffix("_total") for name in told} == shown

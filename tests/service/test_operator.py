@@ -145,7 +145,7 @@ def test_nobody_else_acts(side, action, headers):
     assert is_problem(answer, 401, "unauthorized")
     assert answer.headers["www-authenticate"] == 'Bearer realm="operator"'
     assert side.desk.done == []
-    assert b'ccesa_refusals_total{reason="unauthorized"} 1.0' in side.meters.exposed("")[0]
+    assert b'ccesa_refusals_total{reason="unauthorized"} 1.0' in side.meters.render("")[0]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_store_that_is_away_is_said(side):
     answer = side.ask("POST", "/actions/pause", headers=BEARER)
     assert is_problem(answer, 503, "unavailable")
     assert answer.headers["retry-after"] == "5"
-    assert b"ccesa_store_unavailable_total 1.0" in side.meters.exposed("")[0]
+    assert b"ccesa_store_unavailable_total 1.0" in side.meters.render("")[0]
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/actions/pause"), ("POST", "/status"), ("DELETE", "/")])

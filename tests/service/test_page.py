@@ -53,7 +53,7 @@ def test_a_federation_is_followed_from_gathering_to_its_end(browser):
 def test_what_is_promised_spent_and_accused_is_said_in_words(browser, desk):
     with served(desk) as serving, opened(browser, serving.url) as shown:
         assert shown.text("#epsilon") == "ε 6.93 of 8 spent"
-        assert "With δ = 1e-6. 9 of 12 planned rounds spent." in shown.text("#delta")
+        assert "δ = 1e-6. 9 of 12 planned rounds used." in shown.text("#delta")
         assert "at least 10 honest members" in shown.text("#certificate")
         assert shown.text("#faults") == "Bern hospital (#1) and Espoo hospital (#4): one of the two lied, in round 1.5."
         assert shown.text("#head") == "9f2c" * 16

@@ -99,7 +99,7 @@ def test_a_screen_reader_finds_its_way(browser, serving):
             'img "accuracy over questions: from ',
             'list "Rounds from the oldest to the newest"',
             "Round 1.3: lost, too few members answered",
-            'link "Skip to the main part"',
+            'link "Skip to the main content"',
         ):
             assert wanted in tree, wanted
         unnamed = re.findall(

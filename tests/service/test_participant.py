@@ -362,7 +362,7 @@ def test_a_token_that_the_hub_does_not_know():
 def test_a_second_process_with_the_same_identity_is_found_out():
     hub = PlayedHub("active")
     players = [Played(hub, 0), Played(hub, 0)]
-    with pytest.raises(OrderError, match="check whether a second process"):
+    with pytest.raises(OrderError, match="another process answers in the name of this site"):
         play(hub, players)
 
 
@@ -409,7 +409,7 @@ def test_a_site_is_told_what_the_hub_publishes(guard):
     players[2].changed(results=told.append)
     play(hub, players)
     assert [(one["question"], one["survivors"]) for one in told] == [(0, [*EVERYONE]), (1, [*EVERYONE])]
-    assert told[1]["value"] == hub.form.published(hub.ended[1].aggregate.vector)
+    assert told[1]["value"] == hub.form.for_json(hub.ended[1].aggregate.vector)
     assert not any("/v1/results" in call.path for call in players[1].calls)
 
 

@@ -458,7 +458,7 @@ def test_a_memory_that_is_missing_is_not_made_anew(tmp_path):
     (tmp_path / "another").mkdir()
     for wrong in (memory, tmp_path / "another"):
         why = refused_memory("http://127.0.0.1:1", tmp_path, key, wrong)
-        assert "site.key.used says that it was used" in why
+        assert "site.key.used says that the identity was used" in why
     assert not memory.exists()
     begin(memory=tmp_path / "elsewhere")
     (tmp_path / "site.key.used").unlink()  # whoever knows better

@@ -330,17 +330,14 @@ def test_a_strict_site_ends_with_what_a_hub_never_asks():
 
 #: What is answered in place of a part of a task, and what is said about it.
 PARTS = {
-    "no range": (
-        lambda answer: with_header(answer, content_range=None),
-        "did not send the bytes that it was asked for",
-    ),
+    "no range": (lambda answer: with_header(answer, content_range=None), "did not send the requested bytes"),
     "another part": (
         lambda answer: with_header(answer, content_range="bytes 1-10/10"),
-        "another part than it was asked for",
+        "another part than the requested one",
     ),
     "nothing": (
         lambda answer: HubAnswer(status=206, headers={"content-range": "bytes 0--1/9"}),
-        "did not send the bytes",
+        "did not send the requested bytes",
     ),
     "more than there is": (
         lambda answer: with_header(answer, content_range=f"bytes 0-{len(answer.body) - 1}/{len(answer.body) - 1}"),
@@ -506,7 +503,7 @@ def test_a_result_is_of_the_form_and_nothing_that_grows_in_memory(form, wrong):
 def test_results_of_each_form():
     words = Words(words=1 << 20)
     for form, value in (
-        (words, words.published(np.zeros(1 << 20, np.uint32))),
+        (words, words.for_json(np.zeros(1 << 20, np.uint32))),
         (Arrays(clients=4), {"arrays": "A" * (1 << 23), "weight": 2.5}),
         (REPORT, {"report": {"groups": [{"records": 4}]}, "text": "4 records"}),
     ):

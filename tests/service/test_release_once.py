@@ -142,7 +142,7 @@ def test_a_question_of_a_series_that_has_ended_is_not_asked_in_another(store):
     with pytest.raises(InterruptedError):
         drive(lambda: hub, crowd, step=stop)
     hub.stop()
-    hub.records.abandon(1.0)
+    hub.engine._leader.abandon(1.0)
     run(made, store, crowd)
     rows = store.rounds()
     assert [(row.question, row.outcome) for row in rows if row.series > 1] == [(1, "sum")]

@@ -100,7 +100,7 @@ from pathlib import Path
 from ccesa.service.forms import Arrays
 payload = open(sys.argv[1], "rb").read()
 form = Arrays(clients=5)
-given, length = form.given(payload), form.length(payload)
+given, length = form.argument(payload), form.length(payload)
 print(re.search("VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1])
 """
     command = [sys.executable, "-c", script, str(tmp_path / "task")]

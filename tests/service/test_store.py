@@ -65,7 +65,7 @@ def test_a_database_belongs_to_one_federation(store):
     store.check_federation("five hospitals", bytes(32))
     store.check_federation("five hospitals", bytes(32))
     for other in [("six hospitals", bytes(32)), ("five hospitals", b"\1" * 32)]:
-        with pytest.raises(ConfigError, match="does not belong"):
+        with pytest.raises(ConfigError, match="is not that of federation"):
             store.check_federation(*other)
 
 
@@ -78,16 +78,16 @@ def test_the_secret_is_made_once(store, database_url):
 
 
 def test_what_an_operator_wishes_is_kept(store):
-    assert store.paused() == ""
-    assert not store.finishing()
+    assert store.pause_reason() == ""
+    assert not store.is_finishing()
     store.pause("a site is down")
-    assert store.paused() == "a site is down"
+    assert store.pause_reason() == "a site is down"
     store.pause("")
-    assert store.paused()  # also without a reason
+    assert store.pause_reason()  # also without a reason
     store.resume()
-    assert store.paused() == ""
+    assert store.pause_reason() == ""
     store.finish()
-    assert store.finishing()
+    assert store.is_finishing()
 
 
 # Series and exchanges
@@ -276,8 +276,8 @@ def test_the_end_of_a_series_closes_its_exchange(series):
 
 
 def test_a_hub_that_was_taken_for_dead_saves_nothing(series):
-    series.alive("one", 10.0)
-    series.alive("other", 20.0)
+    series.note_alive("one", 10.0)
+    series.note_alive("other", 20.0)
     series.claim(1, 0, "one", {3: b"a"})
     assert series.save(1, 0, "one", {3: b"a"}, b"sum")
     series.claim(1, 0, "one", {7: b"b"})
@@ -394,8 +394,8 @@ def test_a_loss_that_is_no_number_is_left_out(store):
 
 
 def test_who_was_heard_of_by_a_clock_that_was_set_back_is_heard_of_now(store):
-    store.seen({7: 5000.0, 3: 5000.0})
-    store.seen({7: 4990.0, 3: 1400.0})
+    store.note_contacts({7: 5000.0, 3: 5000.0})
+    store.note_contacts({7: 4990.0, 3: 1400.0})
     assert [row.seen for row in store.members().values()] == [1400.0, 5000.0]
 
 
@@ -418,8 +418,8 @@ def test_what_is_held_against_members_goes_with_their_names(store):
 
 
 def test_members_are_set_aside_and_let_in(store):
-    store.seen({7: 5.0, 3: 6.0})
-    store.seen({7: 4.0, 3: 8.0})
+    store.note_contacts({7: 5.0, 3: 6.0})
+    store.note_contacts({7: 4.0, 3: 8.0})
     assert store.blame({3: 2, 9: 1}, "lies", 1.0) == set()
     assert store.blame({3: 1, 9: 1}, "lies", 2.0) == {3}
     assert store.blame({3: 1}, "more lies", 3.0) == set()
@@ -446,7 +446,7 @@ def test_a_reason_can_be_any_text(store, reason):
     store.set_aside(3, reason)
     store.blame({4: 3}, reason, 5.0)
     store.pause(reason)
-    assert store.members()[3].set_aside == store.members()[4].set_aside == store.paused() != ""
+    assert store.members()[3].set_aside == store.members()[4].set_aside == store.pause_reason() != ""
 
 
 def test_a_token_speaks_for_one(store):
@@ -503,7 +503,7 @@ def test_one_hub_leads_as_long_as_it_renews_its_lease(store):
 
 def test_hubs_that_are_alive_the_leader_first(store):
     for name, now in [("a", 5.0), ("b", 20.0), ("c", 21.0), ("a", 10.0)]:
-        store.alive(name, now)
+        store.note_alive(name, now)
     store.lead("c", 20.0, 5.0)
     assert store.hubs(10.0) == ["c", "a", "b"]
     assert store.hubs(15.0) == ["c", "b"]
@@ -591,7 +591,7 @@ import sys
 from ccesa.service.store import open_store
 store = open_store(sys.argv[1])
 store.add_token(sys.argv[2].encode(), 3, "site")
-print(store.paused())
+print(store.pause_reason())
 store.close()
 """
 

@@ -81,7 +81,7 @@ class Model:
 
     def die(self, hub, _):
         for other in self.hubs:
-            self.store.alive(other.name, 0.0 if other is hub else 10.0)
+            self.store.note_alive(other.name, 0.0 if other is hub else 10.0)
         self.store.drop_claims(5.0)
         saved = check(self.store, self.place)
         alive = {other.name for other in self.hubs if other is not hub}
@@ -128,7 +128,7 @@ def test_threads_that_take_replies_while_some_are_taken_for_dead(stores):
             while not done.is_set():
                 dead = chance.choice(hubs)
                 for hub in hubs:
-                    undertaker.alive(hub.name, 0.0 if hub is dead else 10.0)
+                    undertaker.note_alive(hub.name, 0.0 if hub is dead else 10.0)
                 undertaker.drop_claims(5.0)
                 time.sleep(0.003)
 

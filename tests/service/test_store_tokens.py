@@ -7,7 +7,7 @@ import pytest
 
 from ccesa.service.store import open_store
 from ccesa.service.store.rows import TokenRow
-from ccesa.service.tokens import hashed, new_token
+from ccesa.service.tokens import hash_token, new_token
 from rounds import charter
 from test_audit_log import FEDERATION, run
 
@@ -39,7 +39,7 @@ def fails(done, says):
 def test_a_token_is_32_random_bytes():
     assert TOKEN.fullmatch(new_token())
     assert new_token() != new_token()
-    assert len(hashed(new_token())) == 32
+    assert len(hash_token(new_token())) == 32
 
 
 def test_a_client_is_invited_beside_a_running_hub(path, store, tmp_path):
@@ -47,18 +47,18 @@ def test_a_client_is_invited_beside_a_running_hub(path, store, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     [token] = TOKEN.findall(done.stdout)
     assert done.stdout == f"{token}\n"  # so that a shell can keep it
-    assert store.member_of(hashed(token)) == 3
-    assert not store.is_operator(hashed(token))
+    assert store.member_of(hash_token(token)) == 3
+    assert not store.is_operator(hash_token(token))
     assert not any(token.encode() in file.read_bytes() for file in tmp_path.iterdir())
     assert run("invite", path).stdout == "client-3: client 3\n1 token(s)\n"
 
 
 def test_an_operator_is_no_client(path, store):
     [token] = TOKEN.findall(run("invite", path, "--operator").stdout)
-    assert store.is_operator(hashed(token))
-    assert store.member_of(hashed(token)) is None
+    assert store.is_operator(hash_token(token))
+    assert store.member_of(hash_token(token)) is None
     assert run("invite", path, "--revoke", "operator").stdout == "operator: 1 token(s) revoked\n"
-    assert not store.is_operator(hashed(token))
+    assert not store.is_operator(hash_token(token))
 
 
 def test_all_get_files_that_only_the_owner_can_read(path, store, tmp_path):
@@ -71,11 +71,11 @@ def test_all_get_files_that_only_the_owner_can_read(path, store, tmp_path):
     assert [file.name for file in files] == [f"client-{client}.token" for client in range(1, 5)]
     for client, file in enumerate(files, 1):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
-        assert store.member_of(hashed(file.read_text().strip())) == client
-    assert store.member_of(hashed(first)) == 0
+        assert store.member_of(hash_token(file.read_text().strip())) == client
+    assert store.member_of(hash_token(first)) == 0
     assert "every client has a token" in run("invite", path, "--all").stdout
     assert run("invite", path, "--revoke", 2).stdout == "client-2: 1 token(s) revoked\n"
-    assert store.member_of(hashed(files[1].read_text().strip())) is None
+    assert store.member_of(hash_token(files[1].read_text().strip())) is None
     assert len(store.tokens()) == 4
 
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_meant_is_refused(path, store, options, says):
 
 def test_tokens_belong_to_one_federation(path, store):
     store.check_federation("another", bytes(32))
-    fails(run("invite", path, "--operator"), "does not belong to federation five hospitals")
+    fails(run("invite", path, "--operator"), "is not that of federation five hospitals")
     assert store.tokens() == []
 
 

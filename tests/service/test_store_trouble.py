@@ -167,7 +167,7 @@ def test_what_a_person_has_to_mend_is_no_passing_trouble(postgres_server, postgr
         store.save(1, 0, "one", {3: SHARE}, b"sum")
     assert store.answered(1, 0) == set()
     with pytest.raises(ConfigError, match="DataError"):
-        store.alive("a name with \0 in it", 1.0)
+        store.note_alive("a name with \0 in it", 1.0)
     store.close()
 
 
@@ -189,8 +189,9 @@ def test_closing_waits_for_a_save_and_nothing_changes_after(postgres_url, monkey
 
 
 def test_a_hub_that_stands_still_in_a_transaction_holds_nobody_up(postgres_url, monkeypatch):
-    settings = [one.replace("timeout = '10s'", "timeout = '200ms'") for one in postgres._SETTINGS]
-    monkeypatch.setattr(postgres, "_SETTINGS", settings)
+    kind = postgres.PostgreSQL
+    settings = tuple(one.replace("timeout = '10s'", "timeout = '200ms'") for one in kind.SETTINGS)
+    monkeypatch.setattr(kind, "SETTINGS", settings)
     still = begun(postgres_url)
     monkeypatch.undo()
     other = open_store(postgres_url)

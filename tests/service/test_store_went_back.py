@@ -56,8 +56,8 @@ def begin_anew(world) -> None:
     world.hubs[0].store.store.close()
     world.hubs[0] = world.hub(0)
     counter = world.hubs[0].engine._counter
-    counted = Mark() if counter is None else Mark.counted(counter.value)
-    world.hubs[0].engine._records.abandon(world.now, counted.place[0])
+    counted = Mark() if counter is None else Mark.of_count(counter.value)
+    world.hubs[0].engine._leader.abandon(world.now, counted.place[0])
     world.requests.clear()
     world.settled.clear()
     world.acknowledged.clear()
@@ -241,7 +241,7 @@ def test_every_copy_of_the_past_is_known_by_its_mark(tmp_path):
 
 def told(world, clients, place) -> None:
     for client in clients:
-        world.hubs[0].presence.knows(client, *place)
+        world.hubs[0].presence.note_known(client, *place)
     world.go_on(0)
 
 
@@ -360,7 +360,7 @@ def test_a_new_database_in_place_of_a_lost_one_takes_a_number_that_no_member_kno
     """Members go on asking about the series that is lost, also after the operator has begun anew."""
     world = World(f"sqlite:///{tmp_path}/a.db", federation("curious", rounds=2), seed=8, hubs=1)
     for client in range(CLIENTS):
-        world.hubs[0].presence.knows(client, 2, 7)
+        world.hubs[0].presence.note_known(client, 2, 7)
     silent(world, "the database has gone back")
     assert world.hubs[0].store.series() is None
     begin_anew(world)
@@ -397,7 +397,7 @@ def test_a_hub_that_lags_behind_another_one_is_not_stuck(database_url):
     go_on(world, 3)
     lagging = world.hubs[1]
     for client in range(CLIENTS):
-        lagging.presence.knows(client, *world.hubs[0].engine._mark.place)
+        lagging.presence.note_known(client, *world.hubs[0].engine._mark.place)
     world.now += engine.HEARTBEAT
     world.go_on(1)
     assert lagging.engine.trouble == ""
@@ -408,10 +408,10 @@ def test_a_hub_that_lags_behind_another_one_is_not_stuck(database_url):
 
 def test_what_is_known_never_falls_and_goes_with_the_seat(database_url):
     with closing(open_store(database_url)) as store:
-        store.knows({3: (2, 7)})
-        store.knows({3: (2, 5), 4: (1, -1)})
+        store.note_known({3: (2, 7)})
+        store.note_known({3: (2, 5), 4: (1, -1)})
         assert {client: row.known for client, row in store.members().items()} == {3: (2, 7), 4: (1, -1)}
-        store.seen({3: 5.0})
+        store.note_contacts({3: 5.0})
         assert store.members()[3].known == (2, 7)
         store.begin_series(b"config", 1, names=("a", "b", "c", "d", "e"))
         store.end_series(1)

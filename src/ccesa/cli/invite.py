@@ -100,7 +100,7 @@ def _invite(
 
     A token for one client or for the operator is printed alone, as for TOKEN=$(ccesa invite FILE --operator).
     """
-    from ccesa.service.tokens import hashed, new_token
+    from ccesa.service.tokens import hash_token, new_token
 
     made = {client: new_token() for client in clients}
     with ExitStack() as undone:
@@ -115,7 +115,7 @@ def _invite(
                 lines.append(f"{_name(client)}: {file}")
         for client, token in made.items():
             label = _OPERATOR if client is None else federation.agreement.names[client]
-            store.add_token(hashed(token), client, label)
+            store.add_token(hash_token(token), client, label)
         undone.pop_all()
     for line in lines or ["every client has a token already; --client N makes another one"]:
         typer.echo(line)

@@ -29,7 +29,7 @@ def results(
     federation = Federation.load(path)
     store = open_store(federation.store, create=False)
     try:
-        wanted = range(max(federation.rounds, store.wanted())) if question is None else [question]
+        wanted = range(max(federation.rounds, store.count_questions())) if question is None else [question]
         rows = [row for row in map(store.total_of, wanted) if row is not None]
         for row in rows:
             if as_json:

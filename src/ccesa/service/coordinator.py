@@ -23,7 +23,7 @@ class Result:
     """The result of one question.
 
     Attributes:
-        question: Its number, from 0 on.
+        question: Its number; the first one is 0.
         value: The sum in the federation's form, such as words or the mean of arrays.
         survivors: Ids of the clients in it.
     """
@@ -41,7 +41,7 @@ class Coordinator(ABC):
         """Return a question's task: bytes, or named arrays if the federation's form is arrays.
 
         Args:
-            question: From 0 on.
+            question: Its number; the first one is 0.
         """
 
     @abstractmethod
@@ -61,7 +61,7 @@ class Coordinator(ABC):
         No site works on its task again, so the next task has to differ. By default this does nothing.
 
         Args:
-            question: From 0 on.
+            question: Its number; the first one is 0.
         """
 
 
@@ -76,11 +76,6 @@ class Questions(Coordinator):
         self._text = text
 
     def task(self, question: int) -> bytes:
-        """Return the text and the number of the question.
-
-        Args:
-            question: From 0 on.
-        """
         return f"{self._text}#{question}".encode()
 
     def result(self, result: Result) -> None:
@@ -94,6 +89,8 @@ class Questions(Coordinator):
 class Averaging(Coordinator):
     """Federated averaging: the task is the model, and the mean of the sites' changes is added to it.
 
+    If a question is lost, the model changes slightly, because no site works on the same task again.
+
     Args:
         model: The first model, arrays by name.
     """
@@ -104,11 +101,6 @@ class Averaging(Coordinator):
         self.model = {name: np.array(value) for name, value in model.items()}
 
     def task(self, question: int) -> NamedArrays:
-        """Return the model as it is now.
-
-        Args:
-            question: From 0 on.
-        """
         return self.model
 
     def result(self, result: Result) -> None:
@@ -121,17 +113,12 @@ class Averaging(Coordinator):
             self.model[name] = self.model[name] + change
 
     def lost(self, question: int) -> None:
-        """Change the model slightly, as no site works on the same task again.
-
-        Args:
-            question: From 0 on.
-        """
         floats = {name: value for name, value in self.model.items() if value.dtype.kind == "f"}
         self.model |= stepped_aside(floats, np.random.default_rng(question))
 
 
 @contextmanager
-def asking(what: str) -> Iterator[None]:
+def calling(what: str) -> Iterator[None]:
     """Turn any exception of a coordinator into ``CoordinatorFailed``."""
     try:
         yield

@@ -1,7 +1,7 @@
-"""What HTTP and the operator see of a hub: its desk, the view of what is open, and the status.
+"""HTTP and the operator see a hub through its desk: the view of what is open, and the status.
 
 A desk belongs to one event loop. Behind it, one thread does everything that touches the series or the store.
-No vector, share or key is in a status, and nothing that a member must not know.
+A status has no vector, share or key in it, and nothing that a member must not know.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from ccesa.wire import Data
 
 #: Actions of an operator on the federation, and on a member.
 ACTIONS, TO_MEMBERS = ("pause", "resume", "finish"), ("set-aside", "let-in")
-#: A federation waits for members, is in a round, is paused by its operator, has ended, or is in trouble.
+#: A federation waits for members, is in a round, was paused by its operator, has ended, or has a problem.
 State = Literal["gathering", "running", "paused", "over", "stuck"]
 #: A member was heard from lately, or not, or is no longer asked.
 MemberState = Literal["present", "absent", "set aside"]
@@ -23,28 +23,20 @@ MemberState = Literal["present", "absent", "set aside"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
-    """What is open now. The hub publishes a new view for each change."""
+    """The open exchange and its series. The hub publishes a new view for each change."""
 
     state: State
-    #: The number of the series, from 1 on; 0 before the first. ``config`` encodes its first round.
+    #: The number of the series; 0 before the first. ``config`` encodes its first round.
     series: int
     config: bytes
-    #: Where the open exchange stands in its series, from 0 on; -1 where none is open.
-    exchange: int
-    #: The last exchange that was opened in the series, closed or not; -1 before the first.
-    latest: int
-    #: Envelopes by client id; made on demand, from any thread.
-    requests: Mapping[int, bytes]
-    #: The digest of the task if this exchange asks for vectors.
-    task: bytes | None
-    #: Seconds since 1970 when the exchange closes at the latest; 0 if not decided.
-    closes: float
-    #: Seconds since 1970 when the next round is likely to start; 0 if unknown.
-    next_start: float
-    #: The highest question whose outcome is known, or -1.
-    question: int
-    #: The maximum size of a reply in this exchange.
-    most_bytes: int
+    exchange: int  # the open exchange in its series, the first of which is 0; -1 if none is open
+    latest: int  # the last exchange that was opened in the series, closed or not; -1 before the first
+    requests: Mapping[int, bytes]  # envelopes by client id, made on demand from any thread
+    task: bytes | None  # the digest of the task if this exchange asks for vectors
+    closes: float  # when the exchange closes at the latest, in seconds since 1970; 0 if not decided
+    next_start: float  # when the next round is likely to start, in seconds since 1970; 0 if unknown
+    question: int  # the highest question whose outcome is known, or -1
+    most_bytes: int  # the maximum size of a reply in this exchange
 
     @property
     def is_over(self) -> bool:
@@ -53,30 +45,24 @@ class View:
 
 
 class Taken(Enum):
-    """What became of a reply."""
+    """The outcome of a reply."""
 
     SAVED = "saved"
-    #: Other bytes of this client came first; those count.
-    CONFLICT = "conflict"
-    #: The exchange has closed.
-    LATE = "late"
-    #: Try again: the store is away, or another hub is processing it.
-    AGAIN = "again"
-    #: An honest client would not send this.
-    FAULTY = "faulty"
+    CONFLICT = "conflict"  # other bytes of this client came first, and count
+    LATE = "late"  # the exchange has closed
+    AGAIN = "again"  # try again: the store is away, or another hub is processing the reply
+    FAULTY = "faulty"  # an honest client would not send this
 
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """What became of a reply, and the reason if it was not saved."""
+    """The outcome of a reply, and the reason if it was not saved."""
 
     taken: Taken
     reason: str = ""
 
 
 class StepStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A step of one round in the open exchange."""
-
     round: int
     step: str
     asked: int
@@ -84,8 +70,6 @@ class StepStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A member, its state and its faults."""
-
     client: int
     name: str
     state: MemberState
@@ -125,8 +109,6 @@ class PrivacyStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A federation as it is now."""
-
     name: str
     guard: str
     state: State
@@ -140,7 +122,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     series: int
     exchange: int
     steps: list[StepStatus]
-    #: Seconds since 1970 when the open exchange opened, and closes at the latest; 0 if not decided.
+    #: When the open exchange opened and when it closes at the latest, in seconds since 1970; 0 if not decided.
     opened: float
     closes: float
     members: list[MemberStatus]
@@ -149,50 +131,46 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     certificate: list[str]
     privacy_bits: float | None
     privacy: PrivacyStatus | None = None
-    #: The head of the audit log in hexadecimal.
-    head: str = ""
-    #: Names of the hub processes that are alive; the first one leads.
-    hubs: list[str] = []
+    head: str = ""  # the head of the audit log in hexadecimal
+    hubs: list[str] = []  # names of the live hub processes; the first one leads
     now: float
 
 
 class Desk(Protocol):
-    """What ``service/http`` and ``service/operator`` call, on the event loop."""
+    """The part of a hub that ``service/http`` and ``service/operator`` call, on the event loop."""
 
     @property
     def view(self) -> View: ...
-    async def changed(self, view: View, seconds: float) -> View:
+    async def next_view(self, view: View, seconds: float) -> View:
         """Return the newest view: at once if it is not this one, else on a change or when time is up."""
 
     async def take(self, client: int, series: int, exchange: int, reply: Data) -> Receipt:
         """Hand a reply in. The buffer must not change before this returns."""
 
-    def seen(self, client: int, series: int = 0, exchange: int = -1) -> None:
-        """Note that a client was heard from, and the latest exchange that it says it knows."""
+    def hear(self, client: int, series: int = 0, exchange: int = -1) -> None:
+        """Note that a client was heard from, and the latest exchange that it claims to know."""
 
     def is_set_aside(self, client: int) -> bool:
         """Return whether a client is excluded from rounds and results until it is let in again."""
 
     async def task(self, digest: bytes) -> Data | None:
-        """Return the payload of a task; the sender keeps this very object."""
+        """Return the payload of a task; None for an unknown one. All that send it share one object."""
 
     async def result(self, question: int) -> dict[str, Any] | None:
         """Return the published result of a question; None until there is one."""
 
     async def member_of(self, token: str) -> int | None:
-        """Return the client of a bearer token or session; None if there is none."""
+        """Return the client of a token or session; None for an unknown one."""
 
     async def is_operator(self, token: str) -> bool: ...
     async def new_session(self, client: int, nonce: bytes) -> tuple[str, float] | None:
-        """Return a new session's token and how long it lives; None if the nonce was used before."""
+        """Return a new session's token and its lifetime in seconds; None if the nonce was used before."""
 
     @property
     def secret(self) -> bytes:
         """32 bytes that only the hubs of this federation know."""
 
-    def status(self) -> Status:
-        """Return the newest ``Status``."""
-
+    def status(self) -> Status: ...
     def alive(self) -> bool:
         """Return whether the engine works. Once stopped, it stays stopped."""
 
@@ -200,7 +178,4 @@ class Desk(Protocol):
         """Return why members cannot be served now, such as a store that is away; empty if they can."""
 
     async def act(self, action: str, client: int | None, reason: str) -> None:
-        """Do one of ``ACTIONS``, or one of ``TO_MEMBERS`` to a client.
-
-        Raises ConfigError for anything else, and Unavailable.
-        """
+        """Do one of ``ACTIONS``, or one of ``TO_MEMBERS`` to a client; raise ConfigError for anything else."""

@@ -8,7 +8,7 @@ class Unavailable(CcesaError):
 
 
 class NewerDatabase(ConfigError):
-    """Raised for a database that a newer ccesa has taken over: the fault of whoever runs the older one.
+    """Raised for a database that a newer ccesa has taken over: the fault of the operator of the older one.
 
     Start the newer ccesa. This one may misread what the database says.
     """
@@ -26,11 +26,7 @@ class CoordinatorFailed(CcesaError):
 
 
 class DamagedAudit(ConfigError):
-    """Raised for an audit log that was changed.
-
-    Attributes:
-        place: Of the first wrong entry, from 0 on.
-    """
+    """Raised for an audit log that was changed. ``place`` is that of the first wrong entry; the first of all is 0."""
 
     def __init__(self, place: int, what: str) -> None:
         self.place = place
@@ -38,8 +34,4 @@ class DamagedAudit(ConfigError):
 
 
 class Forgotten(OrderError):
-    """Raised for replies that were deleted with their round.
-
-    A hub that needs them is far behind, and would compute something else than the other hubs without them. It
-    has to start again from the first round that is not over.
-    """
+    """Raised for replies that were deleted with their round: the hub is far behind, and has to start again."""

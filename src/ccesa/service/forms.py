@@ -1,14 +1,13 @@
 """A form turns a site's contribution into a vector of words, and the sum into a result.
 
-Under a charter both sides derive the form from their own copy; none of it comes from the other side. Without
-a charter the hub announces it: such a hub is trusted to follow the protocol.
+Under a charter both sides derive the form from their own copies. Without a charter the hub announces it, and is
+trusted to follow the protocol.
 """
 
 import math
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
-from functools import singledispatch
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -27,10 +26,9 @@ from ccesa.values.fields import USUAL_BITS, WORD_BITS, is_masked
 from ccesa.values.quantize import Mean, Quantizer
 from ccesa.words import Vector
 
-#: The most bytes of a task, and the bytes that tasks and results have room for beside their numbers.
+#: The maximum size of a task or result, and the room in them for anything beside their numbers.
 _MOST, _ROOM = 1 << 30, 1 << 24
-#: Numbers of a vector that people are shown.
-_SHOWN = 16
+_SHOWN = 16  # numbers of a vector that people are shown
 
 
 class _Abstract(msgspec.StructMeta, ABCMeta):
@@ -42,9 +40,9 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
 
     @property
     def mechanism(self) -> Mechanism | None:
-        """The noise in every vector, if there is any."""
-        found = getattr(self, "privacy", None)
-        return found if isinstance(found, Mechanism) else None
+        """The noise in every vector; None without noise."""
+        privacy = getattr(self, "privacy", None)
+        return privacy if isinstance(privacy, Mechanism) else None
 
     @abstractmethod
     def length(self, payload: bytes) -> int:
@@ -59,19 +57,18 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
 
     @abstractmethod
     def most_task(self, length: int) -> int:
-        """Return the most bytes of a task for vectors of this length, unless a site says otherwise.
+        """Return the maximum size of a task for vectors of this length, unless a site says otherwise.
 
         Args:
             length: Words of a vector.
         """
 
     @property
-    @abstractmethod
     def most_result(self) -> int:
-        """The most bytes of a published result."""
+        """The maximum size of a published result."""
+        return _MOST
 
-    @abstractmethod
-    def given(self, payload: bytes) -> Any:
+    def argument(self, payload: bytes) -> Any:
         """Return the argument for a site's function.
 
         Args:
@@ -80,6 +77,7 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
         Raises:
             MalformedMessage: The payload is not of this form.
         """
+        return payload
 
     @abstractmethod
     def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
@@ -109,20 +107,20 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
         """
 
     @abstractmethod
-    def published(self, value: Any) -> Any:
+    def for_json(self, value: Any) -> Any:
         """Return a result for JSON.
 
         Args:
             value: The value that ``value`` returned.
         """
 
-    @abstractmethod
     def in_words(self, value: Any) -> str:
         """Return a result for people.
 
         Args:
             value: The value that ``value`` returned.
         """
+        return str(value)
 
 
 class Words(Form, frozen=True, kw_only=True, tag="words"):
@@ -150,9 +148,6 @@ class Words(Form, frozen=True, kw_only=True, tag="words"):
     def most_result(self) -> int:
         return min(_MOST, _ROOM + 16 * self.words)
 
-    def given(self, payload: bytes) -> bytes:
-        return payload
-
     def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
         if is_masked(contribution):
             raise VectorError("a masked array: its hidden values would be summed as well; call filled(...) first")
@@ -161,7 +156,7 @@ class Words(Form, frozen=True, kw_only=True, tag="words"):
     def value(self, total: Vector, survivors: int, payload: bytes, context: bytes) -> Vector:
         return total
 
-    def published(self, value: Any) -> Any:
+    def for_json(self, value: Any) -> Any:
         return {"words": in_base64(np.ascontiguousarray(value).tobytes()), "bits": self.bits}
 
     def in_words(self, value: Any) -> str:
@@ -175,7 +170,7 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
     With noise every site has weight one, and its arrays are clipped to the norm of the mechanism.
 
     Attributes:
-        clients: The most clients in a sum.
+        clients: The maximum number of clients in a sum.
         clip: The bound on the absolute value of every element.
         max_weight: The largest weight that a site may have.
         field_bits: Bits of a field; a sum over all clients has to fit.
@@ -187,11 +182,7 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
     max_weight: float = 1.0
     field_bits: int = USUAL_BITS
     privacy: Mechanism | msgspec.UnsetType = msgspec.UNSET
-
-    @property
-    def bits(self) -> int:
-        """Bits of a word."""
-        return WORD_BITS
+    bits: ClassVar[int] = WORD_BITS  # bits of a word
 
     def length(self, payload: bytes) -> int:
         return self._quantizer(payload).length
@@ -200,11 +191,7 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
         bits = self.field_bits if self.mechanism is None else self.mechanism.field_bits
         return min(_MOST, _ROOM + 8 * (WORD_BITS // bits) * length)
 
-    @property
-    def most_result(self) -> int:
-        return _MOST
-
-    def given(self, payload: bytes) -> Any:
+    def argument(self, payload: bytes) -> Any:
         return unpack_arrays(payload)
 
     def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
@@ -222,12 +209,12 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
             return quantizer.decode(total, survivors, context)
         return quantizer.decode(total)
 
-    def published(self, value: Any) -> Any:
+    def for_json(self, value: Any) -> Any:
         return {"arrays": in_base64(pack_arrays(value.arrays)), "weight": value.weight}
 
     def in_words(self, value: Any) -> str:
-        each = [f"{name}: {np.shape(one)}, norm {np.linalg.norm(one):.6g}" for name, one in value.arrays.items()]
-        return "\n".join([*each, f"weight: {value.weight:g}"])
+        lines = [f"{name}: {np.shape(array)}, norm {np.linalg.norm(array):.6g}" for name, array in value.arrays.items()]
+        return "\n".join([*lines, f"weight: {value.weight:g}"])
 
     def _quantizer(self, payload: bytes) -> Quantizer[Any] | NoisyQuantizer[Any]:
         arrays = unpack_arrays(payload, copied=False)  # for their names, shapes and types
@@ -239,32 +226,28 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
 
 
 class Statistics(Form, frozen=True, kw_only=True, tag="statistics"):
-    """A contribution is the records of a table, and the result is a report over all of them.
+    """A contribution has the records of a table, and the result is a report over all of them.
 
     Attributes:
-        schema: Which columns are counted, and how.
+        schema: The columns to count, and how.
         privacy: The noise in every vector; left out if sums are released as they are.
     """
 
     schema: Schema
     privacy: Mechanism | msgspec.UnsetType = msgspec.UNSET
-
-    @property
-    def bits(self) -> int:
-        """Bits of a word."""
-        return WORD_BITS
+    bits: ClassVar[int] = WORD_BITS  # bits of a word
 
     def length(self, payload: bytes) -> int:
         return self.schema.length
 
     def most_task(self, length: int) -> int:
-        return 1 << 20  # what is counted is in the charter
+        return 1 << 20  # the columns are in the charter
 
     @property
     def most_result(self) -> int:
         return (1 << 20) + 1024 * self.schema.length
 
-    def given(self, payload: bytes) -> Schema:
+    def argument(self, payload: bytes) -> Schema:
         return self.schema
 
     def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
@@ -273,44 +256,34 @@ class Statistics(Form, frozen=True, kw_only=True, tag="statistics"):
     def value(self, total: Vector, survivors: int, payload: bytes, context: bytes) -> Report:
         return self.schema.decode(total, survivors, self.mechanism)
 
-    def published(self, value: Any) -> Any:
+    def for_json(self, value: Any) -> Any:
         return {"report": value.as_dict(), "text": self.in_words(value)}
-
-    def in_words(self, value: Any) -> str:
-        return str(value)
 
 
 AnyForm = Words | Arrays | Statistics
 
 
-@singledispatch
 def form_of(agreement: Agreement, table: object) -> AnyForm:
-    """Return the form of a federation, as far as agreed; ``table`` says the rest.
+    """Return the form of a federation: its agreement decides, and ``table`` has the rest.
 
-    Args:
-        agreement: A charter without learning and without noise leaves the number of words open. Trust leaves
-            the whole form open.
-        table: A table of a federation's file, or the announcement of a hub.
-
-    Raises:
-        ConfigError: ``table`` is not a form, or says more than the charter leaves open.
+    A charter without learning and without noise leaves only the number of words open. Trust leaves the whole form
+    open. Raises ConfigError for a table that is not a form, or has more than the charter leaves open.
     """
+    match agreement:
+        case Trust():
+            return read_form(table)
+        case Charter():
+            return _agreed_form(agreement, table)
     raise ConfigError(f"a form follows from an agreement, not from {quoted(type(agreement).__name__)}")
 
 
-@form_of.register
-def _open_form(agreement: Trust, table: object) -> AnyForm:
-    return read_form(table)
-
-
-@form_of.register
 def _agreed_form(agreement: Charter, table: object) -> AnyForm:
     if agreement.schema is not None:
         return Statistics(schema=agreement.schema, privacy=agreement.privacy)
     if agreement.learning is None and agreement.mechanism is None:
         form = read_form(table)
         if not isinstance(form, Words):
-            raise ConfigError("this charter says nothing about arrays: its vectors are plain words")
+            raise ConfigError("this charter has no learning and no statistics: its vectors are plain words")
         return Words(words=form.words, bits=agreement.bits)
     arrays = Arrays(clients=len(agreement.members), privacy=agreement.privacy)
     if agreement.learning is None:
@@ -320,11 +293,11 @@ def _agreed_form(agreement: Charter, table: object) -> AnyForm:
 
 
 def read_form(table: object) -> AnyForm:
-    """Return the form that a table describes; ConfigError where it describes none."""
+    """Return the form that a table describes; raise ConfigError for any other table."""
     if isinstance(table, dict):
         privacy = table.get("privacy")
         if isinstance(privacy, dict) and privacy.get("fails", 0) is None:
-            table = {**table, "privacy": {**privacy, "fails": -math.inf}}  # for which JSON has no number
+            table = {**table, "privacy": {**privacy, "fails": -math.inf}}  # JSON has no number for it
     try:
         return msgspec.convert(table, AnyForm)
     except (msgspec.ValidationError, RecursionError) as error:

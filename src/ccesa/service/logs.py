@@ -1,30 +1,27 @@
 """Structured logs: events by name with fields, as JSON lines or as text, and never contents.
 
-No event has a field for contents. As a second defence, everything that is logged passes ``plain``, also what
-other packages log: bytes show as their number, text is cut and escaped, and anything that looks like a key, a
-token or a vector is removed.
+No event has a field for contents. As a second defence, ``plain`` filters all that this and other packages log: it
+replaces bytes with their number, cuts and escapes text, and removes anything that looks like a secret or a vector.
 """
 
 import json
 import logging
+import math
 import re
 import sys
 import time
 import traceback
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any, TextIO
 
 from ccesa.errors import ConfigError, shown
 
 LOGGER = logging.getLogger("ccesa.service")
-FORMATS = ("text", "json")
 #: Attributes of every record, besides an event's fields; uvicorn adds its message in colours.
 _USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "fields", "color_message"}
-#: The maximum length of a text, and of a list.
-_LONGEST, _MOST = 200, 16
-#: Removed from texts: bytes as Python shows them (first, while they have their quotes), passwords in
-#: addresses, credentials, rows of long numbers, and all but the beginning of anything as long as a key in
+_LONGEST, _MOST = 200, 16  # the maximum length of a text, and of a list
+#: ``plain`` removes these from texts: bytes as Python shows them (first, while they have their quotes), passwords
+#: in addresses, credentials, rows of long numbers, and all but the beginning of anything as long as a key in
 #: base64 or hexadecimal.
 _LEFT_OUT = (
     (re.compile(r"""\bb(?:'(?:[^'\\]|\\.)*\\?(?:'|\Z)|"(?:[^"\\]|\\.)*\\?(?:"|\Z))""", re.DOTALL), "(bytes)"),
@@ -38,11 +35,21 @@ _BROKEN_OFF = re.compile(r"[^\s.]*\Z")
 
 
 def event(name: str, level: int = logging.INFO, /, **fields: object) -> None:
-    """Log an event such as "round-over".
-
-    Its fields are numbers, short texts, and lists of them. Never contents: no vector, share, key or token.
-    """
+    """Log an event such as "round-over", with numbers, short texts and lists of them: never contents."""
     LOGGER.log(level, name, extra={"fields": fields})
+
+
+class Seldom:
+    """Logs a warning at most once a second, with the number of attempts: repeated failures must not fill the disk."""
+
+    def __init__(self) -> None:
+        self._logged, self._attempts = -math.inf, 0
+
+    def event(self, name: str, **fields: object) -> None:
+        self._attempts += 1
+        if time.monotonic() - self._logged >= 1:
+            event(name, logging.WARNING, **fields, attempts=self._attempts)
+            self._logged, self._attempts = time.monotonic(), 0
 
 
 def plain(value: object) -> Any:
@@ -65,7 +72,7 @@ def plain(value: object) -> Any:
 
 
 def _text(text: str) -> str:
-    """Return text without anything that looks like a secret; only the checked part of it."""
+    """Return a text without anything that looks like a secret, cut where the check ends."""
     checked = text[: 3 * _LONGEST]
     for pattern, instead in _LEFT_OUT:
         checked = pattern.sub(instead, checked)
@@ -75,7 +82,7 @@ def _text(text: str) -> str:
 
 
 def _list(values: Iterable[object]) -> list[Any] | str:
-    """Return a list of ids or names. Numbers that cannot be ids are taken for a vector and left out."""
+    """Return a list of ids or names. Numbers that cannot be ids count as a vector and are left out."""
     every = list(values)
     if any(isinstance(one, float) or (isinstance(one, int) and abs(one) >= 1 << 24) for one in every):
         return f"({len(every)} numbers)"
@@ -84,27 +91,21 @@ def _list(values: Iterable[object]) -> list[Any] | str:
 
 
 def line(record: logging.LogRecord) -> dict[str, Any]:
-    """Return the fields that are written of a record."""
+    """Return the fields to write for a record."""
+    extra = {name: value for name, value in vars(record).items() if name not in _USUAL}
     written: dict[str, Any] = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
         "level": record.levelname.lower(),
         "logger": record.name,
         "event": _text(record.getMessage()),
     }
-    for name, value in (_extra(record) | getattr(record, "fields", {})).items():
+    for name, value in (extra | getattr(record, "fields", {})).items():
         written.setdefault(name, plain(value))
     if record.exc_info and record.exc_info[1] is not None:
-        written |= {"error": plain(record.exc_info[1]), "frames": _frames(record.exc_info[2])}
+        places = traceback.extract_tb(record.exc_info[2])[-_MOST:]  # source lines and locals could hold contents
+        frames = [f"{one.filename}:{one.lineno} {one.name}" for one in places]
+        written |= {"error": plain(record.exc_info[1]), "frames": frames}
     return written
-
-
-def _extra(record: logging.LogRecord) -> dict[str, object]:
-    return {name: value for name, value in vars(record).items() if name not in _USUAL}
-
-
-def _frames(trace: TracebackType | None) -> list[str]:
-    """Return the places of a traceback, innermost last. Source lines and locals could hold contents."""
-    return [f"{one.filename}:{one.lineno} {one.name}" for one in traceback.extract_tb(trace)][-_MOST:]
 
 
 class JsonLines(logging.Formatter):
@@ -124,29 +125,16 @@ class TextLines(logging.Formatter):
         return " ".join([head, *(f"{name}={json.dumps(value)}" for name, value in written.items())])
 
 
-_FORMATTERS: dict[str, type[logging.Formatter]] = {"text": TextLines, "json": JsonLines}
+FORMATS: dict[str, type[logging.Formatter]] = {"text": TextLines, "json": JsonLines}
 
 
-def set_up(log_format: str = "text", stream: TextIO | None = None, level: int = logging.INFO) -> logging.Handler:
-    """Write all logs of this process in one format, including those of other packages.
-
-    Args:
-        log_format: "text" or "json".
-        stream: Standard error by default.
-        level: The lowest level of our own logs; other packages log warnings and errors.
-
-    Returns:
-        The handler, now the root logger's only one.
-
-    Raises:
-        ConfigError: Another format.
-    """
-    if log_format not in _FORMATTERS:
+def set_up(log_format: str, stream: TextIO | None = None) -> None:
+    """Write all logs of this process in one of ``FORMATS``; other packages log only warnings and errors."""
+    if log_format not in FORMATS:
         raise ConfigError(f"the log format must be one of {', '.join(FORMATS)}, got {shown(log_format)}")
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_FORMATTERS[log_format]())
+    handler.setFormatter(FORMATS[log_format]())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    LOGGER.setLevel(level)
-    return handler
+    LOGGER.setLevel(logging.INFO)

@@ -1,10 +1,10 @@
 """Metrics for Prometheus: counters of the hub and its HTTP side, and figures from the status.
 
-Labels have few values, whatever clients send: a value that no table here has counts as "other".
+Labels have few values: a value that no table here has counts as "other". So clients cannot add to them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import get_args
+from typing import Any, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -29,112 +29,85 @@ LOST = (
     "TaskLost",
     "Abandoned",
 )
-#: Why a request was refused: names of problems.
-REFUSED = tuple(KINDS)
+REFUSED = tuple(KINDS)  # why a request was refused: names of problems
 _SECONDS = (0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1800, 3600)
 _CLIENTS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
 
 
-def known(value: str, table: Iterable[str]) -> str:
-    """Return the value if the table has it, else "other"."""
+def _known(value: str, table: Iterable[str]) -> str:
     return value if value in table else "other"
 
 
 class Meters:
-    """The metrics of one hub process, for any thread.
-
-    Attributes:
-        registry: For ``/metrics``.
-        received: Bytes of request bodies; this and those below are metrics with ``inc`` or ``set``.
-        sent: Bytes of tasks and requests.
-        store_away: Failures to reach the store.
-        leads: Whether this process leads.
-        polls: Long polls that wait now; use ``with meters.polls.track_inprogress(): ...``.
-        connections: Open connections; use ``meters.connections.set(...)``.
-        viewers: Open pages of the operator, counted as ``polls`` are.
-    """
+    """The metrics of one hub process, for any thread. Those without a method here have ``inc`` or ``set``."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self._rounds = self._counter("rounds", "Rounds that are over.", "outcome", "reason")
-        self._accusations = self._counter("accusations", "Pairs of clients, one of whom lied.")
-        self._drops = self._counter("drops", "Clients that were asked and dropped out of a round.", "step", "reason")
-        self._refusals = self._counter("refusals", "Requests that were refused.", "reason")
-        self.received = self._counter("received_bytes", "Bytes of request bodies received.")
-        self.sent = self._counter("sent_bytes", "Bytes of tasks and requests sent.")
-        self.store_away = self._counter("store_unavailable", "Times the store could not be reached.")
-        self._actions = self._counter("actions", "Actions of operators.", "action")
-        self._seconds = self._histogram("step_seconds", "How long steps were open.", _SECONDS)
-        self._clients = self._histogram("step_clients", "How many clients answered a step.", _CLIENTS)
-        self.leads = self._gauge("hub_leads", "1 if this process leads the federation's hubs.")
-        self.polls = self._gauge("long_polls", "Long polls that wait now.")
-        self.connections = self._gauge("connections", "Connections that are open now.")
-        self.viewers = self._gauge("viewers", "Operator pages that are open now.")
+        own: dict[str, Any] = {"namespace": "ccesa", "registry": self.registry}
+        self._rounds = Counter("rounds", "Rounds that are over.", ["outcome", "reason"], **own)
+        self._accusations = Counter("accusations", "Pairs of clients, one of whom lied.", **own)
+        dropped = "Clients that were asked and dropped out of a round."
+        self._drops = Counter("drops", dropped, ["step", "reason"], **own)
+        self._refusals = Counter("refusals", "Requests that were refused.", ["reason"], **own)
+        self.received = Counter("received_bytes", "Bytes of request bodies received.", **own)
+        self.sent = Counter("sent_bytes", "Bytes of tasks and requests sent.", **own)
+        self.store_away = Counter("store_unavailable", "Times the store could not be reached.", **own)
+        self._actions = Counter("actions", "Actions of operators.", ["action"], **own)
+        self._seconds = Histogram("step_seconds", "How long steps were open.", ["step"], buckets=_SECONDS, **own)
+        answered = "How many clients answered a step."
+        self._clients = Histogram("step_clients", answered, ["step"], buckets=_CLIENTS, **own)
+        self.leads = Gauge("hub_leads", "1 if this process leads the federation's hubs.", **own)
+        self.polls = Gauge("long_polls", "Long polls that wait now.", **own)
+        self.connections = Gauge("connections", "Connections that are open now.", **own)
+        self.viewers = Gauge("viewers", "Operator pages that are open now.", **own)
         self._status: Callable[[], Status] | None = None
         self.registry.register(self)
 
-    def _counter(self, name: str, words: str, *labels: str) -> Counter:
-        return Counter(f"ccesa_{name}", words, labels, registry=self.registry)
+    def count_refusal(self, reason: str) -> None:
+        self._refusals.labels(_known(reason, REFUSED)).inc()
 
-    def _gauge(self, name: str, words: str) -> Gauge:
-        return Gauge(f"ccesa_{name}", words, registry=self.registry)
-
-    def _histogram(self, name: str, words: str, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(f"ccesa_{name}", words, ["step"], buckets=buckets, registry=self.registry)
-
-    def refused(self, reason: str) -> None:
-        """Count a refusal by the name of its problem."""
-        self._refusals.labels(known(reason, REFUSED)).inc()
-
-    def step_closed(self, step: str, seconds: float, asked: int, dropped: int, faulty: int = 0) -> None:
-        """Count a step that has closed; the leader calls this once for each.
-
-        Of the clients that were ``asked``, ``dropped`` have not answered. ``faulty`` of those sent an invalid
-        reply, and the others were silent.
-        """
-        step = known(step, STEPS)
+    def count_step(self, step: str, seconds: float, asked: int, dropped: int, faulty: int = 0) -> None:
+        """Count a closed step: of ``asked`` clients, ``dropped`` did not answer; ``faulty`` of these sent nonsense."""
+        step = _known(step, STEPS)
         self._seconds.labels(step).observe(seconds)
         self._clients.labels(step).observe(asked - dropped)
         self._drops.labels(step, "silent").inc(dropped - faulty)
         self._drops.labels(step, "faulty").inc(faulty)
 
-    def round_over(self, outcome: str, pairs: int = 0) -> None:
+    def count_round(self, outcome: str, pairs: int = 0) -> None:
         """Count a round that is over, with the number of accusations; the leader calls this once for each."""
         lost = outcome != "sum"
-        self._rounds.labels("lost" if lost else "sum", known(outcome, LOST) if lost else "").inc()
+        self._rounds.labels("lost" if lost else "sum", _known(outcome, LOST) if lost else "").inc()
         self._accusations.inc(pairs)
 
-    def acted(self, action: str) -> None:
-        """Count an action of the operator, one of ``desk.ACTIONS`` or ``desk.TO_MEMBERS``."""
+    def count_action(self, action: str) -> None:
         self._actions.labels(action).inc()
 
     def follow(self, status: Callable[[], Status]) -> None:
-        """Add figures of the newest status to each answer."""
+        """Add figures of the newest status to the metrics."""
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
         """Yield figures of the status, for the registry. An unknown figure has no sample, not a zero."""
-        if self._status is not None:
-            yield from _of_status(self._status())
+        if self._status is None:
+            return
+        status = self._status()
+        for name, words, value in _figures(status):
+            yield GaugeMetricFamily(f"ccesa_{name}", words, value=value)  # without a sample for None
+        yield _by_state("members", "Members by state.", MEMBERS, [one.state for one in status.members])
+        yield _by_state("state", "1 for the federation's state.", STATES, [status.state])
 
-    def exposed(self, accept: str) -> tuple[bytes, str]:
+    def render(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics and their media type, for an ``Accept`` header."""
         encode, media_type = choose_encoder(accept)
         return encode(self.registry), media_type
 
 
-def _of_status(status: Status) -> Iterator[Metric]:
-    for name, words, value in _figures(status):
-        yield GaugeMetricFamily(f"ccesa_{name}", words, value=value)  # without a sample for None
-    yield _by_state("members", "Members by state.", MEMBERS, [one.state for one in status.members])
-    yield _by_state("state", "1 for the federation's state.", STATES, [status.state])
-
-
 def _figures(status: Status) -> list[tuple[str, str, float | None]]:
     privacy = status.privacy
     return [
-        ("series", "The number of the series, from 1 on.", status.series),
+        ("series", "The number of the series.", status.series),
         ("exchange", "The number of the open exchange in its series; -1 for none.", status.exchange),
         ("questions", "Sums wanted in all.", status.questions),
         ("questions_answered", "Sums done.", status.answered),

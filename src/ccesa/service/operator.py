@@ -1,19 +1,13 @@
 """The operator's port: the page, its events, metrics, health, and actions behind the operator's token.
 
-By default it listens on the loopback. Nothing here can see a vector, a share or a key.
-
-Events (server-sent) are the whole status first, then changes, at most four times a second. A status of 5,000
-members is most of a megabyte, and a reply changes a hundred bytes of it: so only members and rounds that
-differ are sent again.
+Nothing here can see a vector, a share or a key. Events (server-sent) are the whole status first, then changes, at most
+four times a second: a status of 5,000 members is most of a megabyte, and a reply changes a hundred bytes of it.
 """
 
 import asyncio
 import hashlib
 import ipaddress
-import logging
-import math
 import re
-import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Collection
 from importlib import resources
@@ -31,24 +25,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ccesa.errors import ConfigError, shown
 from ccesa.service import problems
-from ccesa.service.desk import ACTIONS, TO_MEMBERS, Desk, MemberStatus, RoundStatus, Status
+from ccesa.service.desk import ACTIONS, TO_MEMBERS, Desk, MemberStatus, Status
 from ccesa.service.errors import Unavailable
-from ccesa.service.logs import event
+from ccesa.service.logs import Seldom, event
 from ccesa.service.meters import Meters
 from ccesa.service.problems import Problem
 
-#: The most pages open at a time, and the most bytes in an action's body.
+#: The maximum number of open pages, and of bytes in an action's body.
 MAXIMUM_VIEWERS, MAXIMUM_BYTES = 64, 4096
-#: Actions that require a reason.
-_WITH_REASON = ("set-aside",)
-#: A member in a path.
-_CLIENT = re.compile("[0-9]{1,9}", re.ASCII)
-#: Paths that answer under any host name: they only say that the process works.
-_ANY_HOST = ("/healthz",)
+_WITH_REASON = ("set-aside",)  # actions that require a reason
+_CLIENT = re.compile("[0-9]{1,9}", re.ASCII)  # a member in a path
+_HEALTH = "/healthz"  # this path answers under any host name, as it says only that the process works
 #: Seconds between two looks at the status, and between ticks while nothing changes.
 PERIOD, HEARTBEAT = 0.25, 15.0
-#: Seconds after which a new time of last contact is sent; members poll all the time.
-_STALE = 20.0
+_STALE = 20.0  # seconds after which a new time of last contact is sent; members poll all the time
 _PLAIN = [name for name in Status.__struct_fields__ if name not in ("members", "rounds", "now")]
 
 
@@ -72,25 +62,19 @@ def _digest(kind: str, text: str) -> str:
 
 
 def app(desk: Desk, meters: Meters | None = None, *, hosts: Collection[str] = ()) -> Starlette:
-    """Return the operator's side of a hub as an ASGI application.
-
-    Args:
-        desk: The hub's desk.
-        meters: What the hub counts; without them ``/metrics`` shows only the status.
-        hosts: Names that browsers may use for it, besides ``localhost`` and addresses. Without this check,
-            another site could point its own name at this address and read everything here (DNS rebinding).
-    """
+    """Return the operator's side of a hub as an ASGI application; browsers may use the names in ``hosts`` for it."""
     side = _Operator(desk, meters or Meters(), *page())
     routes = [
         Route("/", side.page),
         Route("/events", side.events),
         Route("/status", side.status),
         Route("/metrics", side.metrics),
-        Route("/healthz", side.healthz),
+        Route(_HEALTH, side.healthz),
         Route("/readyz", side.readyz),
         Route("/actions/{action}", side.act, methods=["POST"]),
         Route("/members/{client}/{action}", side.act, methods=["POST"]),
     ]
+    # Without this check, another site could point its own name here and read everything (DNS rebinding).
     guarded = Middleware(_Guarded, hosts=frozenset(hosts))
     handlers = dict.fromkeys((Problem, HTTPException, Unavailable), _on_problem)
     return Starlette(routes=routes, middleware=[guarded], exception_handlers=handlers)
@@ -123,7 +107,7 @@ class _Guarded:
             await send(message)
 
         answer = self._inner
-        if scope["type"] == "http" and scope["path"] not in _ANY_HOST and not self._ours(scope):
+        if scope["type"] == "http" and scope["path"] != _HEALTH and not self._ours(scope):
             answer = Problem("misdirected", "use an IP address, or add this name to hosts").response()
         elif scope["type"] == "http" and _is_of_another_page(Request(scope)):
             answer = Problem("another-page", "other web pages have no access to this port").response()
@@ -135,7 +119,7 @@ class _Guarded:
 
 
 def _is_of_another_page(request: Request) -> bool:
-    """Return whether a browser sends this for another site's page. Following a link to here is allowed.
+    """Return whether a browser sends this for another site's page. A click on a link to here is allowed.
 
     Such a page could read nothing, but could use up viewers, fill the log, and keep the store busy.
     """
@@ -160,10 +144,8 @@ class _Operator:
 
     def __init__(self, desk: Desk, meters: Meters, content: bytes, policy: str) -> None:
         self._desk, self._meters, self._page, self._policy = desk, meters, content, policy
-        #: Pages that are open, the oldest first.
-        self._viewers: dict[object, None] = {}
-        #: When a refusal was last logged, and how many were not logged since.
-        self._logged, self._unlogged = -math.inf, 0
+        self._viewers: dict[object, None] = {}  # pages that are open, the oldest first
+        self._refusals = Seldom()
         meters.follow(desk.status)
 
     async def page(self, request: Request) -> Response:
@@ -174,7 +156,7 @@ class _Operator:
         return Response(msgspec.json.encode(self._desk.status()), media_type="application/json")
 
     async def metrics(self, request: Request) -> Response:
-        content, media_type = self._meters.exposed(request.headers.get("accept", ""))
+        content, media_type = self._meters.render(request.headers.get("accept", ""))
         return Response(content, headers={"content-type": media_type})
 
     async def healthz(self, request: Request) -> Response:
@@ -196,7 +178,7 @@ class _Operator:
         return StreamingResponse(self._viewed(request), headers=headers, media_type="text/event-stream")
 
     async def _viewed(self, request: Request) -> AsyncIterator[bytes]:
-        """Yield events to a page. If too many are open, the oldest is closed; its page connects again."""
+        """Yield events to a page. If too many are open, close the oldest, which connects again."""
         connection, viewer = getattr(request.state, "connection", None), object()
         self._viewers[viewer] = None
         while len(self._viewers) > MAXIMUM_VIEWERS:
@@ -213,14 +195,14 @@ class _Operator:
             self._viewers.pop(viewer, None)
 
     async def act(self, request: Request) -> Response:
-        """Do what an operator asks, after checking the token."""
+        """Check the token, and do the action."""
         action, named = request.path_params["action"], request.path_params.get("client")
         try:
             token = _token(request)
             if not token or not await self._desk.is_operator(token):
                 raise self._stranger(action)
-            known = action in ACTIONS if named is None else action in TO_MEMBERS and _CLIENT.fullmatch(named)
-            if not known:
+            is_known = action in ACTIONS if named is None else action in TO_MEMBERS and _CLIENT.fullmatch(named)
+            if not is_known:
                 raise Problem("not-found", "unknown action")
             client = None if named is None else int(named)
             reason = await _reason(request, action)
@@ -230,16 +212,13 @@ class _Operator:
         except Unavailable:
             self._meters.store_away.inc()
             raise
-        self._meters.acted(action)
+        self._meters.count_action(action)
         event("operator-acted", action=action, client=client, reason=reason)
         return Response(status_code=204)
 
     def _stranger(self, action: str) -> Problem:
-        self._meters.refused("unauthorized")
-        self._unlogged += 1
-        if time.monotonic() - self._logged >= 1:  # repeated failures must not fill the disk
-            event("operator-refused", logging.WARNING, action=action, attempts=self._unlogged)
-            self._logged, self._unlogged = time.monotonic(), 0
+        self._meters.count_refusal("unauthorized")
+        self._refusals.event("operator-refused", action=action)
         challenge = {"WWW-Authenticate": 'Bearer realm="operator"'}
         return Problem("unauthorized", "not the operator's token", headers=challenge)
 
@@ -265,23 +244,16 @@ async def _reason(request: Request, action: str) -> str:
 
 
 def change(old: Status, new: Status) -> dict[str, Any] | None:
-    """Return the fields of ``new`` that a page showing ``old`` needs, with members and rounds that differ.
-
-    The result is empty if nothing has changed, and None if members were added or removed: then the whole
-    status has to be sent.
-    """
-    members = _members(old.members, new.members)
-    if members is None:
+    """Return the fields of ``new`` that a page with ``old`` needs; None if members were added or removed."""
+    if [one.client for one in old.members] != [one.client for one in new.members]:
         return None
-    rounds = _rounds(old.rounds, new.rounds)
+    known = {(one.series, one.number): one for one in old.rounds}
+    lists = {
+        "members": [after for before, after in zip(old.members, new.members, strict=True) if _differs(before, after)],
+        "rounds": [one for one in new.rounds if known.get((one.series, one.number)) != one],
+    }
     fields = {name: getattr(new, name) for name in _PLAIN if getattr(old, name) != getattr(new, name)}
-    return fields | ({"members": members} if members else {}) | ({"rounds": rounds} if rounds else {})
-
-
-def _members(old: list[MemberStatus], new: list[MemberStatus]) -> list[MemberStatus] | None:
-    if [one.client for one in old] != [one.client for one in new]:
-        return None
-    return [after for before, after in zip(old, new, strict=True) if _differs(before, after)]
+    return fields | {name: changed for name, changed in lists.items() if changed}
 
 
 def _differs(old: MemberStatus, new: MemberStatus) -> bool:
@@ -290,13 +262,8 @@ def _differs(old: MemberStatus, new: MemberStatus) -> bool:
     return new.seen - old.seen > _STALE or msgspec.structs.replace(new, seen=old.seen) != old
 
 
-def _rounds(old: list[RoundStatus], new: list[RoundStatus]) -> list[RoundStatus]:
-    known = {(one.series, one.number): one for one in old}
-    return [one for one in new if known.get((one.series, one.number)) != one]
-
-
 def merge(old: Status, new: Status, fields: dict[str, Any]) -> Status:
-    """Return what a page shows after a change. Members keep the time of last contact that was sent."""
+    """Return the status that a page shows after a change. Members keep the time of last contact that was sent."""
     fresh = {one.client: one for one in fields.get("members", ())}
     return msgspec.structs.replace(new, members=[fresh.get(one.client, one) for one in old.members])
 
@@ -307,10 +274,7 @@ def encode_event(name: str, data: object) -> bytes:
 
 
 async def follow(desk: Desk, stopping: Callable[[], bool] = lambda: False) -> AsyncIterator[bytes]:
-    """Yield events for one viewer until ``stopping()``: ``status``, then ``change`` and ``tick``.
-
-    Each has the hub's clock, ``now``.
-    """
+    """Yield events for one viewer until ``stopping()``, each with the hub's clock, ``now``."""
     shown = desk.status()
     yield encode_event("status", shown)
     quiet = 0.0

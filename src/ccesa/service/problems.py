@@ -40,7 +40,7 @@ KINDS = {
 }
 #: Further problems on the operator's port.
 OPERATORS = {
-    "another-page": (403, "Not for other web pages"),
+    "another-page": (403, "Other web pages have no access"),
     "misdirected": (421, "Unknown host name"),
     "no-reason": (422, "A reason is required"),
     "refused": (422, "The hub refuses this action"),
@@ -52,15 +52,7 @@ _BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
 
 
 class Problem(Exception):
-    """A refusal of a request.
-
-    Args:
-        name: One of ``KINDS`` or ``OPERATORS``.
-        detail: What happened and what to do.
-        retry_after: Seconds after which to try again.
-        headers: Further headers of the answer.
-        members: Further members of the document.
-    """
+    """A refusal of a request, by a name in ``KINDS`` or ``OPERATORS``; ``more`` are members of the document."""
 
     def __init__(
         self,
@@ -69,25 +61,19 @@ class Problem(Exception):
         *,
         retry_after: float | None = None,
         headers: dict[str, str] | None = None,
-        **members: Any,
+        **more: Any,
     ) -> None:
         super().__init__(name)
         self.name, (self.status, title) = name, (KINDS | OPERATORS)[name]
         self.headers = {**FRESH, **(headers or {})}
-        self.document = {
-            "type": f"urn:ccesa:problem:{name}",
-            "title": title,
-            "status": self.status,
-            "detail": detail,
-            **members,
-        }
+        kind = f"urn:ccesa:problem:{name}"
+        self.document = {"type": kind, "title": title, "status": self.status, "detail": detail, **more}
         if retry_after is not None:
             seconds = max(0, math.ceil(retry_after))
             self.headers["Retry-After"], self.document["retry_after"] = str(seconds), seconds
 
     def response(self) -> Response:
-        body = msgspec.json.encode(self.document)
-        return Response(body, self.status, self.headers, MEDIA_TYPE)
+        return Response(msgspec.json.encode(self.document), self.status, self.headers, MEDIA_TYPE)
 
     def raw(self) -> bytes:
         """Return the whole answer as bytes, for requests that do not reach the application."""
@@ -99,7 +85,7 @@ class Problem(Exception):
 
 
 def of_error(error: Exception) -> Problem:
-    """Return the problem that clients see for an error; ``internal`` for errors that nobody expected."""
+    """Return the problem that clients see for an error; ``internal`` for an unexpected one."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, HTTPException):  # no route fits
@@ -109,4 +95,4 @@ def of_error(error: Exception) -> Problem:
         return Problem(name, "see the documentation of the HTTP interface", headers=kept)
     if isinstance(error, Unavailable):
         return Problem("unavailable", "the store cannot be reached", retry_after=5)
-    return Problem("internal", "the hub's log has more about it")
+    return Problem("internal", "see the hub's log")

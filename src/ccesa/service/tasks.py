@@ -1,7 +1,7 @@
-"""A task is what one question asks of the sites: bytes, known to the protocol by their digest.
+"""A task has the bytes that one question gives to the sites; the protocol knows it by their digest.
 
-A site computes the digest from the bytes that it works on, so a hub cannot ask two sites for different things
-in one sum. The number of the round is not part of it: a question that is asked again is the same task.
+Each site computes the digest from the bytes that it works on, so a hub cannot give two sites different tasks
+in one sum. The number of the round is not part of a task: a question that is asked again is the same task.
 """
 
 import math
@@ -39,10 +39,7 @@ def task_digest(payload: bytes) -> bytes:
 
 
 def pack_arrays(arrays: NamedArrays) -> bytes:
-    """Return named arrays as bytes; the same arrays in the same order give the same bytes.
-
-    Raises VectorError for arrays that are not of real numbers, and for too many arrays or dimensions.
-    """
+    """Return named arrays of real numbers as bytes; the same arrays in the same order give the same bytes."""
     packed = []
     if len(arrays) > _MOST_ARRAYS:
         raise VectorError(f"a task can have at most {_MOST_ARRAYS} arrays, not {len(arrays)}")
@@ -59,25 +56,20 @@ def pack_arrays(arrays: NamedArrays) -> bytes:
 
 
 def unpack_arrays(payload: bytes, copied: bool = True) -> dict[str, NDArray[Any]]:
-    """Return the arrays that ``pack_arrays`` packed; raise MalformedMessage for other bytes.
-
-    They are writable copies, or read-only views of ``payload`` with ``copied=False``.
-    """
+    """Return the arrays that ``pack_arrays`` packed, as writable copies or as read-only views of ``payload``."""
     try:
         packed = msgspec.msgpack.decode(payload, type=_Arrays)
     except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedMessage("the task does not consist of arrays") from error
-    arrays = {one.name: _array(one, copied) for one in packed}
+    arrays = {array.name: _unpack(array, copied) for array in packed}
     if len(arrays) != len(packed):
         raise MalformedMessage("the task has two arrays with the same name")
     return arrays
 
 
-def _array(packed: _Packed, copied: bool) -> NDArray[Any]:
+def _unpack(packed: _Packed, copied: bool) -> NDArray[Any]:
     if packed.type not in _TYPES or any(size < 0 for size in packed.shape):
-        raise MalformedMessage(
-            f"array {quoted(packed.name)} of the task is not of real numbers, or has an invalid shape"
-        )
+        raise MalformedMessage(f"array {quoted(packed.name)} of the task has no real numbers, or an invalid shape")
     dtype = np.dtype(packed.type)
     if len(packed.data) != math.prod(packed.shape) * dtype.itemsize:
         raise MalformedMessage(f"the size of array {quoted(packed.name)} of the task does not fit its shape")

@@ -5,8 +5,7 @@ import secrets
 
 from ccesa import labels
 
-#: The prefix by which scanners for secrets recognize a token.
-PREFIX = "ccesa_"
+PREFIX = "ccesa_"  # the prefix by which scanners for secrets recognize a token
 
 
 def new_token() -> str:
@@ -14,21 +13,11 @@ def new_token() -> str:
     return PREFIX + secrets.token_urlsafe(32)
 
 
-def hashed(token: str, charter: bytes = b"") -> bytes:
-    """Return the hash of a token; 32 random bytes need no salt.
-
-    A session is bound to the digest of its charter: in the next charter the same number may be another
-    member, and a replaced key is worth nothing.
-    """
+def hash_token(token: str, charter: bytes = b"") -> bytes:
+    """Return the hash of a token. A session is worth nothing under another charter, where numbers may change."""
     return hashlib.sha256(charter + token.encode("utf-8", "surrogatepass")).digest()
 
 
 def signed_text(charter: bytes, origin: str, challenge: bytes) -> bytes:
-    """Return the text that a member signs to get a session.
-
-    Args:
-        charter: Its digest.
-        origin: Scheme, host and port that the member talks to.
-        challenge: From the hub.
-    """
+    """Return the text that a member signs to get a session from the hub at an origin: scheme, host and port."""
     return labels.frame(labels.SESSION, charter, origin.encode(), challenge)

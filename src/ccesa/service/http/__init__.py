@@ -1,4 +1,4 @@
-"""The HTTP side of a hub for its members: what they fetch, where they hand in replies, and limits on both.
+"""The HTTP side of a hub for its members: they fetch requests, tasks and results, and hand in replies, within limits.
 
 ``app`` makes the application, ``Front`` serves it within ``Limits``, ``serve`` runs fronts until a signal.
 """

@@ -1,4 +1,4 @@
-"""The application: every route under /v1, and answers about the federation, exchanges, tasks and results."""
+"""The application: all routes under /v1, and answers about the federation, exchanges, tasks and results."""
 
 import asyncio
 import hashlib
@@ -31,14 +31,12 @@ from ccesa.service.meters import Meters
 from ccesa.service.problems import FRESH, Problem
 from ccesa.wire import Data
 
-#: Version of this interface.
-VERSION = 1
+VERSION = 1  # version of this interface
 _ASKED = ["Authorization", "Content-Type", "If-None-Match", "Prefer", "Range"]
 _UPLOAD = ["Upload-Offset", "Upload-Length"]
 _ANSWERED = ["Ccesa-Exchange", "Ccesa-Task", "Ccesa-Closes-In", "Retry-After", "ETag", "Content-Range"]
 _RANGE = re.compile("bytes=([0-9]{0,15})-([0-9]{0,15})", re.ASCII)
-#: Bytes handed to the network at a time.
-_PIECE = 1 << 18
+_PIECE = 1 << 18  # bytes handed to the network at a time
 
 
 class Bytes(Response):
@@ -72,15 +70,10 @@ class _Reading:
         return asking.Patience(request, self._desk, self._limits, self._meters)
 
     async def federation(self, request: Request) -> Response:
-        """Describe what this hub runs, to anyone, once there is a series after the one that they know."""
-        after = asking.after(request)
-        patience = self._patience(request)
-        view = await patience.until(lambda view: view.series > after or view.is_over)
-        return _json(self._described(view))
-
-    def _described(self, view: View) -> dict[str, Any]:
-        federation = self._federation
-        return {
+        """Describe the federation, to anyone, once a series has begun after the one that they know."""
+        after, federation = asking.after(request), self._federation
+        view = await self._patience(request).until(lambda view: view.series > after or view.is_over)
+        described = {
             "name": federation.name,
             "guard": federation.guard,
             "version": VERSION,
@@ -95,12 +88,13 @@ class _Reading:
             "next_start": view.next_start,
             "question": view.question,
         }
+        return asking.answer(described)
 
     async def exchange(self, request: Request) -> Response:
         """Give a client its request in the open exchange, as soon as there is one."""
-        client = await self._members.who(request)
+        client = await self._members.authenticate(request)
         series, after = request.path_params["series"], asking.after(request)
-        self._desk.seen(client, series, after)  # the hub compares it with its database, which may have gone back
+        self._desk.hear(client, series, after)  # the hub compares it with its database, which may have gone back
         patience = self._patience(request)
 
         def is_over(view: View) -> bool:
@@ -110,9 +104,9 @@ class _Reading:
             return series == view.series and view.exchange > after and client in view.requests
 
         view = await patience.until(lambda view: is_over(view) or is_asked(view))
-        self._desk.seen(client)
+        self._desk.hear(client)
         if is_over(view):
-            raise Problem("series-over", "ask for the federation to learn which series is next", series=view.series)
+            raise Problem("series-over", "ask for the federation to learn the next series", series=view.series)
         if is_asked(view):
             envelope = view.requests[client]
             self._meters.sent.inc(len(envelope))
@@ -121,26 +115,25 @@ class _Reading:
 
     async def result(self, request: Request) -> Response:
         """Give a member a result, once it is known."""
-        client = await self._members.who(request)
+        client = await self._members.authenticate(request)
         question = request.path_params["question"]
         if not self._federation.hub.publish:
             raise Problem("not-found", "this federation does not publish its results")
         if self._desk.is_set_aside(client):
             raise Problem("set-aside", "a member that is set aside gets no results until the operator lets it in again")
-        patience = self._patience(request)
-        view = await patience.until(lambda view: view.question >= question or view.is_over)
-        found = await self._desk.result(question) if view.question >= question else None
-        if found is None:
+        view = await self._patience(request).until(lambda view: view.question >= question or view.is_over)
+        result = await self._desk.result(question) if view.question >= question else None
+        if result is None:
             raise Problem("no-result", "ask again later", retry_after=5)
-        if self._result is None or self._result[0] != found:
-            body = msgspec.json.encode(found)
-            self._result = found, body, f'"{hashlib.sha256(body).hexdigest()}"'
+        if self._result is None or self._result[0] != result:
+            body = msgspec.json.encode(result)
+            self._result = result, body, f'"{hashlib.sha256(body).hexdigest()}"'
         _, body, tag = self._result
-        return ranged(request, body, {**FRESH, "ETag": tag}, "application/json")
+        return answer_range(request, body, {**FRESH, "ETag": tag}, "application/json")
 
     async def task(self, request: Request) -> Response:
         """Give a member a task, or a range of it."""
-        await self._members.who(request)
+        await self._members.authenticate(request)
         digest = request.path_params["digest"]
         tag = f'"{digest.hex()}"'
         headers = {"ETag": tag, "Cache-Control": "private, max-age=31536000, immutable, no-transform"}
@@ -148,8 +141,8 @@ class _Reading:
             return Response(None, 304, headers)
         task = await self._desk.task(digest)
         if task is None:
-            raise Problem("not-found", "this hub does not have this task, or has it no longer")
-        answer = ranged(request, task, headers, "application/octet-stream")
+            raise Problem("not-found", "this hub does not have this task")
+        answer = answer_range(request, task, headers, "application/octet-stream")
         self._meters.sent.inc(int(answer.headers["Content-Length"]))
         return answer
 
@@ -163,17 +156,8 @@ def _envelope(view: View, envelope: bytes) -> Response:
     return Response(envelope, 200, headers, "application/octet-stream")
 
 
-def _json(content: Any) -> Response:
-    return Response(msgspec.json.encode(content), 200, FRESH, "application/json")
-
-
 def app(desk: Desk, federation: Federation, limits: Limits | None = None, meters: Meters | None = None) -> Starlette:
-    """Return the application that members of a federation talk to; ``Front`` serves it.
-
-    Raises:
-        ConfigError: Another hub uses the folder for uploads.
-        OSError: That folder cannot be made.
-    """
+    """Return the application for the members of a federation; ``Front`` serves it."""
     limits, meters = limits or Limits(), meters or Meters()
     members = Members(desk, federation, limits)
     reading = _Reading(desk, federation, members, limits, meters)
@@ -182,7 +166,7 @@ def app(desk: Desk, federation: Federation, limits: Limits | None = None, meters
 
     async def on_problem(request: Request, error: Exception) -> Response:
         problem = problems.of_error(error)
-        meters.refused(problem.name)
+        meters.count_refusal(problem.name)
         return problem.response()
 
     @asynccontextmanager
@@ -203,7 +187,7 @@ def app(desk: Desk, federation: Federation, limits: Limits | None = None, meters
             Route("/v1/challenge", members.challenge),
             Route("/v1/sessions", members.open_session, methods=["POST"]),
             Route("/v1/series/{series:number}/exchanges", reading.exchange),
-            Route(reply, _by_method(uploads), methods=["PUT", "HEAD", "PATCH"]),
+            Route(reply, uploads.reply, methods=["PUT", "HEAD", "PATCH"]),
             Route("/v1/tasks/{digest:digest}", reading.task),
             Route("/v1/results/{question:number}", reading.result),
         ],
@@ -213,15 +197,6 @@ def app(desk: Desk, federation: Federation, limits: Limits | None = None, meters
     )
     made.router.redirect_slashes = False
     return made
-
-
-def _by_method(uploads: Uploads) -> Any:
-    handlers = {"PUT": uploads.put, "HEAD": uploads.head, "PATCH": uploads.patch}
-
-    async def reply(request: Request) -> Response:
-        return await handlers[request.method](request)
-
-    return reply
 
 
 def _pages(origins: tuple[str, ...]) -> list[Middleware]:
@@ -244,21 +219,21 @@ async def _sweep(desk: Desk, uploads: Uploads) -> None:
     view = desk.view
     while True:
         uploads.forget(view)
-        view = await desk.changed(view, 3600)
+        view = await desk.next_view(view, 3600)
 
 
-def ranged(request: Request, data: Data, headers: dict[str, str], kind: str) -> Response:
+def answer_range(request: Request, data: Data, headers: dict[str, str], kind: str) -> Response:
     """Answer with these bytes, or the range of them that the request names; ``headers`` have their ETag."""
     headers["Accept-Ranges"] = "bytes"
-    found = _range(request, headers["ETag"], len(data))
-    if found is None:
+    part = _range(request, headers["ETag"], len(data))
+    if part is None:
         return Bytes(data, range(len(data)), 200, headers, kind)
-    headers["Content-Range"] = f"bytes {found.start}-{found.stop - 1}/{len(data)}"
-    return Bytes(data, found, 206, headers, kind)
+    headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{len(data)}"
+    return Bytes(data, part, 206, headers, kind)
 
 
 def _range(request: Request, tag: str, size: int) -> range | None:
-    """Return the range that a request names; None for all, also for a range that is not valid."""
+    """Return the range that a request names; None for all, also if the range is not valid."""
     found = _RANGE.fullmatch(request.headers.get("range", ""))
     if found is None or request.headers.get("if-range", tag) != tag:
         return None
@@ -272,5 +247,5 @@ def _range(request: Request, tag: str, size: int) -> range | None:
         if last and int(last) < int(first):
             return None
     if not asked:
-        raise Problem("range", f"it has {size} bytes", headers={"Content-Range": f"bytes */{size}"})
+        raise Problem("range", f"the content has {size} bytes", headers={"Content-Range": f"bytes */{size}"})
     return asked

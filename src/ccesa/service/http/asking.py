@@ -1,14 +1,12 @@
-"""Who asks, and for what: tokens and sessions of members, and strict readers of what a request states.
+"""Requests: strict readers of their headers and bodies, and the authentication of members by tokens and sessions.
 
-A client's id comes from its token alone, never from what it says about itself. Under a charter, a member
-signs a challenge with its identity and gets a session. A challenge needs no memory: it is a nonce and the
-time, under a key that only hubs of this federation have. The member also signs the origin that it talks to:
-a hub that passes on the challenge of another one gets a signature that is worth nothing there.
+A client's id comes from its token alone. Under a charter, a member signs a challenge with its identity and gets a
+session. A challenge is a nonce and the time, under a key that only hubs of this federation have. The member also
+signs the origin of its hub, so a hub cannot pass on the challenge of another one.
 """
 
 import asyncio
 import hmac
-import logging
 import math
 import os
 import re
@@ -16,6 +14,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import msgspec
 from starlette.convertors import Convertor, register_url_convertor
@@ -29,7 +28,7 @@ from ccesa.service.desk import Desk, View
 from ccesa.service.federation import Federation
 from ccesa.service.http.limits import Limits
 from ccesa.service.http.serving import Connection, connection_of
-from ccesa.service.logs import event
+from ccesa.service.logs import Seldom
 from ccesa.service.meters import Meters
 from ccesa.service.problems import FRESH, Problem
 from ccesa.service.tokens import signed_text
@@ -37,7 +36,7 @@ from ccesa.service.tokens import signed_text
 _AFTER = re.compile("-1|[0-9]{1,9}", re.ASCII)
 _SIZE = re.compile("[0-9]{1,15}", re.ASCII)
 _WAIT = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?([0-9]{1,4})(?![0-9])', re.ASCII)
-#: Seconds to answer a challenge, and the most that clocks of hubs may differ.
+#: Seconds to answer a challenge, and the maximum difference between clocks of hubs.
 CHALLENGE_SECONDS = 120
 _SKEW = 30
 _NONCE_BYTES = 16
@@ -48,8 +47,6 @@ _BEARER = re.compile(r"[Bb]earer +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII)
 
 
 class _Number(Convertor[int]):
-    """A number in a path, of at most nine digits."""
-
     regex = "[0-9]{1,9}"
 
     def convert(self, value: str) -> int:
@@ -57,8 +54,6 @@ class _Number(Convertor[int]):
 
 
 class _Digest(Convertor[bytes]):
-    """Thirty-two bytes in a path, in hexadecimal."""
-
     regex = "[0-9a-f]{64}"
 
     def convert(self, value: str) -> bytes:
@@ -77,46 +72,31 @@ def after(request: Request) -> int:
     return int(text)
 
 
-def size(request: Request, name: str) -> int:
-    """Return the size in a header."""
+def size(request: Request, name: str, most: float = math.inf) -> int:
+    """Return the size in a header; refuse one above the maximum."""
     text = request.headers.get(name, "")
     if not _SIZE.fullmatch(text):
         raise Problem("malformed", f"{name} must be a number of bytes")
+    if int(text) > most:
+        raise Problem("too-large", f"send at most {most} bytes", most_bytes=most)
     return int(text)
 
 
 def body_size(request: Request, most: int) -> int:
-    """Return the size of a body before any of it is read.
-
-    Raises:
-        Problem: The size is unknown or too large, or the body is compressed.
-    """
+    """Return the size of a body before any of it is read; refuse an unknown size and a compressed body."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Problem("encoded", "send the body uncompressed: masked data does not compress")
     if "transfer-encoding" in request.headers or "content-length" not in request.headers:
         raise Problem("length-required", "send Content-Length, and no chunks")
-    found = size(request, "content-length")
-    check_size(found, most)
-    return found
+    return size(request, "content-length", most)
 
 
-def check_size(found: int, most: int) -> None:
-    """Refuse a size that is too large."""
-    if found > most:
-        raise Problem("too-large", f"send at most {most} bytes", most_bytes=most)
+def answer(content: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(content), status, FRESH, "application/json")
 
 
 async def pieces(request: Request, limits: Limits, check: Callable[[], object] = lambda: None) -> AsyncIterator[bytes]:
-    """Yield a body as it arrives.
-
-    Args:
-        request: Its ``body_size`` was checked.
-        limits: For the minimum rate and the longest pause.
-        check: Called for each piece; raises if the body is no longer wanted.
-
-    Raises:
-        Problem: The body arrives too slowly, or the client is gone.
-    """
+    """Yield a body as it arrives; refuse a slow one. ``check`` raises once the body is no longer wanted."""
     clock, got, more = asyncio.get_running_loop().time, 0, True
     began = clock()
     while more:
@@ -125,10 +105,9 @@ async def pieces(request: Request, limits: Limits, check: Callable[[], object] =
             async with asyncio.timeout_at(min(slowest, clock() + limits.silence_seconds)):
                 message = await request.receive()
         except TimeoutError:
-            rate, silence = limits.minimum_rate, limits.silence_seconds
-            raise Problem(
-                "timeout", f"send at least {rate} bytes per second, and pause for at most {silence:g} seconds"
-            ) from None
+            rate, pause = limits.minimum_rate, limits.silence_seconds
+            text = f"send at least {rate} bytes per second, and pause for at most {pause:g} seconds"
+            raise Problem("timeout", text) from None
         if message["type"] != "http.request":
             raise Problem("timeout", "the connection ended before the body")
         piece, more = message.get("body", b""), message.get("more_body", False)
@@ -138,7 +117,7 @@ async def pieces(request: Request, limits: Limits, check: Callable[[], object] =
 
 
 class Patience:
-    """How long a request waits for a change: ``Prefer: wait=SECONDS``."""
+    """The time that a request waits for a change: ``Prefer: wait=SECONDS``."""
 
     def __init__(self, request: Request, desk: Desk, limits: Limits, meters: Meters) -> None:
         found = _WAIT.search(request.headers.get("prefer", ""))
@@ -148,15 +127,11 @@ class Patience:
         self._connection, self._desk, self._meters = connection_of(request), desk, meters
 
     async def until(self, ready: Callable[[View], bool]) -> View:
-        """Return the first view that is ready, or the latest one when time is up.
-
-        Raises:
-            Problem: The hub is stopping.
-        """
+        """Return the first view that is ready, or the latest one when time is up."""
         view = self._desk.view
         while not ready(view) and (left := self._until - self._clock()) > 0:
             with self._connection.interruptible(), self._meters.polls.track_inprogress():
-                view = await self._desk.changed(view, left)
+                view = await self._desk.next_view(view, left)
         return view
 
 
@@ -174,34 +149,28 @@ class Members:
 
     def __init__(self, desk: Desk, federation: Federation, limits: Limits) -> None:
         self._desk, self._federation, self._limits = desk, federation, limits
-        #: Clients by key; without a charter there are none.
+        #: Clients by key; empty without a charter.
         admitted = federation.agreement.admission.members
         self._ids = {member.public: client for client, member in enumerate(admitted)}
-        #: How many tokens of strangers are being looked up.
-        self._lookups = 0
-        #: The current minute, and how many sessions each member has opened in it.
+        self._lookups = 0  # the number of strangers' tokens that are being looked up
+        #: The current minute, and the number of sessions that each member has opened in it.
         self._minute, self._opened = 0, Counter[int]()
-        #: When a failure was last logged, and how many were not logged since.
-        self._logged, self._unlogged = -math.inf, 0
+        self._failures = Seldom()
 
-    async def who(self, request: Request) -> int:
-        """Return the client that asks, before anything else of its request is read.
-
-        Raises:
-            Problem: The token is missing or unknown.
-        """
+    async def authenticate(self, request: Request) -> int:
+        """Return the client of a request, before anything else of the request is read."""
         found = _BEARER.fullmatch(request.headers.get("authorization", ""))
         connection = connection_of(request)
-        client = None if found is None else await self._looked_up(found[1], connection)
+        client = None if found is None else await self._look_up(found[1], connection)
         if client is None:
             raise self._unauthorized(request, "send a valid token, as Authorization: Bearer TOKEN")
-        connection.door.know(connection, client)
-        self._desk.seen(client)
+        connection.door.admit(connection, client)
+        self._desk.hear(client)
         return client
 
-    async def _looked_up(self, token: str, connection: Connection) -> int | None:
+    async def _look_up(self, token: str, connection: Connection) -> int | None:
         """Look up a token. Strangers that guess tokens must not make members wait for the store."""
-        if connection.door.knows(connection):
+        if connection.door.is_member(connection):
             return await self._desk.member_of(token)
         if self._lookups >= self._limits.lookups:
             raise Problem("unavailable", "too many tokens are being looked up", retry_after=1)
@@ -212,53 +181,50 @@ class Members:
             self._lookups -= 1
 
     async def challenge(self, request: Request) -> Response:
-        """Give out a challenge, and remember nothing about it."""
+        """Hand out a challenge, and remember nothing about it."""
         self._check_signs_in()
         stated = os.urandom(_NONCE_BYTES) + _TIME.pack(int(time.time()))
-        answer = {"challenge": stated + self._code(stated), "expires_in": CHALLENGE_SECONDS}
-        return Response(msgspec.json.encode(answer), 200, FRESH, "application/json")
+        return answer({"challenge": stated + self._code(stated), "expires_in": CHALLENGE_SECONDS})
 
     async def open_session(self, request: Request) -> Response:
-        """Give a session to the member that has signed a challenge."""
         self._check_signs_in()
         body_size(request, _MOST_BODY)
         with connection_of(request).interruptible():
             body = b"".join([piece async for piece in pieces(request, self._limits)])
         try:
-            said = msgspec.json.decode(body, type=SessionRequest)
+            signed = msgspec.json.decode(body, type=SessionRequest)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise Problem("malformed", "expected key, challenge, origin and signature in JSON") from None
         try:
-            client = self._checked(said)
+            client = self._check(signed)
         except ConfigError as error:
             raise self._unauthorized(request, str(error)) from None
         self._count_session(client)
-        session = await self._desk.new_session(client, said.challenge[:_NONCE_BYTES])
+        session = await self._desk.new_session(client, signed.challenge[:_NONCE_BYTES])
         if session is None:
             raise self._unauthorized(request, "this challenge was used before: ask for a new one")
-        answer = {"token": session[0], "expires_in": session[1], "client": client}
-        return Response(msgspec.json.encode(answer), 201, FRESH, "application/json")
+        return answer({"token": session[0], "expires_in": session[1], "client": client}, 201)
 
     def _check_signs_in(self) -> None:
         if not self._federation.signs_in:
             raise Problem("not-found", "this federation has no charter: use the token from the operator")
 
-    def _checked(self, said: SessionRequest) -> int:
+    def _check(self, signed: SessionRequest) -> int:
         """Return the client that has answered a challenge; the cheapest checks come first."""
-        stated, code = said.challenge[:_STATED_BYTES], said.challenge[_STATED_BYTES:]
+        stated, code = signed.challenge[:_STATED_BYTES], signed.challenge[_STATED_BYTES:]
         if not hmac.compare_digest(code, self._code(stated)):
             raise ConfigError("this challenge is not from this hub")
         age = time.time() - _TIME.unpack(stated[_NONCE_BYTES:])[0]
         if not -_SKEW <= age <= CHALLENGE_SECONDS:
             raise ConfigError("this challenge is too old: ask for a new one")
-        if said.origin not in self._federation.origins:
+        if signed.origin not in self._federation.origins:
             known = " or ".join(self._federation.origins)
             raise ConfigError(f"the member signed another address than this hub's: use {known}")
         agreed = self._federation.agreement
-        text = signed_text(agreed.digest, said.origin, said.challenge)
-        client = self._ids.get(said.key)
+        text = signed_text(agreed.digest, signed.origin, signed.challenge)
+        client = self._ids.get(signed.key)
         try:  # neither the answer nor its time may show whether a key is a member's
-            primitives.verify(agreed.admission.key(client or 0), said.signature, text)
+            primitives.verify(agreed.admission.key(client or 0), signed.signature, text)
         except primitives.BadSignature:
             client = None
         if client is None:
@@ -279,10 +245,5 @@ class Members:
 
     def _unauthorized(self, request: Request, why: str) -> Problem:
         connection_of(request).failures += 1
-        self._unlogged += 1
-        if time.monotonic() - self._logged >= 1:  # repeated failures must not fill the disk
-            self._logged = time.monotonic()
-            address = request.client.host if request.client else ""
-            event("unauthorized", logging.WARNING, why=why, address=address, attempts=self._unlogged)
-            self._unlogged = 0
+        self._failures.event("unauthorized", why=why, address=request.client.host if request.client else "")
         return Problem("unauthorized", why, headers={"WWW-Authenticate": 'Bearer realm="ccesa"'})

@@ -1,7 +1,6 @@
-"""Limits on the work and memory that clients can cost a hub, and who is let in when there are too many."""
+"""Limits on the work and memory that clients can cost a hub, and the door that keeps surplus connections out."""
 
 import asyncio
-from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,51 +9,35 @@ KIB, MIB = 1 << 10, 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much, how many and how long, at most, in bytes and seconds.
+    """Maxima in numbers, bytes and seconds."""
 
-    Attributes:
-        connections: At a time, in all.
-        connections_of_member: At a time, of one member.
-        header_bytes: Of one request, with its first line.
-        headers: Lines in it.
-        header_seconds: Until a header is complete, from its first byte or the connection on.
-        idle_seconds: Between two requests.
-        linger_seconds: To send and read the rest before a connection is closed.
-        linger_bytes: Read of an unwanted body, so that its sender can read the answer.
-        failures: Failed authentications on one connection.
-        lookups: Of tokens at a time, on connections that have not authenticated.
-        sessions_per_minute: Of one member.
-        wait_seconds: That a request can wait for a change.
-        grace_seconds: By which a sender or a reader may fall behind the minimum rate.
-        minimum_rate: Bytes per second.
-        silence_seconds: Between two pieces of a body.
-        yield_seconds: Without a piece, after which a newer request of the same member replaces a body.
-        body_in_memory: Larger bodies are written to a file as they arrive.
-        bodies_in_memory: Of all bodies together.
-        room_seconds: That a body waits for memory; then it is written to a file, too.
-        handshake_seconds: For TLS.
-        shutdown_seconds: For requests under way when the hub stops.
-    """
-
+    #: Connections at a time, in all and of one member.
     connections: int = 20_000
     connections_of_member: int = 16
+    #: One request's header with its first line, the lines in it, and the time until it is complete.
     header_bytes: int = 16 * KIB
     headers: int = 100
     header_seconds: float = 10.0
-    idle_seconds: float = 75.0
+    idle_seconds: float = 75.0  # between two requests
+    #: The rest that is sent and read before a connection closes: the sender of an unwanted body reads its answer.
     linger_seconds: float = 5.0
     linger_bytes: int = 4 * MIB
+    #: Failed authentications on one connection, and lookups of strangers' tokens at a time.
     failures: int = 3
     lookups: int = 64
-    sessions_per_minute: int = 30
-    wait_seconds: int = 60
+    sessions_per_minute: int = 30  # of one member
+    wait_seconds: int = 60  # of a request, for a change
+    #: A sender or a reader must reach the minimum rate, in bytes per second, but for the grace.
     grace_seconds: float = 10.0
     minimum_rate: int = 8 * KIB
+    #: The time between two pieces of a body, and the time until a newer request of the member replaces it.
     silence_seconds: float = 30.0
     yield_seconds: float = 2.0
+    #: One body and all bodies in memory. A larger one, or one that has waited for memory, goes to a file.
     body_in_memory: int = MIB
     bodies_in_memory: int = 64 * MIB
     room_seconds: float = 5.0
+    #: The time for a TLS handshake, and for requests under way when the hub stops.
     handshake_seconds: float = 10.0
     shutdown_seconds: int = 5
 
@@ -67,17 +50,13 @@ class Guest(Protocol):
 
 
 class Door:
-    """Keeps count of connections. When there are too many, the oldest stranger is turned out first.
-
-    So a stranger that opens many connections keeps no member out.
-    """
+    """Counts connections. If there are too many, the oldest stranger goes first: strangers keep no member out."""
 
     def __init__(self, most: int, most_of_member: int) -> None:
         self._most, self._most_of_member = most, most_of_member
         self._strangers: dict[Guest, None] = {}
         self._members: dict[int, dict[Guest, None]] = {}
-        #: In which of these dicts a guest is.
-        self._groups: dict[Guest, dict[Guest, None]] = {}
+        self._groups: dict[Guest, dict[Guest, None]] = {}  # the dict of each guest
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -90,7 +69,7 @@ class Door:
         self._move(guest, self._strangers)
         return True
 
-    def know(self, guest: Guest, client: int) -> None:
+    def admit(self, guest: Guest, client: int) -> None:
         """Note that the other end has just proved to be this member."""
         group = self._members.setdefault(client, {})
         if guest in group or guest not in self._groups:
@@ -99,8 +78,7 @@ class Door:
         if len(group) > self._most_of_member:
             self._turn_out_oldest(group)
 
-    def knows(self, guest: Guest) -> bool:
-        """Return whether the other end has proved to be a member."""
+    def is_member(self, guest: Guest) -> bool:
         return guest in self._groups and guest not in self._strangers
 
     def leave(self, guest: Guest) -> None:
@@ -121,31 +99,16 @@ class Room:
     """A number of bytes that requests share, first come, first served."""
 
     def __init__(self, size: int) -> None:
-        self._left = size
-        self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._left, self._turn, self._freed = size, asyncio.Lock(), asyncio.Event()
 
     async def take(self, size: int) -> None:
         """Wait until this many bytes are free, and hold them."""
-        if not self._queue and size <= self._left:
+        async with self._turn:
+            while size > self._left:
+                self._freed.clear()
+                await self._freed.wait()
             self._left -= size
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._queue.append((size, turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():  # it was its turn just now
-                self._left += size
-            self._next()
-            raise
 
     def give(self, size: int) -> None:
         self._left += size
-        self._next()
-
-    def _next(self) -> None:
-        while self._queue and (self._queue[0][1].cancelled() or self._queue[0][0] <= self._left):
-            size, turn = self._queue.popleft()
-            if not turn.cancelled():
-                self._left -= size
-                turn.set_result(None)
+        self._freed.set()

@@ -1,8 +1,8 @@
 """The one place that knows uvicorn: its connections within our limits, its server, and how both stop.
 
 ``Connection`` bounds time and size of everything before and after a request. While the application works on a
-request, the application sets the bounds. Pipelining is refused: no client that takes part does it, and each
-request in a queue would cost memory. ``check_uvicorn`` finds a release that lacks what this file uses.
+request, the application sets the bounds. Pipelining is refused: no participant uses it, and each request in a
+queue would cost memory. ``check_uvicorn`` refuses a release that lacks anything that this file uses.
 """
 
 import asyncio
@@ -24,22 +24,25 @@ from ccesa.service.http.limits import Door, Limits
 from ccesa.service.meters import Meters
 from ccesa.service.problems import Problem
 
+
+def _unfit(why: str) -> ConfigError:
+    return ConfigError(
+        f"uvicorn {uvicorn.__version__} does not fit: {why}; install a release that ccesa[service] allows"
+    )
+
+
 try:
     from uvicorn.protocols.http.flow_control import FlowControl
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
     from uvicorn.server import Server, ServerState
 except ImportError as error:
-    raise ConfigError(
-        f"uvicorn {uvicorn.__version__} does not fit: {error}; install a release that ccesa[service] allows"
-    ) from error
+    raise _unfit(str(error)) from error
 
-#: One read takes no more than this: so much of a body is there before anybody knows whose it is.
+#: The maximum of one read, and so of the body that arrives before its sender is known.
 _READ_BYTES = 1 << 16
-#: Files and sockets that a hub needs beside connections.
-_RESERVED = 256
-#: uvicorn ticks ten times per second.
-_TICKS = 10
-#: What this file uses of uvicorn's classes: methods, then attributes that the class or its ``__init__`` sets.
+_RESERVED = 256  # files and sockets that a hub needs beside connections
+_TICKS = 10  # uvicorn ticks ten times per second
+#: The parts of uvicorn's classes that this file uses: methods, then attributes that the class or its ``__init__`` sets.
 _USED: dict[type, tuple[str, str]] = {
     HttpToolsProtocol: (
         "connection_made connection_lost pause_writing resume_writing data_received shutdown "
@@ -67,12 +70,6 @@ def check_uvicorn() -> None:
         raise _unfit("HttpToolsProtocol takes other arguments") from None
 
 
-def _unfit(why: str) -> ConfigError:
-    return ConfigError(
-        f"uvicorn {uvicorn.__version__} does not fit: {why}; install a release that ccesa[service] allows"
-    )
-
-
 class _Refused(Exception):
     """Stops the parser."""
 
@@ -80,40 +77,26 @@ class _Refused(Exception):
 class Connection(HttpToolsProtocol):
     """A connection to a hub. ``connection_of`` finds that of a request."""
 
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        state: ServerState,
-        app_state: dict[str, Any],
-        door: Door,
-        limits: Limits,
-        meters: Meters,
-    ) -> None:
-        super().__init__(config, state, app_state, asyncio.get_running_loop())
-        self.door, self._limits, self._meters = door, limits, meters
-        #: Failed authentications so far.
-        self.failures = 0
-        self._stopping = False
+    def __init__(self, front: "Front") -> None:
+        super().__init__(front.config, front.server_state, front.lifespan.state, asyncio.get_running_loop())
+        self.door, self._limits, self._meters = front.door, front.limits, front.meters
+        self.failures = 0  # failed authentications so far
+        self.stopping = False
         self._waiting: asyncio.Task[Any] | None = None
-        #: Why the waiting task was ended.
-        self._ending: Problem | None = None
-        #: When to close the connection, and when to cut off a client that does not read, by the loop's clock.
+        self._ending: Problem | None = None  # the reason for which the waiting task was ended
+        #: The times to close the connection, and to cut off a client that does not read, by the loop's clock.
         self._deadline = self._write_deadline = math.inf
         self._in_header, self._complete = False, True
         self._header_bytes = self._unparsed_bytes = self._unwanted_bytes = 0
-        #: Why the parser was stopped, unless it stopped by itself.
+        #: The reason for which the parser was stopped, unless it stopped by itself.
         self._problem: Problem | None = None
 
     # For the application
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """End the block at its next await when the client is gone, the hub stops, or ``end`` is called.
-
-        Raises:
-            Problem: Why the block was ended.
-        """
-        if self._stopping:
+        """End the block with a ``Problem`` when the client is gone, the hub stops, or ``end`` is called."""
+        if self.stopping:
             raise self._stopped()
         task = self._waiting = asyncio.current_task()
         try:
@@ -133,10 +116,6 @@ class Connection(HttpToolsProtocol):
             self._waiting.cancel()
         return self._waiting is not None
 
-    @property
-    def stopping(self) -> bool:
-        return self._stopping
-
     def _stopped(self) -> Problem:
         return Problem("stopping", "send the request again, to this hub or another one", retry_after=1)
 
@@ -146,7 +125,6 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def sweep(self, now: float) -> None:
-        """Close the connection if its time is up."""
         if now >= self._write_deadline or (now >= self._deadline and self.transport.is_closing()):
             self.transport.abort()
         elif now >= self._deadline:
@@ -156,14 +134,13 @@ class Connection(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """End what waits. Other requests may finish."""
-        self._stopping = True
+        self.stopping = True
         super().shutdown()
         self.end(self._stopped())
 
     # From the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Let the connection in, or refuse it."""
         super().connection_made(transport)
         if hasattr(transport, "max_size"):
             transport.max_size = _READ_BYTES
@@ -172,7 +149,6 @@ class Connection(HttpToolsProtocol):
             self._refuse(Problem("full", "try again later", retry_after=10))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection, and end what waits on it."""
         super().connection_lost(exc)
         self.door.leave(self)
         self.end(self._stopped())
@@ -189,7 +165,6 @@ class Connection(HttpToolsProtocol):
         self._write_deadline = math.inf
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, unless the connection is closing."""
         if self.transport.is_closing():
             return
         try:
@@ -205,7 +180,7 @@ class Connection(HttpToolsProtocol):
     # From the parser
 
     def on_message_begin(self) -> None:
-        """Begin a request, unless there is one already."""
+        """Begin a request, unless another one is being answered."""
         if self._is_answering:
             raise _Refused
         super().on_message_begin()
@@ -249,10 +224,7 @@ class Connection(HttpToolsProtocol):
             self._rest()
 
     def on_response_complete(self) -> None:
-        """Wait for the rest of an unwanted body, then for the next request.
-
-        Closing at once would reset the connection: a client that is still sending might not see the answer.
-        """
+        """Wait for the rest of an unwanted body: after a reset, its sender might not see the answer."""
         self.server_state.total_requests += 1
         self._set_deadline(self._limits.linger_seconds)
         if not self.transport.is_closing():
@@ -286,7 +258,7 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem) -> None:
         """Answer with the problem, unless another answer has begun, and close."""
-        self._meters.refused(problem.name)
+        self._meters.count_refusal(problem.name)
         if self._is_answering:
             self.transport.abort()
             return
@@ -295,7 +267,7 @@ class Connection(HttpToolsProtocol):
         self._close()
 
     def _close(self) -> None:
-        """Close once everything written is sent; ``linger_seconds`` are left for that."""
+        """Close once everything written is sent, within ``linger_seconds``."""
         self._set_deadline(self._limits.linger_seconds)
         self.transport.close()
 
@@ -306,18 +278,7 @@ def connection_of(request: Request) -> Connection:
 
 
 class Front(Server):
-    """Serves one application on one address, within limits.
-
-    Args:
-        app: The application.
-        listen: ``ADDRESS:PORT``; port 0 takes a free one.
-        tls: Files of a certificate and its key; None if a proxy does TLS.
-        limits: On connections and requests.
-        meters: Count connections, and requests that never reach the application.
-
-    Raises:
-        ConfigError: This release of uvicorn does not fit.
-    """
+    """Serves an application at ``ADDRESS:PORT``, within limits; ``tls`` has the files of a certificate and its key."""
 
     def __init__(
         self,
@@ -358,35 +319,26 @@ class Front(Server):
         return host, port
 
     async def startup(self, sockets: object = None) -> None:
-        """Start the application, and listen."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             self.should_exit = True
             return
+        config = self.config
         try:
-            self.servers = [await self._listening()]
+            server = await asyncio.get_running_loop().create_server(
+                lambda: Connection(self),
+                host=config.host,
+                port=config.port,
+                ssl=config.ssl,
+                backlog=config.backlog,
+                ssl_handshake_timeout=self.limits.handshake_seconds if config.ssl else None,
+            )
         except OSError:
             await self.lifespan.shutdown()
             raise
-        self.started = True
-
-    async def _listening(self) -> asyncio.Server:
-        config = self.config
-        return await asyncio.get_running_loop().create_server(
-            self._connect,
-            host=config.host,
-            port=config.port,
-            ssl=config.ssl,
-            backlog=config.backlog,
-            ssl_handshake_timeout=self.limits.handshake_seconds if config.ssl else None,
-        )
-
-    def _connect(self) -> Connection:
-        state, shared = self.server_state, self.lifespan.state
-        return Connection(self.config, state, shared, self.door, self.limits, self.meters)
+        self.servers, self.started = [server], True
 
     async def on_tick(self, counter: int) -> bool:
-        """Close overdue connections, once per second."""
         if counter % _TICKS == 0:
             now = asyncio.get_running_loop().time()
             self.meters.connections.set(len(self.door))
@@ -396,12 +348,12 @@ class Front(Server):
         return await super().on_tick(counter)
 
     async def run_until_stopped(self) -> None:
-        """Serve until ``should_exit`` is set. Signals are the caller's business."""
+        """Serve until ``should_exit`` is set; the caller handles signals."""
         await self._serve()
 
 
 async def serve(*fronts: Front) -> None:
-    """Run fronts until SIGTERM or SIGINT, or until one of them ends; then all end within seconds."""
+    """Run fronts until SIGTERM or SIGINT, or until one of them ends. Then all end within seconds."""
     loop = asyncio.get_running_loop()
 
     def stop(*_: object) -> None:

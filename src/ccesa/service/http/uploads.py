@@ -1,10 +1,10 @@
-"""Where replies are handed in: whole by PUT, or in parts by PATCH; large ones go through a folder on disk."""
+"""Members hand in replies, whole by PUT or in parts by PATCH; large ones go through a folder on disk."""
 
 import asyncio
 import mmap
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -22,19 +22,11 @@ from ccesa.service.meters import Meters
 from ccesa.service.problems import FRESH, Problem
 from ccesa.wire import Data
 
-#: Series, exchange and client of an upload.
-Key = tuple[int, int, int]
+Key = tuple[int, int, int]  # series, exchange and client of an upload
 
 
 class Spool:
-    """A folder with one file per upload, until its exchange is over. File names are numbers.
-
-    One process uses it: if another one shortened a file that is mapped here, this process would crash.
-
-    Raises:
-        ConfigError: Another process uses the folder.
-        OSError: The folder cannot be made.
-    """
+    """A folder with a file per upload, for one process: if another one shortened a mapped file, it would crash."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -54,11 +46,17 @@ class Spool:
             return 0
 
     @contextmanager
-    def append(self, key: Key) -> Iterator["Upload"]:
-        """Open an upload, to which pieces are added."""
+    def append(self, key: Key) -> Iterator[Callable[[bytes], None]]:
+        """Open an upload, and yield a function that adds a piece to it."""
         descriptor = os.open(self._path(key), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+        def add(piece: bytes) -> None:
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+
         try:
-            yield Upload(descriptor)
+            yield add
         finally:
             os.close(descriptor)
 
@@ -82,19 +80,6 @@ class Spool:
         return self._folder / "-".join(str(int(number)) for number in key)
 
 
-class Upload:
-    """An open file at whose end pieces are added."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def add(self, piece: bytes) -> None:
-        """Write all of a piece; OSError if the disk is full."""
-        rest = memoryview(piece)
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
-
-
 class _Underway:
     """A body that is arriving, on a connection that may have died."""
 
@@ -106,7 +91,7 @@ class _Underway:
         self._heard = time.monotonic()
 
     def yields(self, seconds: float) -> bool:
-        """End it if it has stalled for so long, and is not with the desk yet; return whether it was ended."""
+        """End it if it has stalled for this long and is not with the desk yet; return whether it was ended."""
         if time.monotonic() - self._heard < seconds:
             return False
         why = Problem("busy", "this request stalled, and a newer request took its place", retry_after=2)
@@ -123,38 +108,38 @@ class Uploads:
         self._underway: dict[int, _Underway] = {}
         #: The last upload in parts that was saved, by client, and its size.
         self._saved: dict[int, tuple[Key, int]] = {}
-        self._swept: tuple[int, int] | None = None
 
-    async def put(self, request: Request) -> Response:
-        key = await self._key(request)
-        size = asking.body_size(request, self._checked(key).most_bytes)
+    async def reply(self, request: Request) -> Response:
+        """Take a reply, or a part of it, or answer how much of it has arrived."""
+        client = await self._members.authenticate(request)
+        key = (request.path_params["series"], request.path_params["exchange"], client)
+        most = self._check(key).most_bytes
+        if request.method == "PUT":
+            return await self._put(request, key, most)
+        if request.method == "PATCH":
+            return await self._patch(request, key, most)
+        async with self._alone(request, key):  # once no more of it is on its way
+            return _no_content({"Upload-Offset": str(self._offset(key))})
+
+    async def _put(self, request: Request, key: Key, most: int) -> Response:
+        size = asking.body_size(request, most)
         async with self._alone(request, key):
             if size <= self._limits.body_in_memory and await self._finds_room(request, size):
-                return self._answered(key, await self._take_body(request, key, size))
+                return self._answer(await self._take_body(request, key, size))
             self._spool.remove(key)
             await self._append(request, key)
             return await self._take_upload(key, size)
 
-    async def head(self, request: Request) -> Response:
-        """Answer how much of an upload has arrived, once no more of it is on its way."""
-        key = await self._key(request)
-        self._checked(key)
-        async with self._alone(request, key):
-            return _no_content({"Upload-Offset": str(self._offset(key))})
-
-    async def patch(self, request: Request) -> Response:
+    async def _patch(self, request: Request, key: Key, most: int) -> Response:
         """Take the next part of a reply. The answer to the last one is that of a whole reply."""
-        key = await self._key(request)
-        most = self._checked(key).most_bytes
         size = asking.body_size(request, most)
-        offset, length = asking.size(request, "upload-offset"), asking.size(request, "upload-length")
-        asking.check_size(length, most)
+        offset, length = asking.size(request, "upload-offset"), asking.size(request, "upload-length", most)
         if offset + size > length:
             raise Problem("malformed", "this part ends after Upload-Length")
         async with self._alone(request, key):
-            there = self._offset(key)
-            if offset != there:
-                raise Problem("upload-offset", "continue at upload_offset", upload_offset=there)
+            arrived = self._offset(key)
+            if offset != arrived:
+                raise Problem("upload-offset", "continue at upload_offset", upload_offset=arrived)
             if self._saved.get(key[2]) == (key, length):
                 return _no_content()
             await self._append(request, key)
@@ -163,28 +148,20 @@ class Uploads:
             return await self._take_upload(key, length)
 
     def forget(self, view: View) -> None:
-        """Delete uploads for exchanges that are over."""
-        if self._swept != (view.series, view.exchange):
-            self._swept = view.series, view.exchange
-            self._spool.sweep(*self._swept)
+        self._spool.sweep(view.series, view.exchange)
 
-    async def _key(self, request: Request) -> Key:
-        """Return series and exchange from the path, and the client from the token."""
-        client = await self._members.who(request)
-        return request.path_params["series"], request.path_params["exchange"], client
-
-    def _checked(self, key: Key) -> View:
+    def _check(self, key: Key) -> View:
         """Return the view, if the exchange of a reply is open.
 
-        An exchange that this hub does not know yet is open on another hub, or was before this one started. Or
-        the database has gone back: the hub finds that out from what its members know.
+        An exchange that this hub does not know yet is open on another hub, or was before this one started. Or the
+        database has gone back, which the hub notices by the exchanges that its members know.
         """
         view = self._desk.view
         if key[:2] == (view.series, view.exchange) and not view.is_over:
             return view
         if key[:2] <= (view.series, view.latest) or view.is_over:
             raise self._late(view)
-        self._desk.seen(key[2], *key[:2])
+        self._desk.hear(key[2], *key[:2])
         raise Problem("unavailable", "this exchange is not open here yet", retry_after=1)
 
     def _late(self, view: View, why: str = "this exchange has closed") -> Problem:
@@ -220,15 +197,15 @@ class Uploads:
 
         def check() -> None:
             own.hear()
-            self._checked(key)
+            self._check(key)
 
         return asking.pieces(request, self._limits, check)
 
     async def _append(self, request: Request, key: Key) -> None:
-        """Write a body to the client's file. If it breaks off, the part that has arrived stays there."""
-        with _disk(), connection_of(request).interruptible(), self._spool.append(key) as upload:
+        """Write a body to the client's file. If it breaks off, the arrived part stays there."""
+        with _disk(), connection_of(request).interruptible(), self._spool.append(key) as add:
             async for piece in self._pieces(request, key):
-                upload.add(piece)
+                add(piece)
 
     async def _finds_room(self, request: Request, size: int) -> bool:
         """Wait a moment for memory; return whether there is enough. Slow members must not block others."""
@@ -258,14 +235,14 @@ class Uploads:
             self._saved[key[2]] = key, size
         if receipt.taken is not Taken.AGAIN:
             self._spool.remove(key)
-        return self._answered(key, receipt)
+        return self._answer(receipt)
 
     async def _take(self, key: Key, reply: Data) -> Receipt:
         series, exchange, client = key
         self._meters.received.inc(len(reply))
         return await self._desk.take(client, series, exchange, reply)
 
-    def _answered(self, key: Key, receipt: Receipt) -> Response:
+    def _answer(self, receipt: Receipt) -> Response:
         """Return or raise the answer to a reply."""
         why = shown(receipt.reason, 200)
         match receipt.taken:
@@ -283,7 +260,7 @@ class Uploads:
 
 @contextmanager
 def _disk() -> Iterator[None]:
-    """Refuse with 503 if the disk is full or away."""
+    """Turn an error of the disk into an answer 503."""
     try:
         yield
     except OSError:

@@ -1,7 +1,4 @@
-"""The questions that are left to ask, and the members that are here to be asked.
-
-Also what counts against both: the privacy that rounds have spent, and the blame for lies.
-"""
+"""The questions that are left to ask, and the members that are here to answer; privacy spent, and blame for lies."""
 
 import itertools
 import logging
@@ -15,8 +12,7 @@ import numpy as np
 
 from ccesa import words
 from ccesa.errors import ConfigError
-from ccesa.privacy.mechanism import Mechanism
-from ccesa.service.coordinator import Coordinator, Result, asking
+from ccesa.service.coordinator import Coordinator, Result, calling
 from ccesa.service.desk import PrivacyStatus
 from ccesa.service.errors import CoordinatorFailed
 from ccesa.service.federation import Federation
@@ -26,17 +22,14 @@ from ccesa.service.store import Store
 from ccesa.service.store.rows import MemberRow, RoundRow
 from ccesa.service.tasks import pack_arrays, task_digest
 
-#: The outcome of a round with a sum.
-SUM = "sum"
+SUM = "sum"  # the outcome of a round with a sum
 #: Outcomes of rounds after which no site answers the same question again: the round was lost after shares
 #: were released, the sum makes no sense, or the operator has ended the series.
 TASK_LOST, SENSELESS, ABANDONED = "TaskLost", "VectorError", "Abandoned"
 #: Seconds between a round that was lost in its set-up and the next one. They double, up to a maximum.
 REST, LONGEST_REST = 5.0, 600.0
-#: The maximum of seconds for which a member that never answers is not asked.
-_LONGEST_PAUSE = 3600.0
-#: The most members to name in a text.
-_NAMED = 3
+_LONGEST_PAUSE = 3600.0  # the maximum of seconds for which a member that never answers is not asked
+_NAMED = 3  # the most members to name in a text
 
 
 class Agenda:
@@ -47,43 +40,35 @@ class Agenda:
         #: The coordinator's numbers for each question: it gets each result once.
         self._numbers: dict[int, Mapping[str, float]] = {}
         self.rounds: list[RoundRow] = []
-        #: How many questions there are in all, according to the store.
-        self.questions = 0
-        #: Questions that have a sum, and those that may be asked again, in their order.
-        self.answered: set[int] = set()
-        self.pending: list[int] = []
-        #: Questions that were asked, have no sum, and are not asked again.
-        self.lost: set[int] = set()
-        self._attempts: Counter[int | None] = Counter()
         self.reload()
 
     def start(self, now: float) -> None:
-        """Tell the store how many questions this hub's file wants; files of other hubs may want more."""
-        wanted = self._store.want(self._federation.rounds, now)
+        """Note the number of questions in this hub's file; the files of other hubs may have more."""
+        wanted = self._store.note_questions(self._federation.rounds, now)
         if wanted > self._federation.rounds:
             event("questions", logging.WARNING, file=self._federation.rounds, store=wanted)
         self.reload()
 
     def reload(self) -> None:
         self.rounds = self._store.rounds_besides(self.rounds)
-        self.questions = max(self._store.wanted(), self._federation.rounds)
+        #: The number of questions in all, according to the store.
+        self.questions = max(self._store.count_questions(), self._federation.rounds)
         self._attempts = Counter(row.question for row in self.rounds)
-        summed = {row.question for row in self.rounds if row.outcome == SUM}
-        self.answered = {question for question in summed if question is not None}
-        every, most, used_up = range(self.questions), self._federation.agreement.attempts, self._used_up()
-        self.pending = [one for one in every if one not in summed and one not in used_up and self._attempts[one] < most]
-        self.lost = {one for one in self._attempts if one is not None} - summed - set(self.pending)
+        #: Questions that have a sum, and those that may be asked again, in their order.
+        self.answered = {row.question for row in self.rounds if row.outcome == SUM and row.question is not None}
+        used_up = self.answered | self._used_up()
+        most = self._federation.agreement.attempts
+        self.pending = [one for one in range(self.questions) if one not in used_up and self._attempts[one] < most]
+        #: Questions that were asked, have no sum, and are not asked again.
+        self.lost = {one for one in self._attempts if one is not None} - self.answered - set(self.pending)
 
     @property
     def is_noisy(self) -> bool:
-        """Whether the sums have noise: then sites answer a question again, and charge their ledgers."""
+        """Whether the sums have noise. Then sites answer a question again, and charge their ledgers."""
         return self._federation.form.mechanism is not None
 
     def _used_up(self) -> set[int | None]:
-        """Return the questions that no site answers again: it works on one in one series, and releases once.
-
-        For every question of a series that is over, vectors may have left.
-        """
+        """Return the questions that no site answers again: in another series, or after too many releases."""
         if self.is_noisy:
             return set()
         row, releases = self._store.series(), self._federation.agreement.releases
@@ -94,22 +79,19 @@ class Agenda:
 
     @property
     def lost_in_setup(self) -> int:
-        """How many of the latest rounds in a row were lost before vectors were asked for.
-
-        Rounds in which nobody was asked, as there was no question for them, do not count.
-        """
+        """The number of latest rounds in a row that asked members, and were lost before vectors were asked for."""
         latest = itertools.takewhile(lambda row: row.question is None, reversed(self.rounds))
         return sum(row.asked > 0 for row in latest)
 
     @property
     def rests_until(self) -> float:
-        """When the next round begins at the earliest, if the same members are here."""
+        """The earliest time of the next round, if the same members are here."""
         lost = self.lost_in_setup
         return self.rounds[-1].ended + min(REST * 2.0 ** min(lost - 1, 20), LONGEST_REST) if lost else 0.0
 
-    def attempts(self, question: int) -> int:
-        """Return how often vectors were asked for about a question."""
-        return self._attempts[question]
+    def next_attempt(self, question: int | None) -> int:
+        """Return the number of the next attempt at a question; 0 without a question."""
+        return 0 if question is None else self._attempts[question] + 1
 
     def task(self, question: int) -> bytes:
         """Return the task of a question: the same bytes every time."""
@@ -117,7 +99,7 @@ class Agenda:
         if known is not None:
             return known
         self.report_all()
-        with asking("task"):
+        with calling("task"):
             task = self._coordinator.task(question)
         payload = bytes(task) if isinstance(task, bytes | bytearray | memoryview) else pack_arrays(task)
         self._check_new(question, task_digest(payload))
@@ -135,12 +117,12 @@ class Agenda:
 
     def report_all(self) -> None:
         """Report all results and losses to the coordinator that it does not know, in their order."""
-        last = {row.question: row for row in sorted(self.rounds, key=lambda one: (one.series, one.number))}
+        last = {row.question: row for row in self.rounds}
         for row in sorted(last.values(), key=lambda one: (one.series, one.number)):
             if row.question is None or row.question in self._numbers:
                 continue
             if row.question in self.lost:
-                with asking("lost"):
+                with calling("lost"):
                     self._coordinator.lost(row.question)
                 self._numbers[row.question] = {}
             elif row.outcome == SUM:
@@ -155,21 +137,21 @@ class Agenda:
         if row.question in self._numbers:  # the store was away after the first report
             return self._numbers[row.question]
         value = value_of(self._federation, self._store, row)
-        with asking("result"):
-            said = self._coordinator.result(Result(question=row.question, value=value, survivors=row.survivors))
-            numbers = {str(name)[:64]: float(number) for name, number in (said or {}).items()}
-        self._numbers[row.question] = numbers
-        return numbers
+        with calling("result"):
+            numbers = self._coordinator.result(Result(question=row.question, value=value, survivors=row.survivors))
+            checked = {str(name)[:64]: float(number) for name, number in (numbers or {}).items()}
+        self._numbers[row.question] = checked
+        return checked
 
 
 def form_of_series(federation: Federation, store: Store, series: int) -> AnyForm:
-    """Return the form of a series: the federation's, unless its file or charter has changed since."""
+    """Return the form that a series began with; the federation's file or charter may have changed since."""
     form = store.form_of(series)
     return read_form(msgspec.json.decode(form)) if form else federation.form
 
 
 def value_of(federation: Federation, store: Store, row: RoundRow) -> Any:
-    """Return the value of a sum in the form of its series, whose number of members sets the scale."""
+    """Return the value of a sum in the form of its series, in which the number of members sets the scale."""
     payload = store.task(row.task)
     if payload is None:
         raise ConfigError(f"the store has no task of question {row.question}")
@@ -190,15 +172,15 @@ def describe_result(federation: Federation, store: Store, question: int) -> dict
         "series": row.series,
         "number": row.number,
         "survivors": list(row.survivors),
-        "value": form.published(value_of(federation, store, row)),
+        "value": form.for_json(value_of(federation, store, row)),
         "metrics": row.metrics,
     }
 
 
 def measure_privacy(federation: Federation, rounds: Iterable[RoundRow]) -> PrivacyStatus | None:
     """Return the epsilon spent by all rounds that asked for vectors, also lost ones; None without noise."""
-    mechanism = getattr(federation.form, "privacy", None)
-    if not isinstance(mechanism, Mechanism):
+    mechanism = federation.form.mechanism
+    if mechanism is None:
         return None
     vectors = sum(row.question is not None for row in rounds)
     return PrivacyStatus(
@@ -213,91 +195,74 @@ def measure_privacy(federation: Federation, rounds: Iterable[RoundRow]) -> Priva
 def find_blamed(pairs: Iterable[Iterable[int]], around: int | None) -> set[int]:
     """Return the clients to blame for pairs one of whom lied: k liars cost at most k honest clients.
 
-    Nothing shows which of two lied. A client in more pairs than there can be liars around anyone lied itself.
-    Of the others, both ends of a maximal matching are blamed: each pair in it has a liar, and no client is in
-    two. Blaming everyone in any pair would let one liar have all its neighbours set aside.
-
-    Args:
-        pairs: Pairs of clients, one of whom lied.
-        around: The most liars around any client; None if unknown.
+    Nothing shows which of two lied. A client in more pairs than there can be liars ``around`` anyone lied itself. Of
+    the others, both ends of a maximal matching are blamed: each pair in it has a liar, and no client is in two. If
+    everyone in any pair were blamed, one liar could have all its neighbours set aside.
     """
     every = sorted({tuple(sorted(pair)) for pair in pairs})
     degrees = Counter(client for pair in every for client in set(pair))
-    found = {client for client, degree in degrees.items() if around is not None and degree > around}
-    alone = set(found)
+    blamed = {client for client, degree in degrees.items() if around is not None and degree > around}
     for pair in every:
-        if not alone & set(pair) and not found & set(pair):
-            found |= set(pair)
-    return found
+        if not blamed & set(pair):
+            blamed |= set(pair)
+    return blamed
 
 
 def elapsed(since: float, now: float) -> float:
-    """Return the seconds since then, or until then if the clock was set back.
-
-    Otherwise everything would wait for as long as the clock was set back.
-    """
+    """Return the seconds since then, or until then: a clock that was set back must not make everything wait."""
     return abs(now - since)
 
 
 class Presence:
-    """When each member was heard from, at any hub. Any thread calls ``heard``; the engine calls the rest."""
+    """The last contact of each member, at any hub. Any thread calls ``hear``; the engine calls the rest."""
 
     def __init__(self, federation: Federation, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._federation, self._store, self.now = federation, store, clock
         self._heard: dict[int, float] = {}
         #: Series and exchange that members claim to know, and that this hub did not.
         self._known: dict[int, tuple[int, int]] = {}
-        #: The times that the store has.
-        self._shared: dict[int, float] = {}
+        self._shared: dict[int, float] = {}  # the times that the store has
         self.rows: dict[int, MemberRow] = {}
-        #: How many rounds in a row a member did not answer, and when last.
+        #: The number of rounds in a row that a member did not answer, and the time of the last one.
         self._silent: dict[int, tuple[int, float]] = {}
         self.reload()
 
-    def heard(self, client: int) -> None:
+    def hear(self, client: int) -> None:
         self._heard[client] = self.now()
 
-    def knows(self, client: int, series: int, exchange: int) -> None:
+    def note_known(self, client: int, series: int, exchange: int) -> None:
         """Note that a member claims to know an exchange that this hub does not."""
         self._known[client] = max((series, exchange), self._known.get(client, (0, -1)))
 
     def share_known(self) -> None:
-        """Share at once with other hubs what members claim to know: it may stop all hubs."""
+        """Share the claims of members with other hubs at once: these may have to stop."""
         if known := dict(self._known):
-            self._store.knows(known)
+            self._store.note_known(known)
             self._known = {client: place for client, place in self._known.items() if place != known.get(client)}
             self.reload()
 
     def ahead_of(self, place: tuple[int, int]) -> str:
-        """Return a text if members know an exchange after the last one; empty if they may all lie.
-
-        Of more members than can collude, one is honest and was really asked.
-        """
+        """Return a text if more members than can collude know a later exchange: one of them is honest."""
         known = {client: row.known for client, row in self.rows.items() if row.known > place}
         witnesses = sorted(known.keys() & self.eligible)
         if len(witnesses) <= self._federation.agreement.certificate.colluders:
             return ""
         series, exchange = min(known[client] for client in witnesses)
-        who = ", ".join(self._federation.agreement.names[client] for client in witnesses[:_NAMED])
-        where = f"exchange {exchange} of series {series}"
-        return f"{len(witnesses)} members, such as {who}, know {where} or a later one"
+        names = ", ".join(self._federation.agreement.names[client] for client in witnesses[:_NAMED])
+        return f"{len(witnesses)} members, such as {names}, know exchange {exchange} of series {series} or a later one"
 
-    def fell_silent(self, clients: set[int], now: float) -> None:
-        """Note that members did not answer in time."""
+    def note_silent(self, clients: set[int], now: float) -> None:
         for client in clients:
             times, _ = self._silent.get(client, (0, now))
             self._silent[client] = times + 1, now
 
-    def came_through(self, clients: set[int]) -> None:
+    def note_answered(self, clients: set[int]) -> None:
         """Note that members answered until the end of a round."""
         for client in clients:
             self._silent.pop(client, None)
 
     def _rests(self, client: int, now: float) -> bool:
-        """Return whether a member was silent too often to be asked now: each round would wait for it.
-
-        It is asked again later, after twice as long each time.
-        """
+        """Return whether a member was silent too often to be asked now. The pause doubles each time."""
         times, when = self._silent.get(client, (0, now))
         over = times - self._federation.policy.faults
         if over < 0:
@@ -308,15 +273,15 @@ class Presence:
         """Exchange times of contact with other hubs."""
         heard = dict(self._heard)
         if news := dict(heard.items() - self._shared.items()):
-            self._store.seen(news)
+            self._store.note_contacts(news)
             self._shared = heard
         self.reload()
 
     def reload(self) -> None:
         self.rows = self._store.members()
 
-    def seen(self, client: int) -> float:
-        """Return when a member was last heard from; 0 for never."""
+    def last_contact(self, client: int) -> float:
+        """Return the time when a member was last heard from; 0 for never."""
         now, row = self.now(), self.rows.get(client)
         times = (self._heard.get(client, 0.0), 0.0 if row is None else row.seen)
         return min(times, key=lambda one: elapsed(one, now))
@@ -331,8 +296,7 @@ class Presence:
         return set(range(self._federation.clients)) - aside
 
     def is_here(self, client: int, now: float) -> bool:
-        """Return whether a member was heard from lately."""
-        return elapsed(self.seen(client), now) < self._federation.policy.absent
+        return elapsed(self.last_contact(client), now) < self._federation.policy.absent
 
     def present(self, now: float) -> set[int]:
         """Return the members to ask to take part, with silent ones only if there are too few others."""
@@ -340,7 +304,7 @@ class Presence:
         awake = {client for client in here if not self._rests(client, now)}
         return awake if len(awake) >= self._federation.agreement.needed else here
 
-    def lacking(self, now: float) -> str:
-        """Return how many members are here and needed; empty if there are enough."""
+    def shortage(self, now: float) -> str:
+        """Return a text with the numbers of members that are here and needed; empty if enough are here."""
         here, needed = len(self.present(now)), self._federation.agreement.needed
         return "" if here >= needed else f"{here} of {self._federation.clients} are here, {needed} are needed"

@@ -1,7 +1,7 @@
-"""The board is the desk of a real hub: it shows what the engine publishes, and looks things up in the store.
+"""The board is the desk of a real hub: it shows the views that the engine publishes, and reads the store.
 
-It belongs to one event loop. Two other threads use its own store, so that nothing here waits for the engine,
-which may be unmasking a sum, and no token waits for a large task or result.
+It belongs to one event loop. Two other threads use its own store: nothing here waits for the engine, which may be
+unmasking a sum, and no token waits for a large task or result.
 """
 
 import asyncio
@@ -17,13 +17,11 @@ from ccesa.service.federation import Federation
 from ccesa.service.hub.agenda import Presence, describe_result
 from ccesa.service.hub.engine import Engine, Handed
 from ccesa.service.store import Store
-from ccesa.service.tokens import hashed, new_token
+from ccesa.service.tokens import hash_token, new_token
 from ccesa.wire import Data
 
-#: Seconds that a session lives, and that a token is cached.
-SESSION, REMEMBERED = 3600.0, 10.0
-#: The most tokens in the cache.
-MOST_TOKENS = 100_000
+#: Seconds that a session lives and that a token is cached, and the maximum number of tokens in the cache.
+SESSION, REMEMBERED, MOST_TOKENS = 3600.0, 10.0, 100_000
 
 T = TypeVar("T")
 
@@ -34,8 +32,8 @@ class Board:
     def __init__(self, federation: Federation, store: Store, presence: Presence) -> None:
         self._federation, self._store, self.presence = federation, store, presence
         self._loop = asyncio.get_running_loop()
-        self._reader, self._fetcher = (ThreadPoolExecutor(1, "ccesa-board"), ThreadPoolExecutor(1, "ccesa-fetch"))
-        #: Tasks that are being sent, each in memory once, and the latest of them.
+        self._reader, self._fetcher = ThreadPoolExecutor(1, "ccesa-board"), ThreadPoolExecutor(1, "ccesa-fetch")
+        #: Tasks on their way to members, each in memory once, and the latest of them.
         self._tasks: WeakValueDictionary[bytes, memoryview] = WeakValueDictionary()
         self._latest: memoryview | None = None
         #: The latest result that was asked for, without the head of the audit log.
@@ -43,15 +41,14 @@ class Board:
         self._change = self._loop.create_future()
         self._view: View | None = None
         self._status: Status | None = None
-        #: Clients of tokens by hash, and until when the cache holds them.
+        #: Clients of tokens by hash, and the times until which the cache holds them.
         self._known: dict[bytes, tuple[int | None, float]] = {}
-        #: Hashes to look up, and the task that will, if it has not begun.
+        #: Hashes to look up, and the task that will do so, before it has begun.
         self._asked: set[bytes] = set()
         self._look: asyncio.Task[dict[bytes, int | None]] | None = None
         self._looking = asyncio.Lock()
         self.secret = store.secret()
-        #: The digest of the charter, if there is one.
-        self._charter = federation.agreement.digest
+        self._charter = federation.agreement.digest  # the digest of the charter; empty without one
         self.engine: Engine | None = None
 
     # For the engine, from its thread
@@ -72,47 +69,44 @@ class Board:
 
     @property
     def view(self) -> View:
-        return _shown(self._view)
+        return _published(self._view)
 
-    async def changed(self, view: View, seconds: float) -> View:
+    async def next_view(self, view: View, seconds: float) -> View:
         if view is self._view and seconds > 0:
             await asyncio.wait([self._change], timeout=seconds)
         return self.view
 
     async def take(self, client: int, series: int, exchange: int, reply: Data) -> Receipt:
-        """Hand a reply in, and wait for its receipt."""
         if self.engine is None or not self.engine.alive:
             return Receipt(taken=Taken.AGAIN, reason="this hub is not ready")
-        told: asyncio.Future[Receipt] = self._loop.create_future()
+        receipt: asyncio.Future[Receipt] = self._loop.create_future()
 
-        def done(receipt: Receipt) -> None:
-            self._loop.call_soon_threadsafe(_settle, told, receipt)
+        def done(result: Receipt) -> None:
+            self._loop.call_soon_threadsafe(_settle, receipt, result)
 
-        handed = Handed(client=client, series=series, exchange=exchange, reply=reply, done=done)
-        self.engine.hand_in(handed)
-        return await _uninterrupted(told)
+        self.engine.hand_in(Handed(client=client, series=series, exchange=exchange, reply=reply, done=done))
+        return await _uninterrupted(receipt)
 
-    def seen(self, client: int, series: int = 0, exchange: int = -1) -> None:
-        self.presence.heard(client)
+    def hear(self, client: int, series: int = 0, exchange: int = -1) -> None:
+        self.presence.hear(client)
         if self._view is not None and (series, exchange) > (self._view.series, self._view.latest):
-            self.presence.knows(client, series, exchange)
+            self.presence.note_known(client, series, exchange)
 
     def is_set_aside(self, client: int) -> bool:
         return bool(self.presence.row(client).set_aside)
 
     async def task(self, digest: bytes) -> memoryview | None:
-        """Return the payload of a task: the same object to all that are sending it."""
         return await self._loop.run_in_executor(self._fetcher, self._task, digest)
 
     def _task(self, digest: bytes) -> memoryview | None:
-        found = self._tasks.get(digest)
-        if found is None:
+        task = self._tasks.get(digest)
+        if task is None:
             payload = self._store.task(digest)
             if payload is None:
                 return None
-            found = self._tasks[digest] = memoryview(payload)
-        self._latest = found
-        return found
+            task = self._tasks[digest] = memoryview(payload)
+        self._latest = task
+        return task
 
     async def result(self, question: int) -> dict[str, Any] | None:
         if not self._federation.hub.publish:
@@ -128,7 +122,7 @@ class Board:
         return self._published | {"head": "" if head is None else head.hash.hex()}
 
     async def member_of(self, token: str) -> int | None:
-        digest, now = hashed(token, self._charter), time.monotonic()
+        digest, now = hash_token(token, self._charter), time.monotonic()
         known = self._known.get(digest)
         if known is not None and now < known[1]:
             return known[0]
@@ -153,29 +147,26 @@ class Board:
         return self._store.member_of(digest)
 
     async def is_operator(self, token: str) -> bool:
-        return await self._read(lambda: self._store.is_operator(hashed(token)))
+        return await self._read(lambda: self._store.is_operator(hash_token(token)))
 
     async def new_session(self, client: int, nonce: bytes) -> tuple[str, float] | None:
         token = new_token()
-        digest, expires = hashed(token, self._charter), time.time() + SESSION
+        digest, expires = hash_token(token, self._charter), time.time() + SESSION
         made = await self._read(lambda: self._store.add_session(digest, nonce, client, expires))
         return (token, SESSION) if made else None
 
     # For the operator
 
     def status(self) -> Status:
-        return _shown(self._status)
+        return _published(self._status)
 
     def alive(self) -> bool:
         return self.engine is not None and self.engine.alive
 
     def trouble(self) -> str:
-        if self.engine is None:
-            return "the hub is starting"
-        return self.engine.trouble
+        return "the hub is starting" if self.engine is None else self.engine.trouble
 
     async def act(self, action: str, client: int | None, reason: str) -> None:
-        """Log an action of the operator, and do it."""
         await self._read(lambda: self._act(action, client, reason))
 
     def _act(self, action: str, client: int | None, reason: str) -> None:
@@ -191,7 +182,7 @@ class Board:
             "set-aside": lambda: self._store.set_aside(client or 0, reason),
             "let-in": lambda: self._store.let_in(client or 0),
         }
-        # Log first: a crash in between leaves an entry too many, never an action without one.
+        # Log first: a crash in between leaves an entry without its action, never an action without its entry.
         body = {"action": action, "client": client, "reason": reason[:200]}
         self._store.audit("operator", body, time.time())
         doing[action]()
@@ -205,10 +196,10 @@ class Board:
         return await self._loop.run_in_executor(self._reader, look)
 
 
-def _shown(what: T | None) -> T:
-    if what is None:
+def _published(thing: T | None) -> T:
+    if thing is None:
         raise OrderError("the hub has published nothing yet")
-    return what
+    return thing
 
 
 def _mark(view: View) -> tuple[object, ...]:
@@ -216,19 +207,19 @@ def _mark(view: View) -> tuple[object, ...]:
     return view.state, view.series, view.exchange, view.question
 
 
-async def _uninterrupted(told: "asyncio.Future[Receipt]") -> Receipt:
+async def _uninterrupted(receipt: "asyncio.Future[Receipt]") -> Receipt:
     """Wait for a receipt even if the request is cancelled, as the engine reads its buffer until then."""
     cancelled = False
-    while not told.done():
+    while not receipt.done():
         try:
-            await asyncio.wait([told])
+            await asyncio.wait([receipt])
         except asyncio.CancelledError:
             cancelled = True
     if cancelled:
         raise asyncio.CancelledError
-    return told.result()
+    return receipt.result()
 
 
-def _settle(told: "asyncio.Future[Receipt]", receipt: Receipt) -> None:
-    if not told.done():
-        told.set_result(receipt)
+def _settle(receipt: "asyncio.Future[Receipt]", result: Receipt) -> None:
+    if not receipt.done():
+        receipt.set_result(result)

@@ -1,8 +1,7 @@
 """The engine of a hub is one thread that does everything that touches the series or the store.
 
-Replies queue while it works, and are then taken together: claimed in one transaction, given to the series,
-and saved with the running sum in another. Only then are they acknowledged. So every acknowledged reply is
-durable, and clients send again all that a crash loses.
+Replies queue while it works. Then it claims them in one transaction, gives them to the series, saves them with the
+running sum in another, and only then acknowledges them. So every acknowledged reply is durable.
 """
 
 import hashlib
@@ -16,29 +15,25 @@ from dataclasses import dataclass, replace
 
 from ccesa.errors import CcesaError, LateMessage, StaleLog
 from ccesa.logfile import OpeningCounter
+from ccesa.service.coordinator import Coordinator
 from ccesa.service.desk import Receipt, Status, Taken, View
 from ccesa.service.errors import Forgotten, NewerDatabase, Unavailable
 from ccesa.service.federation import Federation
-from ccesa.service.hub.agenda import Presence, elapsed
-from ccesa.service.hub.leader import Leader, Records
+from ccesa.service.hub.agenda import Agenda, Presence, elapsed
+from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.replica import Diverged, Replica
 from ccesa.service.hub.showing import DEAD, Showing
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store
 from ccesa.service.store.mark import Mark, SavedAnswer, count_of
-from ccesa.service.store.rows import Claim, ExchangeRow, SeriesRow
+from ccesa.service.store.rows import Claim, SeriesRow
 from ccesa.wire import Data
 
-#: Seconds between two looks at the log without replies, and between two views.
-TICK, GLANCE = 0.1, 0.25
-#: The most of the time that goes into statuses, which name every member.
-STATUS = 0.05
-#: The most replies taken together.
-BATCH = 256
-#: Seconds between two signs of life.
-HEARTBEAT = 2.0
-#: Seconds until the next try after the store was away.
-AWAY = 1.0
+#: Seconds between two looks at the log without replies, between two views, and between two signs of life.
+TICK, GLANCE, HEARTBEAT = 0.1, 0.25, 2.0
+AWAY = 1.0  # seconds until the next attempt after the store was away
+STATUS = 0.05  # the maximum share of the time for statuses, which name every member
+BATCH = 256  # the maximum number of replies taken together
 
 _RECEIPTS = {
     Claim.SAVED: Receipt(taken=Taken.SAVED),
@@ -72,33 +67,40 @@ class Engine:
         self,
         federation: Federation,
         store: Store,
+        coordinator: Coordinator,
         *,
-        leader: Leader,
-        records: Records,
         presence: Presence,
-        showing: Showing,
         publish: Callable[[View, Status], None],
         meters: Meters,
         name: str,
         counter: OpeningCounter | None = None,
     ) -> None:
-        self._federation, self._store, self._leader, self._records = federation, store, leader, records
-        self._presence, self._showing, self._publish = presence, showing, publish
-        self._meters, self._name = meters, name
+        self._federation, self._store, self._presence = federation, store, presence
+        self._publish, self._meters, self._name, self._counter = publish, meters, name, counter
+        self._agenda = agenda = Agenda(federation, store, coordinator)
+        agenda.start(presence.now())
+        self._leader = Leader(federation, store, agenda, presence, meters, name)
+        self._showing = Showing(federation, store, agenda, presence, self._leader)
         self._waiting: queue.SimpleQueue[Handed | None] = queue.SimpleQueue()
         self._replica: Replica | None = None
         self._stopping = self._ended = False
         #: The newest series and the mark of the store at the last look.
         self._row: SeriesRow | None = None
-        self._counter = counter
-        self._mark = Mark() if counter is None else Mark.counted(counter.value)
+        self._mark = Mark() if counter is None else Mark.of_count(counter.value)
         self._beat = self._glance = self._status_made = self._status_rest = 0.0
         self._status: Status | None = None
         self._thread = threading.Thread(target=self._run, name="ccesa-engine", daemon=True)
-        #: Why members cannot be served, such as a store that is away; empty if they can.
+        #: The reason for which members cannot be served, such as a store that is away; empty if they can.
         self.trouble = ""
-        #: The error that ended the thread.
-        self.failure: BaseException | None = None
+        self.failure: BaseException | None = None  # the error that ended the thread
+
+    def first_look(self) -> tuple[View, Status]:
+        """Return what to show before the thread starts."""
+        return self._showing.view(None), self._showing.status(None, self._presence.now())
+
+    def abandon_series(self) -> None:
+        """End a running series before the thread starts; the next one has a number that no member knows."""
+        self._leader.abandon(self._presence.now(), self._mark.place[0])
 
     def start(self) -> None:
         self._thread.start()
@@ -132,13 +134,13 @@ class Engine:
             self._refuse_all(batch)
 
     def _refuse_all(self, batch: list[Handed]) -> None:
-        """Refuse these replies and all in the queue, once the engine has ended."""
+        """Refuse these replies and all in the queue."""
         while batch or (batch := self._batch(0)):
             _refuse(batch, "this hub is stopping")
             batch = []
 
     def _batch(self, seconds: float) -> list[Handed]:
-        """Return the replies in the queue, after waiting so long for the first one."""
+        """Return the replies in the queue; wait for the first one at most this long."""
         batch: list[Handed] = []
         try:
             handed = self._waiting.get(timeout=seconds) if seconds else self._waiting.get_nowait()
@@ -188,7 +190,7 @@ class Engine:
     def _sign_of_life(self, now: float) -> None:
         if elapsed(self._beat, now) >= HEARTBEAT:
             self._store.check_version()
-            self._store.alive(self._replica.hub if self._replica else self._name, now)
+            self._store.note_alive(self._replica.hub if self._replica else self._name, now)
             self._store.drop_claims(now - DEAD)
             self._leader.breathe(now)
             self._meters.leads.set(self._leader.leads(now))
@@ -196,21 +198,21 @@ class Engine:
             self._beat = now
 
     def _follow(self) -> None:
-        """Catch up with the log; make a replica if there is none of this series."""
-        row = self._reached()
+        """Catch up with the log, with a new replica for a new series."""
+        row = self._newest_series()
         changed = row != self._row
         if row is None or row.over:
             self._replica = None
         elif self._replica is None or self._replica.row.series != row.series:
-            hub = f"{self._name}/{secrets.token_hex(4)}"  # a new name: what the last one did not save is lost
-            self._store.alive(hub, self._presence.now())
+            hub = f"{self._name}/{secrets.token_hex(4)}"  # a new name: replies that the last one did not save are lost
+            self._store.note_alive(hub, self._presence.now())
             self._replica = Replica(self._federation, self._store, row, hub)
             changed = True
         else:
             changed = self._replica.follow() or changed
         self._count_opening()
         if changed:  # other hubs may have recorded rounds
-            self._records.reload()
+            self._agenda.reload()
             self._row, self._glance = row, 0.0  # last, as the store may go away before
 
     def _count_opening(self) -> None:
@@ -224,42 +226,41 @@ class Engine:
             except OSError as error:
                 raise Unavailable(f"the counter of this hub cannot be written: {error.strerror}") from error
 
-    def _reached(self) -> SeriesRow | None:
+    def _newest_series(self) -> SeriesRow | None:
         """Return the newest series; raise StaleLog if the store has gone back."""
         self._presence.share_known()  # before the store is read, which must know every request
         try:
             self._mark = self._store.follow(self._mark)
         except StaleLog as error:
-            self._store.went_back(str(error), self._presence.now())  # for the other hubs, and the next start
+            self._store.note_gone_back(str(error), self._presence.now())  # for the other hubs, and the next start
             raise
+        series, exchange = self._mark.place
         if witnesses := self._presence.ahead_of(max(self._mark.place, (self._mark.above, -1))):
-            raise StaleLog(
-                f"the database has gone back: {witnesses}, and its last one is exchange "
-                f"{self._mark.place[1]} of series {self._mark.place[0]}"
-            )
+            last = f"its last one is exchange {exchange} of series {series}"
+            raise StaleLog(f"the database has gone back: {witnesses}, and {last}")
         return self._mark.series
 
     def _take(self, batch: list[Handed]) -> list[tuple[Handed, Receipt]]:
         """Claim, receive and save replies; return the receipt of each."""
         replica, due, receipts = self._replica, dict[int, Handed](), list[tuple[Handed, Receipt]]()
-        opened = None if replica is None else replica.open
+        if replica is None or replica.open is None:
+            return [(handed, _RECEIPTS[Claim.LATE]) for handed in batch]
+        place = (replica.row.series, replica.open.exchange)
         for handed in batch:
-            place = None if replica is None or opened is None else (replica.row.series, opened.exchange)
             if (handed.series, handed.exchange) != place:
                 receipts.append((handed, _RECEIPTS[Claim.LATE]))
-            elif replica is not None and handed.client not in replica.requests:
+            elif handed.client not in replica.requests:
                 receipts.append((handed, _NOT_ASKED))
             elif handed.client in due:  # its second one in this batch
                 receipts.append((handed, _RECEIPTS[Claim.PENDING]))
             else:
                 due[handed.client] = handed
-        if due and replica is not None and opened is not None:
-            receipts += self._taken(replica, opened, due)
-        return receipts
+        return receipts + (self._take_due(replica, place, due) if due else [])
 
-    def _taken(self, replica: Replica, opened: ExchangeRow, due: dict[int, Handed]) -> list[tuple[Handed, Receipt]]:
+    def _take_due(
+        self, replica: Replica, place: tuple[int, int], due: dict[int, Handed]
+    ) -> list[tuple[Handed, Receipt]]:
         """Take replies to the open exchange, one per client."""
-        place = (replica.row.series, opened.exchange)
         digests = {client: hashlib.sha256(handed.reply).digest() for client, handed in due.items()}
         claims = self._store.claim(*place, replica.hub, digests)
         receipts = {client: _RECEIPTS[claim] for client, claim in claims.items() if claim is not Claim.OWN}
@@ -270,27 +271,27 @@ class Engine:
             if answer or fault is None:  # the rest of a faulty reply counts
                 answers[client] = answer
             if fault is not None:
-                receipts[client] = self._refused(client, fault)
+                receipts[client] = self._refuse_reply(client, fault)
         if refused := [client for client in own if client not in answers]:
             self._store.release(*place, replica.hub, refused)
-        saved = not answers or self._store.save(*place, replica.hub, answers, replica.total)
+        saved = self._store.save(*place, replica.hub, answers, replica.total)
         if saved and answers:
             client, answer = next(iter(answers.items()))
             saved_last = SavedAnswer(series=place[0], exchange=place[1], client=client, answer=answer)
             self._mark = replace(self._mark, saved=saved_last)
-        if not saved:  # the exchange has closed, or this hub was taken for dead
+        if not saved:  # the exchange has closed, or this hub seemed dead
             self._replica = None
         receipts = {client: Receipt(taken=Taken.SAVED) if saved else _TOO_SLOW for client in answers} | receipts
         return [(due[client], receipt) for client, receipt in receipts.items()]
 
-    def _refused(self, client: int, fault: Exception) -> Receipt:
+    def _refuse_reply(self, client: int, fault: Exception) -> Receipt:
         if isinstance(fault, LateMessage):
             return Receipt(taken=Taken.LATE, reason=str(fault))
-        self._records.fault(client, str(fault))
+        self._leader.fault(client, str(fault))
         return Receipt(taken=Taken.FAULTY, reason=str(fault))
 
     def _show(self, now: float) -> None:
-        """Publish view and status now and then; a status of many members less often."""
+        """Publish view and status from time to time; a status of many members less often."""
         if elapsed(self._glance, now) < GLANCE:
             return
         view = self._showing.view(self._replica)

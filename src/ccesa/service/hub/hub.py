@@ -14,24 +14,17 @@ from ccesa.service import http, operator
 from ccesa.service.coordinator import Coordinator, Questions
 from ccesa.service.errors import EngineFailed, NewerDatabase, Unavailable
 from ccesa.service.federation import Federation
-from ccesa.service.http.serving import Front, serve
-from ccesa.service.hub.agenda import Agenda, Presence
+from ccesa.service.http import Front, Limits, serve
+from ccesa.service.hub.agenda import Presence
 from ccesa.service.hub.board import Board
 from ccesa.service.hub.engine import Engine
-from ccesa.service.hub.leader import Leader, Records
-from ccesa.service.hub.showing import Showing
 from ccesa.service.logs import event
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store, open_store
-from ccesa.service.store.mark import Mark
 
-#: Seconds between two looks at whether the engine is alive.
-_LOOK = 0.5
-#: Seconds between two tries to reach the store when the hub starts.
-_AWAY = 2.0
-#: Seconds for which a hub answers sites after the end of its federation.
-_FAREWELL = 5.0
-
+#: Seconds between two looks at the engine, and between two attempts to reach the store at the start.
+_LOOK, _AWAY = 0.5, 2.0
+_FAREWELL = 5.0  # seconds for which a hub answers sites after the end of its federation
 #: Thresholds of garbage collection. Waiting members are many objects and hardly any garbage: with 3,000 of
 #: them, Python's default thresholds took about a third of a hub's processor time.
 _COLLECTING = (10_000, 20, 50)
@@ -61,7 +54,7 @@ class Hub:
         self.federation, self._until_over, self._new_series = federation, until_over, new_series
         self._coordinator = coordinator or Questions(federation.question)
         self._fronts: tuple[Front, ...] = ()
-        #: Sums that were wanted, and that were missing, when the hub ended.
+        #: The numbers of sums that were wanted, and that were missing, when the hub ended.
         self.questions = self.missing = federation.rounds
         self.name = name or f"{socket.gethostname()[:32]}-{secrets.token_hex(2)}"
 
@@ -137,21 +130,41 @@ class Hub:
             closing.callback(board.close)
             counter = OpeningCounter(self.federation.counter)
             closing.callback(counter.close)
-            await self._run(store, board, counter, ready)
+            meters = Meters()
+            engine = board.engine = self._engine(store, board, counter, meters)
+            self._fronts = self._open_fronts(board, meters)
+            await self._run(engine, board, ready)
 
-    async def _run(
-        self, store: Store, board: Board, counter: OpeningCounter, ready: Callable[["Hub"], None] | None
-    ) -> None:
-        meters = Meters()
-        engine = board.engine = self._engine(store, board, counter, meters)
-        meters.follow(board.status)
+    def _engine(self, store: Store, board: Board, counter: OpeningCounter, meters: Meters) -> Engine:
+        engine = Engine(
+            self.federation,
+            store,
+            self._coordinator,
+            presence=board.presence,
+            publish=board.publish,
+            meters=meters,
+            name=self.name,
+            counter=counter,
+        )
+        if self._new_series:
+            engine.abandon_series()
+        board.show(*engine.first_look())
+        return engine
+
+    def _open_fronts(self, board: Board, meters: Meters) -> tuple[Front, Front]:
+        """Return the servers for sites and for the operator."""
         hub, limits = self.federation.hub, self._limits
         sites = http.app(board, self.federation, limits, meters)
         page = operator.app(board, meters, hosts=hub.hosts)
-        self._fronts = (
-            Front(sites, hub.listen, tls=self.federation.tls, limits=limits, meters=meters),
-            Front(page, hub.operate),
-        )
+        return Front(sites, hub.listen, tls=self.federation.tls, limits=limits, meters=meters), Front(page, hub.operate)
+
+    @property
+    def _limits(self) -> Limits:
+        """Limits under which a waiting member is heard from twice before it counts as absent."""
+        wait = min(Limits().wait_seconds, int(self.federation.policy.absent / 2))
+        return Limits(connections=self.federation.hub.connections, wait_seconds=wait)
+
+    async def _run(self, engine: Engine, board: Board, ready: Callable[["Hub"], None] | None) -> None:
         engine.start()
         try:
             watching = asyncio.ensure_future(self._watch(engine, board, ready))
@@ -165,35 +178,6 @@ class Hub:
             raise engine.failure
         if engine.failure is not None:
             raise EngineFailed(repr(engine.failure)) from engine.failure
-
-    @property
-    def _limits(self) -> http.Limits:
-        """Limits under which a waiting member is heard from twice before it counts as absent."""
-        wait = min(http.Limits().wait_seconds, int(self.federation.policy.absent / 2))
-        return http.Limits(connections=self.federation.hub.connections, wait_seconds=wait)
-
-    def _engine(self, store: Store, board: Board, counter: OpeningCounter, meters: Meters) -> Engine:
-        federation, presence = self.federation, board.presence
-        agenda = Agenda(federation, store, self._coordinator)
-        agenda.start(presence.now())
-        records = Records(federation, store, agenda, presence, meters)
-        if self._new_series:
-            records.abandon(presence.now(), Mark.counted(counter.value).place[0])
-        leader = Leader(federation, store, agenda, records, presence, meters, self.name)
-        showing = Showing(federation, store, agenda, presence, leader)
-        board.show(showing.view(None), showing.status(None, presence.now()))
-        return Engine(
-            federation,
-            store,
-            leader=leader,
-            records=records,
-            presence=presence,
-            showing=showing,
-            publish=board.publish,
-            meters=meters,
-            name=self.name,
-            counter=counter,
-        )
 
     async def _watch(self, engine: Engine, board: Board, ready: Callable[["Hub"], None] | None) -> None:
         """Call ``ready``; end the hub when its engine has failed or the federation is over."""

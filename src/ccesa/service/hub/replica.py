@@ -1,22 +1,24 @@
 """A replica is a series as the log in the store has it: all that was opened, answered and closed there.
 
-All that a replica computes follows from the log and is not stored. So a hub that was killed or fell behind
-replays the log, and several hubs on one store are the same server, whichever of them a client reaches.
+Everything that a replica computes follows from the log and is not stored. So a hub that was killed or fell behind
+replays the log, and a client may reach any of several hubs on one store: they are the same server.
 """
 
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from ccesa import words
 from ccesa.agreement.config import RoundConfig
-from ccesa.errors import ConfigError, FaultyClient, OrderError
+from ccesa.errors import ConfigError, FaultyClient, MalformedMessage
 from ccesa.protocol import messages as m
 from ccesa.protocol.schedule import Schedule, with_number
 from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import Requests, steps_of
 from ccesa.service.federation import Federation
+from ccesa.service.forms import Arrays
 from ccesa.service.hub.agenda import form_of_series
 from ccesa.service.store import Store
 from ccesa.service.store.rows import ExchangeRow, SeriesRow
@@ -25,18 +27,44 @@ from ccesa.wire import Data
 
 @dataclass(kw_only=True)
 class Started:
-    """When, for how many and for which question a round in flight was started."""
+    """The start of a round in flight, in seconds since 1970, and the number of clients asked to take part."""
 
-    #: Seconds since 1970, and how many clients were asked to take part.
     time: float
     asked: int
-    #: The question for which it was asked for vectors; None before that.
+    #: The question for which the round was asked for vectors; None before that.
     question: int | None = None
     task: bytes = b""
 
 
-#: The number of no exchange.
-_NEVER = 1 << 62
+_NEVER = 1 << 62  # above the number of any exchange
+
+
+def first_round(federation: Federation, length: int) -> RoundConfig:
+    """Return the first round of a new series, for vectors of this length."""
+    return federation.agreement.series(length, federation.form.bits)
+
+
+def decode_config(federation: Federation, config: bytes) -> RoundConfig:
+    """Return the first round of a series; refuse one that differs from the file, as no hub could follow its log."""
+    try:
+        begun = federation.agreement.decode(config)
+    except MalformedMessage as error:
+        raise ConfigError(f"the series in the store is of another kind: {error}") from error
+    is_model = isinstance(federation.form, Arrays)  # which has its own length
+    own = first_round(federation, begun.length if is_model else federation.form.length(b""))
+    if begun != msgspec.structs.replace(own, series_id=begun.series_id, number=begun.number, accept=begun.accept):
+        raise ConfigError(
+            "the series in the store has other rounds than the federation's file, such as more clients: "
+            "restore the file until the series is over, or end the series with --new-series"
+        )
+    return begun
+
+
+def masked_in(federation: Federation, exchange: int) -> int:
+    """Return the number of the round for whose vectors an exchange of a series asks."""
+    rounds = msgspec.structs.replace(federation.agreement.any_round, accept=True)
+    place = next(place for place, step in enumerate(steps_of(rounds)) if m.has_vector(step.reply))
+    return (exchange - place) // Schedule.of(rounds).stride
 
 
 class Diverged(Exception):
@@ -48,7 +76,7 @@ class Replica:
 
     def __init__(self, federation: Federation, store: Store, row: SeriesRow, hub: str) -> None:
         self._federation, self._store, self.row, self.hub = federation, store, row, hub
-        self.config = federation.decode(row.config)
+        self.config = decode_config(federation, row.config)
         if form_of_series(federation, store, row.series) != federation.form:
             raise ConfigError(
                 "the series in the store has another form than the federation's file, so its sums mean "
@@ -57,16 +85,14 @@ class Replica:
         over = {one.number for one in store.rounds() if one.series == row.series} | self._unused()
         numbers = range(self.config.number, self.config.number + row.rounds)
         first = next((number for number in numbers if number not in over), numbers.stop)
-        skipped = first - self.config.number
-        stride = Schedule.of(self.config).stride
+        skipped, left = first - self.config.number, numbers.stop - first
+        self._stride = Schedule.of(self.config).stride
         #: The first exchange that still asks anyone; later than all of them if all rounds are over.
-        self._start = skipped * stride if skipped < row.rounds else _NEVER
-        #: The number of the next exchange; the last round that is over began here, at least.
-        self.next = max(0, skipped - 1) * stride
-        self.series: Series | None = None
-        if skipped < row.rounds:
-            begun = with_number(self.config, first)
-            self.series = Series(begun, server=self._server, rounds=row.rounds - skipped)
+        self._start = skipped * self._stride if left else _NEVER
+        #: The number of the next exchange. A replay begins no later than the last round that is over.
+        self.next = max(0, skipped - 1) * self._stride
+        begun = with_number(self.config, first if left else first - 1)  # without rounds left, it is never opened
+        self.series = Series(begun, server=self._server, rounds=max(left, 1))
         self.open: ExchangeRow | None = None
         self.requests: Requests = {}
         self.started: dict[int, Started] = {}
@@ -78,7 +104,7 @@ class Replica:
         self.follow()
 
     def _unused(self) -> set[int]:
-        """Return the numbers of rounds that were not started, as they were not needed."""
+        """Return the numbers of rounds that were not needed, and not started."""
         schedule = Schedule.of(self.config)
         return {
             self.config.number + one.exchange // schedule.stride
@@ -89,39 +115,23 @@ class Replica:
     @property
     def finished(self) -> bool:
         """Whether nothing is left to be opened."""
-        return self.series is None or self.series.finished
-
-    @property
-    def masking(self) -> int | None:
-        """The number of the round for which the next exchange asks for vectors."""
-        return None if self.series is None else self.series.masking
-
-    @property
-    def in_flight(self) -> tuple[int, ...]:
-        """Numbers of the rounds that are not over."""
-        return () if self.series is None else self.series.rounds
+        return self._start == _NEVER or self.series.finished
 
     @property
     def has_vectors(self) -> bool:
-        """Whether vectors were asked for in a round that is not over."""
-        return any(self.started[number].question is not None for number in self.in_flight)
-
-    @property
-    def steps(self) -> dict[int, tuple[str, frozenset[int]]]:
-        """The open step of each round in flight, and who was asked in it."""
-        return {} if self.series is None else self.series.steps
+        """Whether a round in flight was asked for vectors."""
+        return any(self.started[number].question is not None for number in self.series.rounds)
 
     @property
     def oldest(self) -> int:
         """The first exchange that a replay needs."""
-        stride = Schedule.of(self.config).stride
-        first = min(self.in_flight, default=None)
-        return self.next if first is None else (first - self.config.number) * stride
+        first = min(self.series.rounds, default=None)
+        return self.next if first is None else (first - self.config.number) * self._stride
 
     @property
     def before_start(self) -> int:
-        """How many more exchanges open before a round starts."""
-        return -self.next % Schedule.of(self.config).stride
+        """The number of exchanges that open before a round starts."""
+        return -self.next % self._stride
 
     @property
     def most_bytes(self) -> int:
@@ -136,7 +146,7 @@ class Replica:
         return sum(limits) + 4 * len(limits)
 
     def follow(self) -> bool:
-        """Catch up with the log; return whether there was anything new."""
+        """Catch up with the log; return whether that changed anything."""
         place = self.next if self.open is None else self.open.exchange
         before = (self.next, self.open)
         for logged in self._store.exchanges(self.row.series, since=place):
@@ -148,29 +158,26 @@ class Replica:
 
     def receive(self, client: int, reply: Data) -> tuple[bytes, FaultyClient | None]:
         """Take a reply; return the part to keep in the log, and the fault of the reply, if any."""
-        if self.series is None:
-            raise OrderError("no exchange is open")
-        self._has_taken = True
+        self._has_taken, fault = True, None
         try:
             self.series.receive(client, reply)
-        except FaultyClient as fault:
-            return self.series.recall(client), fault
-        return self.series.recall(client), None
+        except FaultyClient as error:
+            fault = error
+        return self.series.recall(client), fault
 
     @property
     def total(self) -> Data | None:
-        """The sum of the vectors that this replica has taken itself; None if none are asked for."""
-        total = None if self.series is None else self.series.total
+        """The sum of the vectors that this replica has taken itself; None if the exchange asks for none."""
+        total = self.series.total
         return None if total is None else total.data.cast("B")
 
     def _server(self, config: RoundConfig) -> Server:
         """Make the server of a round, always the same one."""
-        made = self._federation
-        return Server(config, made.agreement, dropout=made.dropout, now=self._now)
+        return Server(config, self._federation.agreement, dropout=self._federation.dropout, now=self._now)
 
     def _open(self, logged: ExchangeRow) -> None:
         self.open, self.next, self._has_taken = logged, logged.exchange + 1, False
-        if self.series is None or logged.exchange < self._start:
+        if logged.exchange < self._start:
             return
         before, masking = set(self.series.rounds), self.series.masking
         self.series.members, self._now = set(logged.members), logged.opened
@@ -182,20 +189,20 @@ class Replica:
 
     def _close(self, logged: ExchangeRow) -> None:
         self.open = None
-        if self.series is None or logged.exchange < self._start:
+        if logged.exchange < self._start:
             return
         others = self._store.answers(self.row.series, logged.exchange, besides=self.hub)
         sums = []
         if self.series.total is not None:  # else they are of a round that is over
             sums = self._store.sums(self.row.series, logged.exchange, besides=self.hub)
-        if self.series.take_over(others, _added(sums, self.config.bits)) and self._has_taken:
+        if self.series.take_over(others, _add(sums, self.config.bits)) and self._has_taken:
             raise Diverged
         self.ended += self.series.close()
         self.requests = {}
 
 
-def _added(sums: list[bytes], bits: int) -> bytes:
-    """Return the sum of sums; empty if there are none."""
+def _add(sums: list[bytes], bits: int) -> bytes:
+    """Return the sum of sums; empty without any."""
     if len(sums) < 2:
         return b"".join(sums)
     total = np.frombuffer(sums[0], words.dtype(bits)).copy()

@@ -1,4 +1,4 @@
-"""What a hub shows: a view of what is open for its sites, and a status for its operator."""
+"""A hub shows its sites a view of what is open, and its operator a status."""
 
 import time
 
@@ -10,18 +10,15 @@ from ccesa.service.hub.replica import Replica
 from ccesa.service.store import Store
 from ccesa.service.store.rows import ExchangeRow, RoundRow
 
-#: The most rounds in a status: the latest.
-MOST_ROUNDS = 500
-#: Seconds after which a hub without a sign of life is not shown.
-DEAD = 15.0
-#: The most members to name in an advice.
-_NAMED = 5
-_SITES = "Each site says in its own log why it left."
+MOST_ROUNDS = 500  # a status has at most this many rounds, the latest ones
+DEAD = 15.0  # seconds after which a hub without a sign of life is not shown
+_NAMED = 5  # an advice names at most this many members
+_SITES = "The log of each site says why it left."
 _GONE_BACK = (
     "Put the newest database back. If it is lost, stop all hubs, and start one with "
     "ccesa serve --new-series. If the members are wrong, set them aside."
 )
-#: Fields that the status of a round has as they are.
+#: Fields that the status of a round shares with its row.
 _SAME = tuple({*RoundStatus.__struct_fields__} - {"survivors", "pairs"})
 #: Advice for the operator by state.
 _ADVICE: dict[State, str] = {
@@ -39,7 +36,7 @@ class Showing:
     ) -> None:
         self._federation, self._store, self._agenda = federation, store, agenda
         self._presence, self._leader = presence, leader
-        #: The last state, whether there was a reason for it, and when it began.
+        #: The last state, whether it had a reason, and when it began.
         self._held: tuple[State, bool] = ("gathering", False)
         self._since = 0.0
 
@@ -49,10 +46,10 @@ class Showing:
             return "stuck", self._leader.reason
         if replica is None and self._is_over():
             return "over", self._lost()
-        if reason := self._store.paused():
+        if reason := self._store.pause_reason():
             return "paused", reason
-        if replica is None or (replica.open is None and not replica.in_flight):
-            return "gathering", self._presence.lacking(self._presence.now()) or self._setback()
+        if replica is None or (replica.open is None and not replica.series.rounds):
+            return "gathering", self._presence.shortage(self._presence.now()) or self._setback()
         return "running", ""
 
     def _setback(self) -> str:
@@ -65,7 +62,6 @@ class Showing:
         return f"{what} lost in the set-up; the next one begins at {until}: {self._agenda.rounds[-1].reason}"
 
     def _advice(self, state: State, now: float) -> str:
-        """Return advice for the operator about a state."""
         if state == "gathering":
             missing = [client for client in range(self._federation.clients) if not self._presence.is_here(client, now)]
             names = [self._federation.agreement.names[client] for client in missing]
@@ -75,10 +71,10 @@ class Showing:
         return _GONE_BACK if is_stale else _ADVICE.get(state, "")
 
     def _is_over(self) -> bool:
-        """Return whether nothing is left to do; a hub that has just started may have no replica yet."""
+        """Return whether nothing is left to do. A hub that has just started may have no replica yet."""
         row = self._store.series()
-        runs = row is not None and not row.over
-        return not runs and (not self._agenda.pending or self._store.finishing())
+        is_running = row is not None and not row.over
+        return not is_running and (not self._agenda.pending or self._store.is_finishing())
 
     def _lost(self) -> str:
         lost = set(range(self._agenda.questions)) - self._agenda.answered
@@ -96,31 +92,34 @@ class Showing:
             requests={} if replica is None else replica.requests,
             task=None if opened is None or opened.question is None else opened.task,
             closes=self._closes(opened),
-            next_start=0.0 if replica is None or opened is None else self._next_start(replica, opened),
+            next_start=0.0 if replica is None else self._next_start(replica),
             question=max(self._agenda.answered, default=-1),
             most_bytes=0 if replica is None else replica.most_bytes,
         )
 
     def _closes(self, opened: ExchangeRow | None) -> float:
-        """Return when the open exchange closes at the latest, if enough have answered by then."""
+        """Return the latest time at which the open exchange closes, if enough have answered by then."""
         if opened is None:
             return 0.0
         return opened.opened + self._federation.policy.lasts(opened.question is not None)
 
-    def _next_start(self, replica: Replica, opened: ExchangeRow) -> float:
-        """Return when the next round starts at the latest."""
-        return self._closes(opened) + replica.before_start * self._federation.policy.deadline
+    def _next_start(self, replica: Replica) -> float:
+        """Return the latest time at which the next round starts."""
+        wait = replica.before_start * self._federation.policy.deadline
+        return 0.0 if replica.open is None else self._closes(replica.open) + wait
 
     def status(self, replica: Replica | None, now: float) -> Status:
         state, reason = self.state(replica)
         if (held := (state, bool(reason))) != self._held:
             self._held, self._since = held, now
         opened = None if replica is None else replica.open
-        asked, answered = set[int](), set[int]()
-        if replica is not None:
-            asked = asked.union(*(one for _, one in replica.steps.values()))
+        steps, asked, answered = list[StepStatus](), set[int](), set[int]()
         if replica is not None and opened is not None:
             answered = self._store.answered(replica.row.series, opened.exchange)
+            for number, (name, clients) in replica.series.steps.items():
+                step = StepStatus(round=number, step=name, asked=len(clients), answered=len(clients & answered))
+                steps.append(step)
+                asked |= clients
         head = self._store.head()
         return Status(
             name=self._federation.name,
@@ -133,13 +132,10 @@ class Showing:
             answered=len(self._agenda.answered),
             series=0 if replica is None else replica.row.series,
             exchange=-1 if opened is None else opened.exchange,
-            steps=[] if replica is None else _steps(replica, answered),
+            steps=steps,
             opened=0.0 if opened is None else opened.opened,
             closes=self._closes(opened),
-            members=[
-                self._member(client, client in asked, client in answered, now)
-                for client in range(self._federation.clients)
-            ],
+            members=[self._member(one, one in asked, one in answered, now) for one in range(self._federation.clients)],
             rounds=[_round(row) for row in self._agenda.rounds[-MOST_ROUNDS:]],
             certificate=list(self._federation.agreement.promises),
             privacy_bits=self._federation.agreement.certificate.privacy_bits,
@@ -158,17 +154,10 @@ class Showing:
             state="set aside" if row.set_aside else here,
             reason=row.set_aside,
             blames=row.blames,
-            seen=self._presence.seen(client),
+            seen=self._presence.last_contact(client),
             asked=asked,
             answered=answered,
         )
-
-
-def _steps(replica: Replica, answered: set[int]) -> list[StepStatus]:
-    return [
-        StepStatus(round=number, step=name, asked=len(asked), answered=len(asked & answered))
-        for number, (name, asked) in replica.steps.items()
-    ]
 
 
 def _round(row: RoundRow) -> RoundStatus:

@@ -1,4 +1,4 @@
-"""A site's side of the service: ``Participant``, and the core that it carries over HTTP."""
+"""The site of a federation: ``Participant``, and the core that it carries over HTTP."""
 
 from ccesa.service.participant.calls import Event
 from ccesa.service.participant.driver import Participant

@@ -18,30 +18,25 @@ from ccesa.wire import Data
 T = TypeVar("T")
 J = TypeVar("J", bound=msgspec.Struct)
 
-#: The most bytes of an answer in JSON.
-MOST_JSON = 1 << 20
+MOST_JSON = 1 << 20  # the maximum size of an answer in JSON
 _PROBLEM = "urn:ccesa:problem:"
-#: Refusals of a hub after which a call is repeated: too slow, too many, or it is being started, stopped or
-#: overrun.
+#: A call is repeated after these refusals: it was too slow or one too many, or the hub is starting, stopping or
+#: overloaded.
 _AGAIN = {408, 425, 429, 500, 502, 503, 504}
-#: The most that a number in a header can be.
-_MOST_DIGITS = 15
-#: The most seconds until the hub is asked again, whatever it says.
-_LONGEST = 60
+_MOST_DIGITS = 15  # the maximum number of digits in a header
+_LONGEST = 60  # the maximum of seconds until the hub is asked again
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A request. At most ``most`` bytes of the answer's body are read, and one more to notice more."""
+    """A request. At most ``most`` bytes of the answer's body are read, and one more to notice a longer body."""
 
     method: str
-    #: Under the address of the hub, with the query.
-    path: str
+    path: str  # under the address of the hub, with the query
     most: int = MOST_JSON
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: Data = field(default=b"", repr=False)
-    #: Seconds that the hub was asked to wait before it answers.
-    wait: float = 0.0
+    wait: float = 0.0  # seconds that the hub was asked to wait before it answers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,21 +48,17 @@ class Pause:
 
 @dataclass(frozen=True, kw_only=True)
 class HubAnswer:
-    """An answer. Names of headers are in lower case. Status 0 means that none came, for this reason."""
+    """An answer, with names of headers in lower case. Status 0 means that no answer came, for this reason."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = field(default=b"", repr=False)
     reason: str = ""
-    #: Whether the line broke before all of the body was there.
-    broken: bool = False
+    broken: bool = False  # whether the line broke before the end of the body
 
     @property
     def is_hubs(self) -> bool:
-        """Whether a hub says this. It refuses with a problem document, and has no pages and no redirects.
-
-        The answer to HEAD has no document; its content type decides.
-        """
+        """Whether a hub gave this answer. It refuses with a problem document, of which HEAD shows only the type."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if 200 <= self.status < 300:
             return kind != "text/html"
@@ -84,10 +75,10 @@ class HubAnswer:
         return self.broken or not self.is_hubs or self.status == 408
 
     def number(self, name: str) -> int | None:
-        """Return a header that is a whole number, 0 or greater; None where there is none."""
+        """Return a header that is a whole number, 0 or greater; None for any other header."""
         text = self.headers.get(name, "")
-        plain = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
-        return int(text) if plain else None
+        is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+        return int(text) if is_number else None
 
     @property
     def problem(self) -> str:
@@ -97,17 +88,16 @@ class HubAnswer:
 
     @property
     def upload_offset(self) -> int | None:
-        """The offset from which the hub wants the upload to continue, if it says so."""
         return self._problem.upload_offset
 
     def __str__(self) -> str:
         """The status, and the hub's words about it."""
-        said = shown(self._problem.detail or self.reason, 300)
+        text = shown(self._problem.detail or self.reason, 300)
         if self.broken:
-            return f"broken off: {said}"
+            return f"broken off: {text}"
         if self.status and not self.is_hubs:
-            said = "this is not a hub's answer; check the address and the port"
-        return f"{self.status or 'no answer'}{': ' if said else ''}{said}"
+            text = "this is not a hub's answer; check the address and the port"
+        return f"{self.status or 'no answer'}{': ' if text else ''}{text}"
 
     @property
     def _problem(self) -> "_Problem":
@@ -125,12 +115,11 @@ class _Problem(msgspec.Struct, frozen=True, kw_only=True):
     upload_offset: int | None = None
 
 
-#: A piece of the core: it yields calls and pauses, and returns something in the end.
+#: A piece of the core: it yields calls and pauses, and returns a result in the end.
 Flow = Generator[Call | Pause, Any, T]
 
 
 def read(answer: HubAnswer, what: type[J]) -> J:
-    """Return the JSON of an answer; raise FaultyServer for anything else."""
     if answer.status not in (200, 201):
         raise FaultyServer(f"the hub answered {answer}")
     return read_json(answer.body, what)
@@ -153,9 +142,8 @@ def read_json(body: bytes, what: type[J]) -> J:
 
 
 def pause_of(answer: HubAnswer) -> int:
-    """Return the seconds after which it is worth asking again."""
-    told = answer.number("retry-after")
-    return 1 if told is None else min(told, _LONGEST)
+    seconds = answer.number("retry-after")
+    return 1 if seconds is None else min(seconds, _LONGEST)
 
 
 Kind = Literal[
@@ -165,18 +153,15 @@ Kind = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Something that happened, for people and for logs. It contains no vector, share or key.
+    """An event for people and for logs, without vectors, shares and keys; ``text`` is a sentence without a full stop.
 
-    Attributes:
-        kind: Waiting for the hub, joined a round, working on a task, sending and sent a vector, in a sum,
-            late, out of the rounds in flight, sent nothing but noise, refused something, hub away, or over.
-        text: A sentence without a full stop.
-        round: The number of the round, if it is about one.
+    Its kind is: waiting for the hub, joined a round, working on a task, sending and sent a vector, in a sum, late,
+    out of the rounds in flight, sent nothing but noise, refused something, hub away, or over.
     """
 
     kind: Kind
     text: str
-    round: int | None = None
+    round: int | None = None  # the number of the round; None if the event is not about a round
 
 
 Tell = Callable[[Event], None]

@@ -1,8 +1,8 @@
 """A participant follows the rounds of a hub to the end, with no socket and no clock.
 
-Under a charter a site takes nothing about a round from the hub but what the charter leaves open. Whatever
-must not happen twice is in the site's memory before anything leaves. A participant that was killed and
-started again is out of the rounds in flight, says so, and is in the next one.
+Under a charter a site takes from the hub only the part of a round that the charter leaves open. Before anything
+leaves the site, its memory has an entry for anything that must not happen twice. A participant that was killed and
+started again is out of the rounds in flight, says so, and is in the next round.
 """
 
 from typing import Annotated, Any
@@ -12,47 +12,38 @@ import msgspec
 from ccesa.errors import ConfigError, FaultyServer, VectorError
 from ccesa.service.forms import AnyForm, Statistics, form_of
 from ccesa.service.participant.calls import Call, Event, Flow, Pause, pause_of, read, read_base64, read_json
-from ccesa.service.participant.line import Line, fetch
+from ccesa.service.participant.line import Download, Line
 from ccesa.service.participant.site import Site, TakeResult
 from ccesa.service.participant.taking import SeriesTerms, Taking
 
-#: The state of a federation that has ended.
-OVER = "over"
-#: The most results to ask for, the most bytes of one beside its value, and the most levels of nesting.
+OVER = "over"  # the state of a federation that has ended
+#: The maximum number of results to ask for, of bytes of one beside its value, and of levels of nesting.
 MOST_RESULTS, _MOST_BESIDE, _DEPTH = 100_000, 1 << 22, 20
 
 
 def take_part(site: Site) -> Flow[None]:
-    """Take part in a federation until it is over.
-
-    Raises:
-        ConfigError: The hub runs rounds that this site has not agreed to, or does not know its token.
-        FaultyServer: The hub has another charter, refuses this member, or sends an invalid answer.
-        OrderError: Another process answers in the name of this site.
-        TimeoutError: The hub has been away for longer than the site's patience.
-        VectorError: The site is strict, and could send nothing but noise in some round.
-    """
-    who = site.standing
-    line = Line(member=who.member, token=who.token, patience=site.patience, tell=site.tell)
+    """Take part in a federation until it is over; ``Participant.run`` has a list of the errors."""
+    standing = site.standing
+    line = Line(member=standing.member, token=standing.token, patience=site.patience, tell=site.tell)
     number, failures = 0, list[VectorError]()
     while True:
-        found = yield from _next_series(site, line, number)
-        if found.state == OVER:
+        announced = yield from _next_series(site, line, number)
+        if announced.state == OVER:
             if site.results is not None:
-                form = form_of(who.agreement, found.form)
-                yield from fetch_results(line, form, found.question, site.results)
-            without = ", without a single sum" if found.question < 0 else ""
+                form = form_of(standing.agreement, announced.form)
+                yield from fetch_results(line, form, announced.question, site.results)
+            without = ", without a single sum" if announced.question < 0 else ""
             site.tell(Event(kind="over", text=f"the federation is over{without}"))
             break
-        number = found.series
-        # The hub's size is kept between one call per byte and all of the memory.
-        line.part_bytes = site.part_bytes or min(max(found.part_bytes, 1 << 16), 1 << 26)
-        taking = Taking(site, line, number, _terms_of(site, found))
+        number = announced.series
+        # Neither one call for each byte, nor all of the memory for one part.
+        line.part_bytes = site.part_bytes or min(max(announced.part_bytes, 1 << 16), 1 << 26)
+        taking = Taking(site, line, number, _terms_of(site, announced))
         done = yield from taking.run()
         failures += taking.failures.values()
         if done:
             break
-    if site.strict and failures:  # not before all is over, when nobody sees it
+    if site.strict and failures:  # only in the end: the hub must not notice
         raise failures[0]
 
 
@@ -66,48 +57,43 @@ class Announced(msgspec.Struct, frozen=True, kw_only=True):
     config: str | None = None
     form: Any = None
     part_bytes: int = 8 << 20
-    #: The highest question that has an answer, or -1.
-    question: int = -1
+    question: int = -1  # the highest question that has an answer, or -1
 
 
 def _next_series(site: Site, line: Line, after: int) -> Flow[Announced]:
-    """Return the series after this one, once there is one, or that the federation is over."""
+    """Return the announcement of the series after this one, or of the end of the federation, once it comes."""
     waited = False
     while True:
-        call = Call(
-            method="GET",
-            path=f"/v1/federation?after={after}",
-            headers={"prefer": f"wait={site.wait}"} if waited or after else {},
-            wait=site.wait,
-        )
+        headers = {"prefer": f"wait={site.wait}"} if waited or after else {}
+        call = Call(method="GET", path=f"/v1/federation?after={after}", headers=headers, wait=site.wait)
         answer = yield from line.ask(call)
-        found = read(answer, Announced)
-        site.standing.check_hub(found.guard, found.charter)
-        if found.state == OVER or found.series > after:
-            return found
+        announced = read(answer, Announced)
+        site.standing.check_hub(announced.guard, announced.charter)
+        if announced.state == OVER or announced.series > after:
+            return announced
         if not waited:
             site.tell(Event(kind="waiting", text="waiting for rounds to begin"))
         waited = True
         yield Pause(seconds=pause_of(answer))
 
 
-def _terms_of(site: Site, found: Announced) -> SeriesTerms:
+def _terms_of(site: Site, announced: Announced) -> SeriesTerms:
     """Return the terms of a series; the charter's part of them comes from the site's own copy."""
-    agreement, data = site.standing.agreement, read_base64(found.config or "", "configuration of the series")
+    agreement, data = site.standing.agreement, read_base64(announced.config or "", "configuration of the series")
     agreement.check_current()
-    config, form = agreement.decode(data), form_of(agreement, found.form)
+    config, form = agreement.decode(data), form_of(agreement, announced.form)
     if form.bits != config.bits:
         raise ConfigError(f"a form of {form.bits} bits in rounds of {config.bits}")
     account = None
     if form.mechanism is not None:
         account = site.standing.account(site.ledger, form.mechanism)
     elif site.ledger is not None:
-        raise ConfigError("this site has a ledger, and takes part with noise only; these rounds have none")
+        raise ConfigError("this site has a ledger, and takes part only with noise; these rounds have no noise")
     return SeriesTerms(config=config, form=form, account=account)
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
-    """What a hub publishes about one question."""
+    """The published result of one question."""
 
     question: int
     outcome: str
@@ -116,8 +102,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     survivors: list[int]
     value: Any
     metrics: dict[str, float]
-    #: Of the audit log, in hexadecimal. Keep it to notice later whether the log was changed.
-    head: str
+    head: str  # The head of the audit log in hexadecimal. Keep it to notice a later change of the log.
 
 
 class _Sum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,41 +115,33 @@ class _Sum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class _Plain(Published, frozen=True, kw_only=True):
-    """A published result that is no report."""
-
     value: _Sum
 
 
 class _Outline(msgspec.Struct, frozen=True):
-    """The value alone, undecoded."""
-
     value: msgspec.Raw
 
 
 def fetch_results(line: Line, form: AnyForm, last: int, take: TakeResult) -> Flow[None]:
-    """Fetch all published results, one by one, up to the last question that has an answer.
-
-    Raises:
-        FaultyServer: A result is not a sum of this form.
-    """
+    """Fetch all published results, one by one, up to the last question that has an answer."""
     for question in range(min(last + 1, MOST_RESULTS)):
-        body = yield from fetch(line, f"/v1/results/{question}", form.most_result)
+        body = yield from Download(line, f"/v1/results/{question}", form.most_result).run()
         if body is not None:  # neither lost nor unpublished
             take(_read(body, form))
 
 
 def _read(body: bytes, form: AnyForm) -> dict[str, Any]:
-    """Return a result. Only a report may have any form, because lists take thirty times their bytes."""
+    """Return a result. Only a report may have any shape, because lists take thirty times their bytes."""
     if len(body) - len(read_json(body, _Outline).value) > _MOST_BESIDE:
         raise FaultyServer(f"a result has more than {_MOST_BESIDE} bytes beside its value")
-    what = Published if isinstance(form, Statistics) else _Plain
-    found: dict[str, Any] = msgspec.to_builtins(read_json(body, what))
-    if not _is_flat(found, _DEPTH):
+    kind = Published if isinstance(form, Statistics) else _Plain
+    result: dict[str, Any] = msgspec.to_builtins(read_json(body, kind))
+    if not _is_flat(result, _DEPTH):
         raise FaultyServer("a result is nested more deeply than any report")
-    return found
+    return result
 
 
 def _is_flat(value: object, depth: int) -> bool:
-    """Tell whether nothing is nested more deeply than this; JSON could not be written again."""
+    """Return whether nothing is nested more deeply than this, so that JSON can be written again."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return depth > 0 and all(_is_flat(one, depth - 1) for one in inner)

@@ -11,10 +11,11 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ccesa import files
@@ -34,11 +35,10 @@ from ccesa.words import Vector
 if TYPE_CHECKING:
     import httpx
 
-#: Seconds to connect, and between two pieces of a body.
-_CONNECT, _SILENCE = 20.0, 60.0
+_CONNECT, _SILENCE = 20.0, 60.0  # seconds to connect, and between two pieces of a body
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _PORTS = {"http": 80, "https": 443}
-#: In a memory: its lock and its owner. Beside an identity: the mark that it was used, and has a memory.
+#: In a memory: its lock and its owner. Beside an identity: the mark that it was used with a memory.
 _LOCK, _OWNER, _USED = "lock", "identity", ".used"
 _DAY = 86400.0
 #: The errors of a plain connection to a port that expects TLS.
@@ -53,18 +53,18 @@ class Participant:
         charter: This site's own copy of the charter, or its file.
         identity: The site's private key, or its file; it goes with the charter.
         token: Without a charter: the client's token from ``ccesa invite``.
-        client: Without a charter: the id of this client; by default the hub says it.
+        client: Without a charter: the id of this client; by default from the hub.
         memory: Folder with the memory of this site. With a charter it is required, because the hub may lie.
             Without one, the memory ends with the process unless a folder is given.
         ledger: The ledger that is charged for vectors with noise, or its file.
         floor: Without a charter: this site's own minimum.
-        attempts: Without a charter: the most vectors that leave for one task.
-        ca: File with certificates of a private authority, in place of the public ones.
+        attempts: Without a charter: the maximum number of vectors that leave for one task.
+        ca: File with certificates of a private authority, instead of the public ones.
         insecure_http: Whether to talk to another machine without TLS, as inside a tunnel.
         progress: Called with an ``Event`` whenever something happens.
         once: Whether to take part in one sum only.
         strict: Whether to end at the first fault. By default the site only sits out its round.
-        threads: The most threads that make masks; 0 takes as many as help.
+        threads: The maximum number of threads that make masks; 0 takes as many as help.
         patience: Seconds after which the site gives up a hub that is away.
         results: Called in the end with each published result, as in JSON.
         max_task_bytes: The largest task to fetch. By default the federation's form sets it: for arrays, the
@@ -118,7 +118,7 @@ class Participant:
             raise ConfigError("a site with a charter needs a folder for its memory: the hub may ask twice")
         self._site = Site(
             standing=standing,
-            contribute=_nothing,
+            contribute=lambda task, number: None,  # until ``run`` has the function
             memory=ProcessMemory(),
             ledger=Ledger(ledger) if isinstance(ledger, Path | str) else ledger,
             threads=threads,
@@ -148,31 +148,37 @@ class Participant:
             OSError: The hub has been away for too long, or the memory cannot be written.
             VectorError: With ``strict`` and noise, in the end: the site had no vector in some round.
         """
-        with self._remembering() as memory, self._http() as client:
+        with self._open_memory() as memory, self._http() as client:
             site = replace(self._site, contribute=contribute, memory=memory)
             drive(take_part(site), _Carrier(client, memory))
 
     @contextlib.contextmanager
-    def _remembering(self) -> Iterator[Memory]:
+    def _open_memory(self) -> Iterator[Memory]:
         """Open this site's memory for this process alone; without a folder it ends with the process."""
         folder, identity = self._memory, self._site.standing.identity
         if folder is None:
             yield ProcessMemory()
             return
         if self._used is not None and self._used.exists() and not folder.exists():
-            raise self._lost(folder)
+            raise self._wrong_memory(folder)
         memory = FolderMemory(folder)
-        with _alone(folder):
+        try:
+            lock = files.lock(folder / _LOCK)
+        except BlockingIOError:
+            raise ConfigError(f"another process uses the memory in {folder}") from None
+        try:
             if identity is not None:
                 self._check_owner(memory, Entry(_OWNER, identity.public), folder)
             memory.sweep(time.time())
             yield memory
+        finally:
+            os.close(lock)
 
     def _check_owner(self, memory: Memory, owner: Entry, folder: Path) -> None:
-        """Refuse another memory than that with which this identity was used before."""
+        """Refuse another memory than the one with which this identity was used before."""
         if owner not in memory:
             if self._used is not None and self._used.exists():
-                raise self._lost(folder)
+                raise self._wrong_memory(folder)
             text = f"a new memory begins in {folder}: use it wherever this identity takes part"
             self._site.tell(Event(kind="waiting", text=text))
             memory.add(owner)
@@ -180,11 +186,11 @@ class Participant:
             with contextlib.suppress(OSError):  # a read-only folder
                 self._used.touch(mode=0o600)
 
-    def _lost(self, folder: Path) -> ConfigError:
+    def _wrong_memory(self, folder: Path) -> ConfigError:
         return ConfigError(
-            f"{folder} is not the memory of this identity, and {self._used} says that it was used before: "
-            "give the folder that was used then. If it is lost, make a new identity, and a new charter with "
-            f"it. If this identity has never sent anything, delete {self._used}"
+            f"{folder} is not the memory of this identity, and {self._used} says that the identity was used before: "
+            "give its folder. If the folder is lost, make a new identity, and a new charter with it. If this identity "
+            f"has never sent anything, delete {self._used}"
         )
 
     def _http(self) -> "httpx.Client":
@@ -192,27 +198,15 @@ class Participant:
             import httpx
         except ImportError as error:
             raise missing("ccesa join", "httpx", "join") from error
-        trusting = _trusting(self._ca)
+        trusting, headers = _trusting(self._ca), {"accept-encoding": "identity", "user-agent": "ccesa"}
         try:
-            return httpx.Client(
-                base_url=self._origin,
-                verify=trusting,
-                follow_redirects=False,
-                headers={"accept-encoding": "identity", "user-agent": "ccesa"},
-            )
+            return httpx.Client(base_url=self._origin, verify=trusting, follow_redirects=False, headers=headers)
         except (ImportError, ValueError) as error:
             raise ConfigError(f"the proxies of the environment cannot be used: {error}") from error
 
 
-def _nothing(task: Any, number: int) -> None:
-    """Stand in for a site's function."""
-
-
 def _trusting(ca: Path | str | None) -> ssl.SSLContext:
-    """Trust only the authorities in a file, or the public ones as httpx finds them.
-
-    Unlike the usual context, this one ignores ``SSLKEYLOGFILE``, because such a file reveals tokens.
-    """
+    """Trust only the authorities in a file, or those of httpx; ignore ``SSLKEYLOGFILE``, which reveals tokens."""
     import certifi  # httpx needs it, too
 
     ca = ca or os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR") or certifi.where()
@@ -254,7 +248,7 @@ class _Carrier:
 
 
 def drive(core: Flow[None], carry: Callable[[Call], HubAnswer], sleep: Callable[[float], None] = time.sleep) -> None:
-    """Run a core to its end. Drop all its secrets however it ends, also after an interrupt."""
+    """Run a core to its end. Afterwards its secrets are dropped, also after an interrupt."""
     answer: HubAnswer | None = None
     with contextlib.closing(core), contextlib.suppress(StopIteration):
         while True:
@@ -267,11 +261,7 @@ def drive(core: Flow[None], carry: Callable[[Call], HubAnswer], sleep: Callable[
 
 
 def carry(client: "httpx.Client", call: Call) -> HubAnswer:
-    """Make one call; if nothing comes back, the answer says why.
-
-    Raises:
-        FaultyServer: The hub's certificate is not trusted.
-    """
+    """Make one call. Without an answer the result has the reason; an untrusted certificate raises FaultyServer."""
     import httpx
 
     timeout = httpx.Timeout(_SILENCE, connect=_CONNECT, read=_SILENCE + call.wait)
@@ -297,7 +287,7 @@ def carry(client: "httpx.Client", call: Call) -> HubAnswer:
 
 
 def _check_scheme(url: "httpx.URL") -> None:
-    """Refuse a plain address of a port that expects TLS; a retry would not help."""
+    """Refuse a plain address of a port that expects TLS: another attempt would not help."""
     if url.scheme != "http":
         return
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -312,7 +302,7 @@ def _check_scheme(url: "httpx.URL") -> None:
 
 
 def _read(response: "httpx.Response", most: int, body: bytearray) -> None:
-    """Add pieces to a body, up to one byte too many."""
+    """Add pieces to a body, up to one byte more than ``most``."""
     for piece in response.iter_raw():
         body += piece[: most + 1 - len(body)]
         if len(body) > most:
@@ -320,15 +310,7 @@ def _read(response: "httpx.Response", most: int, body: bytearray) -> None:
 
 
 def origin_of(url: str, insecure_http: bool = False) -> str:
-    """Return scheme, host and port of a hub, in the only spelling that a member signs.
-
-    Args:
-        url: ``https://HOST`` or ``https://HOST:PORT``.
-        insecure_http: Whether to allow ``http`` for other machines than this one.
-
-    Raises:
-        ConfigError: It is not the address of a hub, or is one without TLS on another machine.
-    """
+    """Return scheme, host and port of a hub, in the only spelling that a member signs."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -347,29 +329,10 @@ def origin_of(url: str, insecure_http: bool = False) -> str:
     return f"{parts.scheme}://{shown_host}" + (f":{port}" if port not in (None, _PORTS[parts.scheme]) else "")
 
 
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other processes away from a memory."""
-    try:
-        lock = files.lock(folder / _LOCK)
-    except BlockingIOError:
-        raise ConfigError(f"another process uses the memory in {folder}") from None
-    try:
-        yield
-    finally:
-        os.close(lock)
-
-
 class InTime:
-    """Makes vectors in a thread, each in the same time: with noise, the time could tell of a site's data.
+    """Makes each vector in the same time, in a thread: with noise, the time could reveal a site's data.
 
-    A function that still works when its time is over cannot be stopped. Until it ends, none is called.
-
-    Args:
-        seconds: The time from the call of the function until its vector, or another one, may leave.
-
-    Raises:
-        ConfigError: The time is not a positive number.
+    A function that is still running after this time cannot be stopped. Until it ends, it is not called again.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -378,28 +341,20 @@ class InTime:
         self._seconds, self._thread = seconds, Thread()
 
     def __call__(self, make: Make) -> Vector:
-        """Return the vector when the time is over, and not before.
-
-        Raises:
-            TimeoutError: It is not ready.
-            BaseException: The exception of the function.
-        """
-        end, found = time.monotonic() + self._seconds, dict[str, Any]()
+        """Return the vector, or raise the function's exception, when the time is over and not before."""
+        end, made = time.monotonic() + self._seconds, Future[Vector]()
         if not self._thread.is_alive():
-            self._thread = Thread(target=_into, args=[found, make], daemon=True)
+            self._thread = Thread(target=_fulfil, args=[made, make], daemon=True)
             self._thread.start()
         self._thread.join(self._seconds)
         time.sleep(max(0.0, end - time.monotonic()))
-        if "error" in found:
-            raise found["error"]
-        if "vector" not in found:
+        if not made.done():
             raise TimeoutError(f"there was no vector after {self._seconds:g} seconds")
-        vector: Vector = found["vector"]
-        return vector
+        return made.result()
 
 
-def _into(found: dict[str, Any], make: Make) -> None:
+def _fulfil(made: Future[Vector], make: Make) -> None:
     try:
-        found["vector"] = make()
+        made.set_result(make())
     except BaseException as error:  # for the thread that waits
-        found["error"] = error
+        made.set_exception(error)

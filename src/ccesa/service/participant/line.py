@@ -1,8 +1,8 @@
 """The line to a hub repeats calls while the hub is away, signs in again, and moves large bodies in parts.
 
-A repeated call has the same bytes, so a hub that has taken it already says so and changes nothing. The hub
-says how much of a body has arrived; nothing is assumed. After a break the parts are smaller: a box on the way
-may let only so much through one connection, or collect a body before it passes it on.
+A repeated call has the same bytes, so a hub that took it before changes nothing. The hub says how much of a body
+has arrived, and the line assumes nothing. After a break the parts are smaller: a proxy on the way may limit the
+bytes of one connection, or collect a body before it passes it on.
 """
 
 import io
@@ -18,17 +18,13 @@ from ccesa.service.participant.calls import Call, Event, Flow, HubAnswer, Pause,
 from ccesa.service.participant.site import Enrolled, is_token
 from ccesa.wire import Data
 
-#: Seconds between repeated calls: first, and at most.
-_FIRST, _MOST = 0.5, 30.0
+_FIRST, _MOST = 0.5, 30.0  # seconds between repeated calls: first, and at most
 _MOST_CHALLENGE = 1024
 #: Bytes of the first part of a large body, of the smallest, and of the largest.
 _FIRST_PART, SMALLEST, _LARGEST = 1 << 20, 1 << 15, 1 << 26
-#: Once a part was cut off, this many have to arrive in a row before they are made larger again.
-_CALM = 16
-#: How many challenges a member signs for one session.
-_SIGN_INS = 3
-#: How often an upload may be told to go back.
-_REWINDS = 20
+_CALM = 16  # once a part was cut off, this many have to arrive in a row before parts grow again
+_SIGN_INS = 3  # a member signs at most this many challenges for one session
+_REWINDS = 20  # a hub may rewind an upload this many times
 _BYTES = {"content-type": "application/octet-stream"}
 _RANGE = re.compile(r"bytes ([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15})")
 
@@ -40,7 +36,7 @@ class Pace:
         self.size, self._needed, self._arrived = _FIRST_PART, 1, 0
 
     def arrive(self) -> None:
-        """Note that a part has arrived in one piece."""
+        """Note that a part has arrived whole."""
         self._arrived += 1
         if self._arrived >= self._needed:
             self.size, self._arrived = min(_LARGEST, 2 * self.size), 0
@@ -57,16 +53,13 @@ class Line:
 
     member: Enrolled | None = None
     token: str | None = field(default=None, repr=False)
-    #: Seconds of pauses after which a hub that is away is given up.
-    patience: float = 3600.0
-    #: The most bytes of one part of an upload or a download.
-    part_bytes: int = 8 << 20
+    patience: float = 3600.0  # after this many seconds of pauses, the line gives up a hub that is away
+    part_bytes: int = 8 << 20  # the maximum size of one part of an upload or a download
     pace: Pace = field(default_factory=Pace)
     tell: Tell = silent
 
     @property
     def part(self) -> int:
-        """How many bytes the next part has."""
         return min(self.pace.size, self.part_bytes)
 
     def ask(self, call: Call) -> Flow[HubAnswer]:
@@ -79,10 +72,7 @@ class Line:
             yield from trouble.wait(answer)
 
     def ask_as_member(self, call: Call, patient: bool = True) -> Flow[HubAnswer]:
-        """Make a call in the name of this participant; sign in first, and again once the session has ended.
-
-        If it is not ``patient``, make the call once and return whatever comes.
-        """
+        """Make a call in this participant's name, and sign in as needed; without ``patient``, return any answer."""
         for _ in range(2):
             token = self.token or (yield from self._sign_in())
             signed = replace(call, headers={**call.headers, "authorization": f"Bearer {token}"})
@@ -95,10 +85,7 @@ class Line:
         raise ConfigError(f"the hub does not know this participant ({answer})")
 
     def _sign_in(self) -> Flow[str]:
-        """Return the token of a new session.
-
-        A challenge works once. If the answer to its signature was lost, it takes another one.
-        """
+        """Return the token of a new session. A challenge works once: after a lost answer, take another one."""
         if self.member is None:
             raise ConfigError("a participant has either a charter and an identity, or a token")
         for _ in range(_SIGN_INS):
@@ -116,19 +103,14 @@ class Line:
         challenge = read_base64(asked.challenge, "challenge")
         if not 16 <= len(challenge) <= _MOST_CHALLENGE:
             raise FaultyServer(f"a challenge of {len(challenge)} bytes")
-        said = {
+        signed = {
             "key": in_base64(member.identity.public),
             "challenge": asked.challenge,
             "origin": member.origin,
             "signature": in_base64(member.signature(challenge)),
         }
-        call = Call(
-            method="POST",
-            path="/v1/sessions",
-            body=msgspec.json.encode(said),
-            headers={"content-type": "application/json"},
-        )
-        return (yield from self.ask(call))
+        body, headers = msgspec.json.encode(signed), {"content-type": "application/json"}
+        return (yield from self.ask(Call(method="POST", path="/v1/sessions", body=body, headers=headers)))
 
 
 def _once(call: Call) -> Flow[HubAnswer]:
@@ -163,12 +145,7 @@ class _Session(msgspec.Struct, frozen=True):
 
 
 def send(line: Line, path: str, reply: Data, sent: Callable[[int], None]) -> Flow[HubAnswer]:
-    """Hand a reply in, in parts if it is large; return the hub's answer to the whole.
-
-    Raises:
-        FaultyServer: The hub rewinds the upload too often, or to an offset beyond the reply.
-        TimeoutError: Nothing more has arrived for longer than the line's patience.
-    """
+    """Hand a reply in, in parts if it is large; return the hub's answer to the whole."""
     if len(reply) <= min(line.part_bytes, SMALLEST):
         return (yield from line.ask_as_member(Call(method="PUT", path=path, body=reply, headers=_BYTES)))
     return (yield from _Upload(line, path, reply, sent).run())
@@ -184,7 +161,9 @@ class _Upload:
 
     def run(self) -> Flow[HubAnswer]:
         """Send parts until the hub has answered the last one."""
-        call = self._whole() if len(self._reply) <= self._line.part else self._part()
+        call = self._part()
+        if len(self._reply) <= self._line.part:
+            call = Call(method="PUT", path=self._path, body=bytes(self._reply), headers=_BYTES)
         while True:
             answer = yield from self._line.ask_as_member(call, patient=False)
             end = self._offset + len(call.body)
@@ -192,15 +171,12 @@ class _Upload:
                 self._line.pace.arrive()
                 self._go_on(end)
             elif answer.problem == "upload-offset":
-                yield from self._move(answer, _told_offset(answer, len(self._reply)))
+                yield from self._move(answer, _offset_of(answer, len(self._reply)))
             elif answer.is_final:
                 return answer
             else:
                 yield from self._find(answer, len(call.body))
             call = self._part()
-
-    def _whole(self) -> Call:
-        return Call(method="PUT", path=self._path, body=bytes(self._reply), headers=_BYTES)
 
     def _part(self) -> Call:
         part = self._reply[self._offset : self._offset + self._line.part]
@@ -208,18 +184,17 @@ class _Upload:
         return Call(method="PATCH", path=self._path, body=bytes(part), headers=_BYTES | place)
 
     def _find(self, answer: HubAnswer, size: int) -> Flow[None]:
-        """Ask how much has arrived, after the answer to a part was lost or came from something else."""
+        """Ask how much has arrived, after the answer to a part was lost or was not the hub's."""
         if answer.is_cut:
             self._line.pace.cut(size)
-        told = yield from self._line.ask_as_member(Call(method="HEAD", path=self._path))
-        if told.status == 204 and "upload-offset" in told.headers:
-            offset = _told_offset(told, len(self._reply))
-        else:  # the next part is answered with the reason
-            offset = self._offset
+        arrived = yield from self._line.ask_as_member(Call(method="HEAD", path=self._path))
+        offset = self._offset  # if it stays unknown, the answer to the next part has the reason
+        if arrived.status == 204 and "upload-offset" in arrived.headers:
+            offset = _offset_of(arrived, len(self._reply))
         yield from self._move(answer, offset)
 
     def _move(self, answer: HubAnswer, offset: int) -> Flow[None]:
-        """Go on at another offset: at once if it is further on, else after a pause."""
+        """Continue at another offset: at once if more has arrived, otherwise after a pause."""
         if offset > self._offset:
             self._go_on(offset)
             return
@@ -235,7 +210,7 @@ class _Upload:
         self._sent(offset)
 
 
-def _told_offset(answer: HubAnswer, length: int) -> int:
+def _offset_of(answer: HubAnswer, length: int) -> int:
     """Return the offset from which the hub wants the upload to continue."""
     offset = answer.upload_offset if answer.upload_offset is not None else answer.number("upload-offset")
     if offset is None or not 0 <= offset <= length:
@@ -243,19 +218,8 @@ def _told_offset(answer: HubAnswer, length: int) -> int:
     return offset
 
 
-def fetch(line: Line, path: str, most: int) -> Flow[bytes | None]:
-    """Fetch bytes from the hub, in parts; return None if it does not have them.
-
-    Raises:
-        ConfigError: This site is set aside.
-        FaultyServer: The hub sends something else than it was asked for, or more than ``most`` bytes.
-        TimeoutError: Nothing more has arrived for longer than the line's patience.
-    """
-    return (yield from _Download(line, path, most).run())
-
-
-class _Download:
-    """Bytes on their way from a hub."""
+class Download:
+    """At most this many bytes on their way from a hub, in parts."""
 
     def __init__(self, line: Line, path: str, most: int) -> None:
         self._line, self._path, self._most = line, path, most
@@ -263,7 +227,7 @@ class _Download:
         self._found, self._tag = io.BytesIO(), ""  # which hands its bytes over without a copy
 
     def run(self) -> Flow[bytes | None]:
-        """Ask for parts until all is there."""
+        """Return the bytes once the last part has come; None if the hub does not have them."""
         while True:
             answer = yield from self._line.ask_as_member(self._part(), patient=False)
             if answer.problem == "set-aside":
@@ -288,24 +252,24 @@ class _Download:
         start = self._found.tell()
         last = start + min(self._line.part, self._most + 1 - start) - 1
         headers = {"range": f"bytes={start}-{last}"}
-        if self._tag:  # if it has changed since, all of it comes
+        if self._tag:  # if the content has changed since, all of it comes
             headers["if-range"] = self._tag
         return Call(method="GET", path=self._path, headers=headers, most=self._most)
 
     def _take(self, answer: HubAnswer) -> int | None:
-        """Keep what has come; return the length of the whole, if that is known."""
-        if answer.status == 200:  # from its beginning: it has changed, or a proxy knows no ranges
+        """Keep the bytes that have come; return the length of the whole, if that is known."""
+        if answer.status == 200:  # from the beginning: the content has changed, or a proxy knows no ranges
             self._found = io.BytesIO()
             total = answer.number("content-length") if answer.broken else len(answer.body)
         else:
             total = _total(answer, self._found.tell())
         self._found.write(answer.body)
         self._tag = answer.headers.get("etag", "")
-        told = self._found.tell() if total is None else total
-        if max(told, self._found.tell()) > self._most:
-            raise FaultyServer(f"the hub has {told} bytes, and this site takes at most {self._most}")
-        if self._found.tell() > told:
-            raise FaultyServer(f"expected {told} bytes in parts, got more")
+        stated = self._found.tell() if total is None else total
+        if max(stated, self._found.tell()) > self._most:
+            raise FaultyServer(f"the hub has {stated} bytes, and this site takes at most {self._most}")
+        if self._found.tell() > stated:
+            raise FaultyServer(f"expected {stated} bytes in parts, got more")
         return total
 
 
@@ -313,9 +277,9 @@ def _total(answer: HubAnswer, start: int) -> int:
     """Return the length of the whole; raise FaultyServer unless this is the part that starts here."""
     found = _RANGE.fullmatch(answer.headers.get("content-range", ""))
     if answer.status != 206 or found is None:
-        raise FaultyServer(f"the hub did not send the bytes that it was asked for ({answer})")
+        raise FaultyServer(f"the hub did not send the requested bytes ({answer})")
     first, last, total = map(int, found.groups())
     end = start + len(answer.body) - 1
     if first != start or end > last or (end < last and not answer.broken) or last < first:
-        raise FaultyServer("the hub sent another part than it was asked for")
+        raise FaultyServer("the hub sent another part than the requested one")
     return total

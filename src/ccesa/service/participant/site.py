@@ -1,4 +1,4 @@
-"""A ``Site`` has all that a participant brings along: its agreement, its function and its memory."""
+"""A ``Site`` is one side of a participant: its agreement, its function and its memory."""
 
 import re
 from collections.abc import Callable
@@ -19,22 +19,18 @@ from ccesa.service.participant.calls import Tell, silent
 from ccesa.service.tokens import signed_text
 from ccesa.words import Vector
 
-#: Gets what a task asks for and the number of the round, and returns this site's contribution.
+#: Gets the argument in a task and the number of the round, and returns this site's contribution.
 Contribute = Callable[[Any, int], Any]
-#: Gets what the hub publishes about one question, as JSON has it.
-TakeResult = Callable[[dict[str, Any]], None]
-#: Makes a vector, or raises.
-Make = Callable[[], Vector]
+TakeResult = Callable[[dict[str, Any]], None]  # gets the published result of one question, as in JSON
+Make = Callable[[], Vector]  # makes a vector, or raises
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,1024}")
 
 
 def is_token(token: str) -> bool:
-    """Tell whether a header can have this for a token."""
     return _TOKEN.fullmatch(token) is not None
 
 
 def at_once(make: Make) -> Vector:
-    """Make a vector, however long it takes."""
     return make()
 
 
@@ -42,14 +38,13 @@ def at_once(make: Make) -> Vector:
 class Enrolled:
     """A member has agreed to a charter, and proves its identity to one hub.
 
-    It refuses a hub that runs rounds without a charter, or under another charter; an expired charter; a round
-    that differs from the charter; and noise without a ledger. It takes from the hub only what the charter
-    leaves open. Its memory has to outlive the process, because the hub may ask twice.
+    It refuses other charters and rounds, an expired charter, and noise without a ledger. Its memory has to outlive the
+    process, because the hub may ask twice.
     """
 
     agreement: Charter
     identity: Identity
-    #: The hub's address as this member has it: a challenge that another hub passed on is of no use there.
+    #: The address at which this member reaches its hub. Another hub cannot use a signature over it.
     origin: str
 
     token: ClassVar = None
@@ -61,12 +56,12 @@ class Enrolled:
 
     @property
     def member(self) -> "Enrolled":
-        """Who signs in."""
+        """The member that signs in."""
         return self
 
     @property
     def client(self) -> int:
-        """Which client this is: the charter says so."""
+        """The id of this client in the charter."""
         return self.agreement.admission.id_of(self.identity.public)
 
     def signature(self, challenge: bytes) -> bytes:
@@ -76,9 +71,7 @@ class Enrolled:
     def check_hub(self, guard: str, digest: str | None) -> None:
         """Refuse a hub that announces another guard or charter."""
         if not guard_named(guard).chartered:
-            raise FaultyServer(
-                f"this site has a charter, and the hub runs rounds with guard = {shown(guard)}, which has none"
-            )
+            raise FaultyServer(f"this site has a charter, and the hub's rounds with guard = {shown(guard)} have none")
         own = self.agreement.digest.hex()
         if digest != own:
             raise FaultyServer(
@@ -88,27 +81,22 @@ class Enrolled:
             )
 
     def account(self, ledger: Ledger | None, mechanism: Mechanism) -> Account:
-        """Return the account that vectors with noise are charged to."""
+        """Return the account to which vectors with noise are charged."""
         if ledger is None:
             raise ConfigError("the charter has noise: take part with a ledger")
         return ledger.account(mechanism, self.agreement.digest)
 
     def make_client(self, config: RoundConfig, place: int | None, vector: Make, **options: Any) -> Client:
-        """Make the client of a round."""
         return ActiveClient(config, self.identity, self.agreement, vector, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Invited:
-    """A client with a token trusts the hub to follow the protocol, down to its own floor.
-
-    It refuses a hub that runs rounds with a charter, and rounds below the floor.
-    """
+    """A client with a token trusts the hub to follow the protocol. It refuses charters, and rounds below its floor."""
 
     agreement: Trust
     token: str = field(repr=False)
-    #: Which client this is; None takes it from the first request.
-    client: int | None = None
+    client: int | None = None  # the id of this client; None takes it from the first request
 
     member: ClassVar = None
     identity: ClassVar = None
@@ -116,7 +104,7 @@ class Invited:
 
     def __post_init__(self) -> None:
         if not is_token(self.token):
-            raise ConfigError("this is not a token: one begins with ccesa_, and `ccesa invite` prints it")
+            raise ConfigError("this is not a token: a token begins with ccesa_, and `ccesa invite` prints it")
 
     def check_hub(self, guard: str, digest: str | None) -> None:
         """Refuse a hub that announces a guard with a charter."""
@@ -124,11 +112,10 @@ class Invited:
             raise ConfigError(f"this hub runs rounds with guard = {guard}: take part with a charter and an identity")
 
     def account(self, ledger: Ledger | None, mechanism: Mechanism) -> Account | None:
-        """Return the account that vectors with noise are charged to; None where this site keeps no ledger."""
+        """Return the account to which vectors with noise are charged; None without a ledger."""
         return None if ledger is None else ledger.account(mechanism)
 
     def make_client(self, config: RoundConfig, place: int | None, vector: Make, **options: Any) -> Client:
-        """Make the client of a round."""
         if place is None:
             raise ConfigError("this site does not know which client it is")
         trust = self.agreement
@@ -145,11 +132,7 @@ def standing_of(
     attempts: int = ATTEMPTS,
     origin: str = "",
 ) -> Enrolled | Invited:
-    """Return the standing of a site, from a charter and an identity, or from a token.
-
-    Raises:
-        ConfigError: Neither, both, or half of one; or a charter, an identity or a token that is refused.
-    """
+    """Return the standing of a site, from a charter and an identity, or from a token; raise ConfigError otherwise."""
     match charter, identity, token:
         case Charter(), Identity(), None:
             return Enrolled(agreement=charter, identity=identity, origin=origin)
@@ -163,29 +146,25 @@ def standing_of(
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """All that a participant brings along. If the hub may lie, ``memory`` has to outlive the process."""
+    """A participant's own side. If the hub may lie, ``memory`` has to outlive the process."""
 
     standing: Enrolled | Invited
     contribute: Contribute = field(repr=False)
     memory: Memory = field(repr=False)
     ledger: Ledger | None = None
     threads: int = 0
-    #: Takes part in one sum, and is done.
-    once: bool = False
-    #: Ends with the first fault, of whomever, in place of sitting out its round.
-    strict: bool = False
-    #: Seconds that the hub is asked to wait until there is something new.
-    wait: int = 30
+    once: bool = False  # ends after one sum
+    strict: bool = False  # ends with any first fault, and does not only sit out its round
+    wait: int = 30  # seconds that the hub may wait for news before it answers
     patience: float = 3600.0
-    #: Bytes of one part of a large reply or task; None leaves it to the hub.
+    #: The size of one part of a large reply or task; None leaves it to the hub.
     part_bytes: int | None = None
-    #: The most bytes of a task; None leaves it to the form of the federation.
+    #: The maximum size of a task; None leaves it to the form of the federation.
     most_task: int | None = None
     tell: Tell = silent
-    #: Makes vectors with noise, as ``InTime`` does where the time must not tell anything.
+    #: Makes vectors with noise, as ``InTime`` does if the time must not reveal anything.
     make: Callable[[Make], Vector] = at_once
-    #: Gets what the hub publishes, in the end.
-    results: TakeResult | None = None
+    results: TakeResult | None = None  # gets the published results in the end
 
     def __post_init__(self) -> None:
         if self.most_task is not None and self.most_task < 1:

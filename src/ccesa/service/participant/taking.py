@@ -16,22 +16,20 @@ from ccesa.protocol.spending import check_table, count_table
 from ccesa.protocol.steps import steps_of
 from ccesa.service.forms import AnyForm
 from ccesa.service.participant.calls import Call, Event, Flow, HubAnswer, Kind, Pause, pause_of
-from ccesa.service.participant.line import Line, fetch, send
+from ccesa.service.participant.line import Download, Line, send
 from ccesa.service.participant.site import Site, at_once
 from ccesa.service.tasks import task_digest
 from ccesa.wire import Data
 from ccesa.words import Vector
 
 _TASK_BYTES = 32
-#: How many rounds are known by their contexts; fewer are ever in flight.
-_RECENT = 8
-#: The most characters of a reason from the hub or from the site's own function.
-_REASON = 500
+_RECENT = 8  # a site knows this many rounds by their contexts; fewer are ever in flight
+_REASON = 500  # the maximum length of a reason from the hub or from the site's own function
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesTerms:
-    """The terms of a series, as far as this site has agreed to it."""
+    """The terms of a series, to which this site has agreed."""
 
     config: RoundConfig
     form: AnyForm
@@ -39,7 +37,7 @@ class SeriesTerms:
 
 
 class _Enough(OrderError):
-    """Raised for a round that this site sits out: it wants to be in one sum, and is in a round already."""
+    """Raised for a round that this site sits out, because it wants to be in one sum and is in a round already."""
 
 
 class Taking:
@@ -51,18 +49,17 @@ class Taking:
         self._series = SeriesClient(terms.config, self._client, used_rounds=used_rounds)
         self._steps = steps_of(terms.config)
         self._most = sum(sorted(m.limit(step.request, terms.config) + 4 for step in self._steps)[-envelope.MOST :])
-        #: Which client this is; where nobody has said so, the hub says it in its first request.
+        #: The id of this client; if it is unknown, the hub says it in its first request.
         self._place = site.standing.client
-        #: The task that this site holds: its digest, by this site's own account, and what it says.
+        #: The task that this site holds: its digest, computed here, and its payload.
         self._task: tuple[bytes, bytes] | None = None
-        #: The rounds that this site has joined, by context.
-        self._joined: dict[bytes, int] = {}
-        #: Why this site sent noise around zeros, by number of the round.
+        self._joined: dict[bytes, int] = {}  # the rounds that this site has joined, by context
+        #: The reasons for which this site sent noise around zeros, by number of the round.
         self.failures: dict[int, VectorError] = {}
         self._reported: set[int] = set()
 
     def run(self) -> Flow[bool]:
-        """Follow the exchanges to the end of the series; return whether this site is done for good."""
+        """Follow the exchanges to the end of the series; return whether this site has finished."""
         self._tell("waiting", f"waiting for a round of series {self._number}")
         try:
             return (yield from self._exchanges())
@@ -73,15 +70,10 @@ class Taking:
         latest = -1
         while True:
             path = f"/v1/series/{self._number}/exchanges"
-            answer = yield from self._line.ask_as_member(
-                Call(
-                    method="GET",
-                    path=f"{path}?after={latest}",
-                    headers={"prefer": f"wait={self._site.wait}"},
-                    most=max(self._most, 1 << 16),
-                    wait=self._site.wait,
-                )
-            )
+            wait, most = self._site.wait, max(self._most, 1 << 16)
+            headers = {"prefer": f"wait={wait}"}
+            call = Call(method="GET", path=f"{path}?after={latest}", headers=headers, most=most, wait=wait)
+            answer = yield from self._line.ask_as_member(call)
             if answer.status == 410:
                 return False
             if answer.status == 204:
@@ -106,18 +98,18 @@ class Taking:
             return
         self._task = None  # one at a time is in memory
         most = self._site.most_task or self._terms.form.most_task(self._terms.config.length)
-        payload = yield from fetch(self._line, f"/v1/tasks/{named.hex()}", most)
+        payload = yield from Download(self._line, f"/v1/tasks/{named.hex()}", most).run()
         if payload is not None:
             self._task = (task_digest(payload), payload)
 
     def _reply(self, request: bytes) -> bytes:
-        """HubAnswer an exchange; with nothing, if this site has no part in it."""
+        """Return the reply to an exchange; empty if this site has no part in it."""
         try:
             if self._is_out(request):
                 self._tell("out", "these rounds run without this site; it waits for the next one")
                 return b""
             reply = self._series.receive(request)
-        except (FaultyServer, MalformedMessage) as error:  # not one exchange: nothing has changed
+        except (FaultyServer, MalformedMessage) as error:  # nothing has changed
             self._refuse(FaultyServer(str(error)))
             return b""
         for number, fault in sorted(self._series.faults.items()):
@@ -126,18 +118,15 @@ class Taking:
         return reply
 
     def _is_out(self, request: Data) -> bool:
-        """Tell whether no message is of a round that this process has joined, and none starts one.
-
-        The first one also says which client this is, where nobody else has.
-        """
+        """Return whether no message starts a round, and none is of a round that this process has joined."""
         messages = envelope.unpack(request)
-        if self._place is None:
+        if self._place is None:  # the hub's first message has it
             self._place = m.decode(messages[0], self._most).client
         starts = self._steps[0].request
         return not any(m.kind_of(one) is starts or m.context_of(one) in self._joined for one in messages)
 
     def _hand_in(self, path: str, reply: bytes) -> Flow[bool]:
-        """Send a reply until the hub has it; return whether this site is done for good."""
+        """Send a reply until the hub has it; return whether this site has finished."""
 
         def sent(offset: int) -> None:
             self._tell("sending", f"{offset:,} of {len(reply):,} bytes sent")
@@ -150,12 +139,11 @@ class Taking:
             self._tell("late", "the exchange closed before this answer arrived")
             return False
         if answer.status == 409:
-            if reply:
-                raise OrderError(
-                    "the hub has another answer in the name of this site: check whether a second process "
-                    "uses the same identity or token"
-                )
-            return False  # an earlier process of this site has answered
+            if not reply:
+                return False  # an earlier process of this site has answered
+            raise OrderError(
+                "another process answers in the name of this site, with the same identity or token: stop one"
+            )
         if answer.status == 422:
             self._refuse(FaultyServer(f"the hub did not take this site's answer ({answer})"))
             return False
@@ -169,7 +157,7 @@ class Taking:
             self._tell("nothing", shown(text, _REASON), number)
 
     def _report_taken(self, reply: Data) -> bool:
-        """Report what became of a reply that the hub has; return whether this site is done for good."""
+        """Report the outcome of a reply that the hub has; return whether this site has finished."""
         done = False
         for message in envelope.unpack(reply):
             kind, number = m.kind_of(message), self._joined.get(m.context_of(message) or b"")
@@ -183,13 +171,11 @@ class Taking:
         return done
 
     def _client(self, config: RoundConfig) -> Client:
-        """Make the client of a round."""
         site = self._site
         if site.once and self._series.rounds:
             raise _Enough("this site takes part in one sum, and is in a round already")
         recent = list(self._joined.items())[1 - _RECENT :]
         self._joined = dict([*recent, (config.context, config.number)])
-
         return site.standing.make_client(
             config,
             self._place,
@@ -202,7 +188,7 @@ class Taking:
 
     @property
     def _held_task(self) -> tuple[bytes, bytes]:
-        """The task that this site really holds, whatever the hub calls it: its digest, and its payload."""
+        """The digest and the payload of the task that this site holds; the hub may have named another digest."""
         if self._task is None:
             raise FaultyServer("the hub asks for a vector, and has not handed over the task")
         return self._task
@@ -212,7 +198,7 @@ class Taking:
         (_, payload), agreed = self._held_task, self._site.standing.agreement
         if agreed.schema is not None:
             check_table(self._site.memory, agreed.digest, agreed.attempts)
-        given = self._terms.form.given(payload)
+        given = self._terms.form.argument(payload)
         self._tell("working", f"working on the task of round {config.number}", config.number)
         vector = self._contribution(given, payload, config)
         if agreed.schema is not None:
@@ -220,17 +206,17 @@ class Taking:
         return vector
 
     def _contribution(self, given: Any, payload: bytes, config: RoundConfig) -> Vector:
-        """Return a vector of the form. With noise there is always one, whatever the site's function does.
+        """Return a vector of the form. With noise every site sends one, even if its function fails.
 
-        Silence would reveal something about the site's data. So it sends noise around zeros, and reports that
-        once it has left.
+        Silence would reveal something about the site's data. So the site sends noise around zeros, and reports that
+        afterwards.
         """
         noise = self._terms.form.mechanism
         if noise is None:
             return self._make(given, payload, config)
-        from ccesa.privacy.quantizer import around_zero  # what draws noise is loaded where it is drawn
+        from ccesa.privacy.quantizer import around_zero  # loaded only if noise is drawn
 
-        # Where every vector takes the same time, drawing noise afterwards would be seen.
+        # If every vector takes the same time, the hub could see that noise was drawn afterwards.
         nothing = None if self._site.make is at_once else around_zero(noise)
         try:
             return self._site.make(lambda: self._make(given, payload, config))
@@ -252,7 +238,7 @@ class Taking:
             raise own_failure(error) from None
 
     def _refuse(self, error: CcesaError, number: int | None = None) -> None:
-        """Report what this site refuses, and why; a strict site ends with it."""
+        """Report an error of the hub; a strict site ends with it."""
         if self._site.strict:
             raise error
         self._tell("refused", shown(str(error), _REASON), number)
@@ -263,12 +249,12 @@ class Taking:
 
 def _exchange(answer: HubAnswer, latest: int) -> int:
     """Return the number of an answer's exchange; raise FaultyServer unless it is a later one."""
-    found = answer.number("ccesa-exchange")
-    if answer.status != 200 or found is None:
+    exchange = answer.number("ccesa-exchange")
+    if answer.status != 200 or exchange is None:
         raise FaultyServer(f"the hub did not answer with an exchange ({answer})")
-    if found <= latest:
-        raise FaultyServer(f"exchange {found} again, after exchange {latest}")
-    return found
+    if exchange <= latest:
+        raise FaultyServer(f"the hub sent exchange {exchange} after exchange {latest}")
+    return exchange
 
 
 def _digest(text: str) -> bytes:
@@ -277,5 +263,5 @@ def _digest(text: str) -> bytes:
     except ValueError:
         found = b""
     if len(found) != _TASK_BYTES:
-        raise FaultyServer("the hub's name of the task is not a digest")
+        raise FaultyServer("the hub names a task that is not a digest")
     return found

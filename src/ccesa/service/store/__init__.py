@@ -30,19 +30,10 @@ class Store(Log, People, Results):
 
 
 def open_store(url: str, *, hub: bool = False, create: bool = True) -> Store:
-    """Open a federation's database.
+    """Open a federation's database: ``sqlite:///file`` or ``postgresql://...``.
 
-    Args:
-        url: ``sqlite:///file`` or ``postgresql://...``.
-        hub: Whether this process is a hub. Only one hub can use an SQLite file, and a process opens at most
-            one store in this way.
-        create: Whether to make a missing file and missing tables, and to migrate those of earlier versions.
-
-    Raises:
-        NewerDatabase: A newer ccesa has taken the database over.
-        ConfigError: The URL is of neither kind, this release does not read the tables, others can read the
-            file, or another hub uses it.
-        Unavailable: The database is away.
+    Only one ``hub`` can use an SQLite file, and a process opens at most one store in this way. ``create`` allows it to
+    make a missing file and missing tables, and to migrate tables of earlier versions.
     """
     database = _database(url, hub, create)
     with ExitStack() as undone:

@@ -1,7 +1,7 @@
-"""The audit log: a chain of hashes over entries, so that no change or gap goes unnoticed; and blames in it.
+"""The audit log: a chain of hashes over entries, which shows every change and gap; and the blames in it.
 
-With the noted hash of one entry, anyone can check later that all entries up to it are unchanged. Entries are
-appended in the same transaction as what they are about: a hub that is killed has done both or neither.
+With the noted hash of one entry, anyone can check later that all entries up to it are unchanged. An entry is
+appended in the same transaction as its subject is done: a hub that is killed has done both or neither.
 """
 
 import json
@@ -16,10 +16,9 @@ import msgspec
 from ccesa import labels
 from ccesa.errors import ConfigError
 from ccesa.service.errors import DamagedAudit
-from ccesa.service.store.database import Row, Run, reason_of
+from ccesa.service.store.database import Row, Run, fact, put_fact, reason_of
 
-#: The hash before the first entry.
-START = bytes(32)
+START = bytes(32)  # the hash before the first entry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +46,7 @@ def entry(head: AuditRow | None, kind: str, body: dict[str, Any], now: float) ->
 
 
 def verify(rows: Iterable[AuditRow], noted: bytes | None = None) -> list[AuditRow]:
-    """Check and return all entries of an audit log, in their order.
-
-    Args:
-        rows: From the first entry on.
-        noted: A hash that one of the entries must have.
-
-    Raises:
-        DamagedAudit: An entry was changed, removed or inserted, or no entry has the hash ``noted``.
-    """
+    """Check and return all entries; raise DamagedAudit for any change, or if none has the hash ``noted``."""
     checked: list[AuditRow] = []
     for place, row in enumerate(rows):
         previous = checked[-1].hash if checked else START
@@ -80,9 +71,8 @@ def append(run: Run, kind: str, body: dict[str, Any], now: float) -> AuditRow:
 
 
 def head(run: Run) -> AuditRow | None:
-    for row in run("SELECT * FROM audit ORDER BY place DESC LIMIT 1"):
-        return read_row(row)
-    return None
+    rows = run("SELECT * FROM audit ORDER BY place DESC LIMIT 1")
+    return read_row(rows[0]) if rows else None
 
 
 def read_row(row: Row) -> AuditRow:
@@ -91,28 +81,21 @@ def read_row(row: Row) -> AuditRow:
 
 
 def seat(run: Run, names: Sequence[str]) -> None:
-    """Note which member has which number. If that has changed, faults move with the members' names.
-
-    When a charter drops a member, others get its number, and must not get its faults.
-    """
-    now = msgspec.json.encode(names)
-    noted = run("SELECT value FROM facts WHERE name = 'seats'")
-    if noted == [(now,)]:
+    """Note the members' numbers. If a charter changes them, faults move with the members' names."""
+    now, noted = msgspec.json.encode(names), fact(run, "seats")
+    if noted == now:
         return
-    before = msgspec.json.decode(noted[0][0]) if noted else names
+    before = msgspec.json.decode(noted) if noted else names
     places = {name: place for place, name in enumerate(names)}
     rows = run("DELETE FROM members RETURNING client, blames, set_aside, seen")
-    kept = [(places.get(before[row[0]]), *row[1:]) for row in rows if row[0] < len(before)]
-    run.many(
-        "INSERT INTO members (client, blames, set_aside, seen) VALUES (?, ?, ?, ?)",
-        [row for row in kept if row[0] is not None],
-    )
-    run("DELETE FROM facts WHERE name = 'seats'")
-    run("INSERT INTO facts VALUES ('seats', ?)", now)
+    moved = [(places.get(before[row[0]]), *row[1:]) for row in rows if row[0] < len(before)]
+    sql = "INSERT INTO members (client, blames, set_aside, seen) VALUES (?, ?, ?, ?)"
+    run.many(sql, [row for row in moved if row[0] is not None])
+    put_fact(run, "seats", now)
 
 
 def blame(run: Run, counts: Mapping[int, int], reason: str, now: float, limit: int) -> set[int]:
-    """Count faults of members; set those aside that reach the limit, and return who was not before."""
+    """Count faults of members, and set those aside that reach the limit; return those newly set aside."""
     newly = set()
     for client, count in sorted(counts.items()):
         [(blames, before)] = run(

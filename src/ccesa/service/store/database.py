@@ -8,8 +8,8 @@ import os
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -19,11 +19,8 @@ from ccesa.errors import ConfigError
 from ccesa.service.errors import Unavailable
 
 Row = tuple[Any, ...]
-#: Settings of SQLite: a commit is on disk when it returns, and deleted rows are overwritten.
-_SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON", "secure_delete = ON")
-#: How long to wait for other processes.
-_SECONDS = 10
-#: Errors of SQLite that trying again does not mend.
+_SECONDS = 10  # how long to wait for other processes
+#: Errors of SQLite that another attempt does not mend.
 _LASTING = {
     sqlite3.SQLITE_ERROR: "is not the database of a federation",
     sqlite3.SQLITE_NOTADB: "is not a database of SQLite",
@@ -48,9 +45,21 @@ class Run(Protocol):
         """Run a statement for each of the rows; return how many rows of the table it changed."""
 
 
+def fact(run: Run, name: str) -> bytes:
+    """Return a fact about the federation; empty for an unknown one."""
+    rows = run("SELECT value FROM facts WHERE name = ?", name)
+    return rows[0][0] if rows else b""
+
+
+def put_fact(run: Run, name: str, value: bytes) -> None:
+    run("INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value)
+
+
 class Database(ABC):
     """A connection for one thread at a time, which is made anew after every error."""
 
+    #: Statements that set a new connection up.
+    SETTINGS: tuple[str, ...]
     #: Statements that begin a transaction that reads, writes, or writes with no other of this kind beside it.
     READ: tuple[str, ...]
     WRITE: tuple[str, ...]
@@ -59,6 +68,8 @@ class Database(ABC):
     CLAIM: tuple[str, ...]
     #: Statements outside of transactions that leave as little as possible of deleted rows.
     ERASE: tuple[str, ...]
+    #: Makes the runner of statements on a connection.
+    runner: Callable[[Any], Run]
     #: The base of the driver's errors.
     errors: type[Exception]
 
@@ -66,32 +77,21 @@ class Database(ABC):
         self._turn = threading.Lock()
         self._connection: Any = None
 
-    @contextmanager
-    def reading(self) -> Iterator[Run]:
+    def reading(self) -> AbstractContextManager[Run]:
         """Begin a transaction that only reads."""
-        with self._transaction(self.READ) as run:
-            yield run
+        return self._transaction(self.READ)
 
-    @contextmanager
-    def writing(self) -> Iterator[Run]:
+    def writing(self) -> AbstractContextManager[Run]:
         """Begin a transaction that is durable when the block ends, and undone if the block raises."""
-        with self._transaction(self.WRITE) as run:
-            yield run
+        return self._transaction(self.WRITE)
 
-    @contextmanager
-    def claiming(self) -> Iterator[Run]:
-        """Begin a transaction that others see when the block ends, and that a crash may undo.
+    def claiming(self) -> AbstractContextManager[Run]:
+        """Begin a transaction that others see when the block ends. A crash may undo it until the next durable one."""
+        return self._transaction(self.CLAIM)
 
-        It becomes durable with the next transaction that is.
-        """
-        with self._transaction(self.CLAIM) as run:
-            yield run
-
-    @contextmanager
-    def alone(self) -> Iterator[Run]:
+    def alone(self) -> AbstractContextManager[Run]:
         """Begin a transaction that writes, with no other of this kind beside it."""
-        with self._transaction(self.ALONE) as run:
-            yield run
+        return self._transaction(self.ALONE)
 
     @contextmanager
     def _transaction(self, begin: tuple[str, ...]) -> Iterator[Run]:
@@ -100,7 +100,8 @@ class Database(ABC):
             try:
                 if self._connection is None:
                     self._connection = self._connect()
-                run = self._run(self._connection)
+                    begin = self.SETTINGS + begin
+                run = self.runner(self._connection)
                 for statement in begin:
                     run(statement)
                 self._check_place()
@@ -109,14 +110,10 @@ class Database(ABC):
                 self._check_place()
                 done = True
             except self.errors as error:
-                raise self._told(error) from None  # its text can quote rows
+                raise self._translate(error) from None  # its text can quote rows
             finally:
                 if not done:
                     self._drop()
-
-    @abstractmethod
-    def _check_place(self) -> None:
-        """Raise Unavailable if the database was deleted or replaced."""
 
     def close(self) -> None:
         """Close the connection; the next transaction makes a new one."""
@@ -131,35 +128,29 @@ class Database(ABC):
                 connection.close()
 
     def erase(self) -> None:
-        """Free the space of deleted rows, as far as possible now."""
+        """Free the space of deleted rows as far as possible."""
         with self._turn:
             try:
                 for statement in self.ERASE if self._connection is not None else ():
-                    self._run(self._connection)(statement)
+                    self.runner(self._connection)(statement)
             except self.errors as error:
                 self._drop()
-                raise self._told(error) from None
-
-    @abstractmethod
-    def sql(self, statement: str) -> str:
-        """Return a statement in this database's dialect."""
+                raise self._translate(error) from None
 
     @abstractmethod
     def _connect(self) -> Any:
         """Make a connection."""
 
     @abstractmethod
-    def _run(self, connection: Any) -> Run:
-        """Return the runner of statements on a connection."""
+    def _check_place(self) -> None:
+        """Raise Unavailable if the database was deleted or replaced."""
 
     @abstractmethod
-    def _told(self, error: Exception) -> Exception:
+    def _translate(self, error: Exception) -> Exception:
         """Return our error for one of the driver, without rows in its text."""
 
 
 class StorePart:
-    """A part of the store: methods that are one transaction each."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -171,47 +162,53 @@ class StorePart:
         with self._database.writing() as run:
             return run(sql, *values)
 
+    def _fact(self, name: str) -> bytes:
+        with self._database.reading() as run:
+            return fact(run, name)
+
 
 class _SQLiteRun:
-    def __init__(self, connection: sqlite3.Connection, database: "SQLite") -> None:
-        self._connection, self._sql = connection, database.sql
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
 
     def __call__(self, sql: str, *values: Any) -> list[Row]:
-        with closing(self._connection.execute(self._sql(sql), values)) as cursor:
+        with closing(self._connection.execute(_without_locks(sql), values)) as cursor:
             return cursor.fetchall()
 
     def many(self, sql: str, rows: Iterable[Row]) -> int:
-        with closing(self._connection.executemany(self._sql(sql), rows)) as cursor:
+        with closing(self._connection.executemany(_without_locks(sql), rows)) as cursor:
             return cursor.rowcount
 
 
+def _without_locks(sql: str) -> str:
+    """Return a statement without locks on rows, which SQLite does not need."""
+    return sql.removesuffix(" FOR SHARE").removesuffix(" FOR UPDATE")
+
+
 class SQLite(Database):
-    """A database in one file for one hub process. Only its owner can read it; a lock file lies beside it.
+    """A database in one file for one hub process, which locks a file beside it. Only its owner can read it."""
 
-    Args:
-        path: Its file.
-        hub: Whether this process is the hub, and takes the lock.
-        create: Whether to make a missing file.
-    """
-
+    #: A commit is on disk when it returns, and deleted rows are overwritten.
+    SETTINGS = (
+        "PRAGMA journal_mode = WAL",
+        "PRAGMA synchronous = FULL",
+        "PRAGMA fullfsync = ON",
+        "PRAGMA secure_delete = ON",
+    )
     READ = ("BEGIN",)
     WRITE = ALONE = ("PRAGMA synchronous = FULL", "BEGIN IMMEDIATE")  # SQLite has one writer at a time
     CLAIM = ("PRAGMA synchronous = NORMAL", "BEGIN IMMEDIATE")
     #: Deleted rows are overwritten in the file, but stay in the write-ahead log until it is truncated.
     ERASE = ("PRAGMA busy_timeout = 100", "PRAGMA wal_checkpoint(TRUNCATE)", f"PRAGMA busy_timeout = {1000 * _SECONDS}")
+    runner = _SQLiteRun
     errors = sqlite3.Error
 
     def __init__(self, path: Path, *, hub: bool, create: bool) -> None:
         super().__init__()
         self._path = path.absolute()
         self._make_file(create)
-        self._lock = _locked(self._path) if hub else None
-        #: Device and inode of the file that the connection has.
-        self._file: tuple[int, int] | None = None
-
-    def sql(self, statement: str) -> str:
-        """Return a statement without locks on rows, which SQLite does not need."""
-        return statement.removesuffix(" FOR SHARE").removesuffix(" FOR UPDATE")
+        self._lock = _lock(self._path) if hub else None
+        self._file: tuple[int, int] | None = None  # device and inode of the connection's file
 
     def close(self) -> None:
         """Close the database, and release the lock."""
@@ -224,8 +221,8 @@ class SQLite(Database):
         """Make a missing file; SQLite gives its other files the permissions of this one.
 
         An existing file is opened by SQLite alone. Closing any other handle of it would end all locks of this
-        process on it. Another process that closes its connection would then believe to be the last one and
-        remove the write-ahead log, and writes of this process to that log would be lost to others.
+        process on it. Another process that closes its connection would then count itself as the last one and
+        remove the write-ahead log, and others would lose writes of this process to that log.
         """
         if not self._path.parent.is_dir():
             raise ConfigError(f"folder {self._path.parent} does not exist")
@@ -235,38 +232,28 @@ class SQLite(Database):
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
         files.check_trusted(self._path, private=True)
 
-    def _found(self) -> tuple[int, int] | None:
+    def _identity(self) -> tuple[int, int] | None:
         """Return device and inode of the file at the path."""
         try:
-            found = os.stat(self._path)
+            status = os.stat(self._path)
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def _check_place(self) -> None:
-        if self._found() != self._file:
+        if self._identity() != self._file:
             raise Unavailable(f"the database {self._path} was deleted or replaced under this hub")
 
     def _connect(self) -> sqlite3.Connection:
-        self._file = self._found()
+        self._file = self._identity()
         try:
             files.check_trusted(self._path, private=True)
         except OSError:
             raise Unavailable(f"the database {self._path} is missing") from None
         name = f"file:{quote(str(self._path))}?mode=rw"  # do not make a missing file anew
-        connection = sqlite3.connect(name, uri=True, timeout=_SECONDS, isolation_level=None, check_same_thread=False)
-        try:
-            for setting in _SETTINGS:
-                connection.execute(f"PRAGMA {setting}").close()
-        except sqlite3.Error:
-            connection.close()
-            raise
-        return connection
+        return sqlite3.connect(name, uri=True, timeout=_SECONDS, isolation_level=None, check_same_thread=False)
 
-    def _run(self, connection: sqlite3.Connection) -> _SQLiteRun:
-        return _SQLiteRun(connection, self)
-
-    def _told(self, error: Exception) -> Exception:
+    def _translate(self, error: Exception) -> Exception:
         name = getattr(error, "sqlite_errorname", type(error).__name__)
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF  # without its finer part
         if code in _LASTING:
@@ -274,12 +261,10 @@ class SQLite(Database):
         return Unavailable(f"the database {self._path} cannot be used now ({name})")
 
 
-def _locked(path: Path) -> int:
+def _lock(path: Path) -> int:
     if not files.has_locks():
         raise ConfigError("a hub on SQLite needs file locks, which this system lacks: use PostgreSQL")
     try:
         return files.lock(f"{path}.lock")
     except BlockingIOError:
-        raise ConfigError(
-            f"another hub process uses {path}: SQLite is for one hub process; use PostgreSQL for several"
-        ) from None
+        raise ConfigError(f"another hub process uses {path}: use PostgreSQL for several hub processes") from None

@@ -7,23 +7,18 @@ from ccesa.service.store import audit
 from ccesa.service.store.database import StorePart, reason_of
 from ccesa.service.store.rows import MemberRow, TokenRow
 
-#: The client number of an operator's token.
-_OPERATOR = -1
+_OPERATOR = -1  # the client number of an operator's token
 #: The lease is one row.
 _LEASE = (
     "INSERT INTO lease VALUES (1, ?, ?)"
     " ON CONFLICT (id) DO UPDATE SET hub = excluded.hub, until = excluded.until"
     " WHERE lease.hub = excluded.hub OR lease.until <= ? OR lease.until > ? RETURNING hub"
 )
-#: Clocks of hubs differ by less. A later time was written before a clock was set back.
-_SKEW = 60.0
-#: Seconds that a nonce is kept after its session ends, as clocks of hubs differ.
-_GRACE = 3600.0
+_SKEW = 60.0  # Clocks of hubs differ by less. A later time is from before a clock was set back.
+_GRACE = 3600.0  # seconds that a nonce is kept after its session ends, as clocks of hubs differ
 
 
 class People(StorePart):
-    """Members, tokens, sessions and hubs."""
-
     # Members
 
     def members(self) -> dict[int, MemberRow]:
@@ -36,7 +31,7 @@ class People(StorePart):
             for client, blames, reason, seen, series, exchange in rows
         }
 
-    def seen(self, times: Mapping[int, float]) -> None:
+    def note_contacts(self, times: Mapping[int, float]) -> None:
         """Note when members were heard from. An older time changes nothing, unless a clock was set back."""
         with self._database.writing() as run:
             run.many(
@@ -45,8 +40,7 @@ class People(StorePart):
                 [(client, when, when + _SKEW) for client, when in sorted(times.items())],
             )
 
-    def knows(self, places: Mapping[int, tuple[int, int]]) -> None:
-        """Note the newest series and exchange that members claim to know."""
+    def note_known(self, places: Mapping[int, tuple[int, int]]) -> None:
         with self._database.writing() as run:
             run.many(
                 "INSERT INTO members (client, known_series, known_exchange) VALUES (?, ?, ?)"
@@ -58,10 +52,7 @@ class People(StorePart):
             )
 
     def blame(self, counts: Mapping[int, int], reason: str, now: float, limit: int = 3) -> set[int]:
-        """Count faults of members; set those aside that reach the limit, and return who was not before.
-
-        The audit log says who was set aside.
-        """
+        """Count faults of members, and set those aside that reach the limit; return those newly set aside."""
         with self._database.alone() as run:
             return audit.blame(run, counts, reason, now, limit)
 
@@ -80,11 +71,11 @@ class People(StorePart):
     # Tokens and sessions, by the hash of the bearer's token
 
     def add_token(self, digest: bytes, client: int | None, label: str) -> None:
-        """Let the bearer of a token act for a client, or for the operator (None)."""
+        """Let the bearer of a token act for a client; None is the operator."""
         self._write("INSERT INTO tokens VALUES (?, ?, ?)", digest, _stored(client), label)
 
     def revoke_tokens(self, client: int | None) -> int:
-        """Delete all tokens of a client, or of operators; return how many there were."""
+        """Delete all tokens of a client, or of operators (None); return their number."""
         return len(self._write("DELETE FROM tokens WHERE client = ? RETURNING client", _stored(client)))
 
     def member_of(self, digest: bytes) -> int | None:
@@ -96,8 +87,8 @@ class People(StorePart):
         return self._bearer(digest) == _OPERATOR
 
     def _bearer(self, digest: bytes) -> int | None:
-        found = self._read("SELECT client FROM tokens WHERE hash = ?", digest)
-        return found[0][0] if found else None
+        rows = self._read("SELECT client FROM tokens WHERE hash = ?", digest)
+        return rows[0][0] if rows else None
 
     def tokens(self) -> list[TokenRow]:
         rows = self._read("SELECT client, label FROM tokens ORDER BY client, label")
@@ -119,7 +110,7 @@ class People(StorePart):
 
     # Hubs
 
-    def alive(self, hub: str, now: float) -> None:
+    def note_alive(self, hub: str, now: float) -> None:
         sql = "INSERT INTO hubs VALUES (?, ?) ON CONFLICT (hub) DO UPDATE SET seen = excluded.seen"
         self._write(sql, hub, now)
 
@@ -133,8 +124,8 @@ class People(StorePart):
     def lead(self, hub: str, now: float, seconds: float) -> bool:
         """Take or renew the lease, unless another hub has it; return whether this hub leads.
 
-        Zero seconds give the lease back. A lease that ends too late was taken before a clock was set back,
-        and is void. Two hubs that both believe to lead do no harm: the first entry in the log wins.
+        Zero seconds give the lease back. A lease that ends too late is from before a clock was set back, and is
+        void. Two hubs that both lead for a moment do no harm: the first entry in the log wins.
         """
         return bool(self._write(_LEASE, hub, now + seconds, now, now + seconds + _SKEW))
 

@@ -16,50 +16,50 @@ except ImportError:
 
 #: Notice a silent server soon; the URL can overrule this.
 _CONNECTION = {"connect_timeout": 5, "tcp_user_timeout": 10_000, "application_name": "ccesa"}
-#: A waiting statement or a hub that stops halfway must not block others for long; commits reach the disk.
-_SETTINGS = (
-    "SET statement_timeout = '60s'",
-    "SET lock_timeout = '10s'",
-    "SET idle_in_transaction_session_timeout = '10s'",
-    "SET client_min_messages = 'warning'",
-    "SELECT set_config('synchronous_commit', 'on', false)"
-    " WHERE current_setting('synchronous_commit') IN ('off', 'local')",
-)
-#: The advisory lock of ``alone``, a number that others are unlikely to use.
-_LOCK = 0x6363657361
+_LOCK = 0x6363657361  # the advisory lock of ``alone``, a number that others are unlikely to use
 
 
 class _PostgresRun:
-    def __init__(self, connection: Any, database: "PostgreSQL") -> None:
-        self._connection, self._sql = connection, database.sql
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
 
     def __call__(self, sql: str, *values: Any) -> list[Row]:
         with self._connection.cursor(binary=True) as cursor:
-            cursor.execute(self._sql(sql), values, binary=True)
+            cursor.execute(_dialect(sql), values, binary=True)
             return [] if cursor.description is None else cursor.fetchall()
 
     def many(self, sql: str, rows: Iterable[Row]) -> int:
         # One by one: in a pipeline, no timeout ends the transaction of a hub that stands still, and its locks
         # would block all others.
-        sql, changed = self._sql(sql), 0
+        sql, changed = _dialect(sql), 0
         with self._connection.cursor() as cursor:
             for row in rows:
                 changed += cursor.execute(sql, row).rowcount
         return changed
 
 
+def _dialect(sql: str) -> str:
+    return sql.replace("?", "%s").replace("BLOB", "BYTEA")
+
+
 class PostgreSQL(Database):
-    """A database on a PostgreSQL server.
+    """A database on a PostgreSQL server, at a URL that libpq understands."""
 
-    Args:
-        url: As for libpq.
-    """
-
+    #: A waiting statement or a hub that stops halfway must not block others for long; commits reach the disk.
+    SETTINGS = (
+        "SET statement_timeout = '60s'",
+        "SET lock_timeout = '10s'",
+        "SET idle_in_transaction_session_timeout = '10s'",
+        "SET client_min_messages = 'warning'",
+        "SELECT set_config('synchronous_commit', 'on', false)"
+        " WHERE current_setting('synchronous_commit') IN ('off', 'local')",
+    )
     READ = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",)  # all statements see the same
     WRITE = ("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",)
     CLAIM = (*WRITE, "SET LOCAL synchronous_commit = off")
     ALONE = (*WRITE, f"SELECT pg_advisory_xact_lock({_LOCK})")
     ERASE = ("VACUUM (SKIP_LOCKED) answers, sums",)
+    runner = _PostgresRun
     errors = psycopg.Error
 
     def __init__(self, url: str) -> None:
@@ -69,26 +69,13 @@ class PostgreSQL(Database):
         except psycopg.ProgrammingError:  # its text can hold the password
             raise ConfigError("PostgreSQL does not understand the URL of the database") from None
 
-    def sql(self, statement: str) -> str:
-        return statement.replace("?", "%s").replace("BLOB", "BYTEA")
+    def _connect(self) -> Any:
+        return psycopg.connect(**self._parameters, autocommit=True)
 
     def _check_place(self) -> None:
-        """Do nothing: the files are the server's business."""
+        """Do nothing: the server keeps its own files."""
 
-    def _connect(self) -> Any:
-        connection = psycopg.connect(**self._parameters, autocommit=True)
-        try:
-            for setting in _SETTINGS:
-                connection.execute(setting)
-        except psycopg.Error:
-            connection.close()
-            raise
-        return connection
-
-    def _run(self, connection: Any) -> _PostgresRun:
-        return _PostgresRun(connection, self)
-
-    def _told(self, error: Exception) -> Exception:
+    def _translate(self, error: Exception) -> Exception:
         state = getattr(error, "sqlstate", None) or type(error).__name__
         if isinstance(error, psycopg.ProgrammingError | psycopg.DataError | psycopg.NotSupportedError):
             return ConfigError(f"PostgreSQL refuses a statement ({state}, {type(error).__name__})")

@@ -1,4 +1,4 @@
-"""Replies to an exchange: claims on them, and what hubs have taken of them.
+"""Replies to an exchange: claims on them, and the saved answers and sums of the hubs.
 
 A hub claims a reply first, under a unique key. Only the hub with the claim adds the vector to its sum, and it
 saves answer and sum together. Closing waits for saves under way, and no save comes after it.
@@ -11,8 +11,7 @@ from ccesa.service.store.database import Row, Run, StorePart
 from ccesa.service.store.rows import Claim
 from ccesa.wire import Data
 
-#: Values in one statement that every database accepts.
-_VALUES = 1000
+_VALUES = 1000  # every database accepts this many values in one statement
 _OPEN = "SELECT closed FROM exchanges WHERE series = ? AND exchange = ? FOR SHARE"
 _CLAIM = "INSERT INTO answers (series, exchange, client, hub, digest) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _CLAIMS = "SELECT client, hub, digest, body IS NOT NULL FROM answers WHERE series = ? AND exchange = ? AND client IN"
@@ -22,12 +21,7 @@ _SAVE = (
     " AND (body IS NULL OR body = ?)"
 )
 _TOTAL = "INSERT INTO sums VALUES (?, ?, ?, ?) ON CONFLICT (series, exchange, hub) DO UPDATE SET total = excluded.total"
-_ANSWERS = (
-    "SELECT client, body FROM answers WHERE series = ? AND exchange = ? AND hub <> ?"
-    " AND body IS NOT NULL ORDER BY client"
-)
-#: Stands for a claim that another hub gave up in between.
-_RELEASED = ("", None, False)
+_RELEASED = ("", None, False)  # the place of a claim that another hub gave up in between
 
 
 class _Fenced(Exception):
@@ -35,20 +29,17 @@ class _Fenced(Exception):
 
 
 class Replies(StorePart):
-    """The answers of clients, and the hubs that took them."""
+    """The answers of clients, and the hubs that have saved them."""
 
     def claim(self, series: int, exchange: int, hub: str, digests: Mapping[int, bytes]) -> dict[int, Claim]:
-        """Claim replies by their digests for a hub; return the outcome for each client.
-
-        A claim need not outlive a crash of the database: a reply whose claim is gone is not saved.
-        """
+        """Claim replies by their digests; return the outcomes. If a crash undoes a claim, the reply is not saved."""
         clients = sorted(digests)  # hubs that insert in one order do not wait for each other in a circle
         with self._database.claiming() as run:
             if not _is_open(run, series, exchange):
                 return dict.fromkeys(clients, Claim.LATE)
             run.many(_CLAIM, [(series, exchange, client, hub, digests[client]) for client in clients])
-            found = {client: row for client, *row in _claims(run, series, exchange, clients)}
-        return {client: _fared(hub, digests[client], *found.get(client, _RELEASED)) for client in clients}
+            rows = {client: row for client, *row in _claims(run, series, exchange, clients)}
+        return {client: _outcome(hub, digests[client], *rows.get(client, _RELEASED)) for client in clients}
 
     def release(self, series: int, exchange: int, hub: str, clients: Iterable[int]) -> None:
         """Give up claims of a hub, so that these clients can send another reply."""
@@ -58,11 +49,8 @@ class Replies(StorePart):
     def save(self, series: int, exchange: int, hub: str, answers: Mapping[int, bytes], total: Data | None) -> bool:
         """Save answers that a hub has claimed, together with its whole sum in this exchange so far, if any.
 
-        Saving the same answers again is harmless.
-
-        Returns:
-            Whether all is saved. If not, nothing is: the exchange has closed, or a claim is gone because the
-            hub was taken for dead. Then the sum that it holds in memory no longer counts.
+        Saving the same answers again is harmless. Returns whether all is saved. Otherwise nothing is: the exchange
+        has closed, or a claim is gone because the hub seemed dead. Then the sum in its memory no longer counts.
         """
         if not answers:
             return True
@@ -81,15 +69,15 @@ class Replies(StorePart):
         """Return the saved answers by client, without those of one hub. Raises ``Forgotten``."""
         with self._database.reading() as run:
             _check_known(run, series, exchange)
-            return dict(run(_ANSWERS, series, exchange, besides))
+            sql = "SELECT client, body FROM answers WHERE series = ? AND exchange = ? AND hub <> ?"
+            return dict(run(f"{sql} AND body IS NOT NULL ORDER BY client", series, exchange, besides))
 
     def sums(self, series: int, exchange: int, besides: str = "") -> list[bytes]:
         """Return the sums of all hubs in an exchange, without that of one hub. Raises ``Forgotten``."""
         with self._database.reading() as run:
             _check_known(run, series, exchange)
             sql = "SELECT total FROM sums WHERE series = ? AND exchange = ? AND hub <> ? ORDER BY hub"
-            rows = run(sql, series, exchange, besides)
-        return [total for (total,) in rows]
+            return [total for (total,) in run(sql, series, exchange, besides)]
 
     def answered(self, series: int, exchange: int) -> set[int]:
         """Return the clients whose answers are saved."""
@@ -97,13 +85,13 @@ class Replies(StorePart):
         return {client for (client,) in self._read(sql, series, exchange)}
 
     def count_answered(self, series: int, exchange: int) -> tuple[int, int]:
-        """Return how many clients' answers are saved, and how many of them are empty."""
+        """Return the number of saved answers, and of empty ones among them."""
         sql = (
             "SELECT count(*), coalesce(sum(CASE WHEN length(body) = 0 THEN 1 ELSE 0 END), 0)"
             " FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL"
         )
-        [(found, empty)] = self._read(sql, series, exchange)
-        return int(found), int(empty)
+        [(saved, empty)] = self._read(sql, series, exchange)
+        return int(saved), int(empty)
 
     def forget(self, series: int, before: int) -> None:
         """Delete answers and sums, and the shares in them, of the exchanges before this one."""
@@ -141,7 +129,7 @@ def _claims(run: Run, series: int, exchange: int, clients: Sequence[int]) -> Ite
         yield from run(f"{_CLAIMS} ({', '.join('?' * len(part))})", series, exchange, *part)
 
 
-def _fared(hub: str, digest: bytes, owner: str, claimed: bytes | None, saved: bool) -> Claim:
+def _outcome(hub: str, digest: bytes, owner: str, claimed: bytes | None, saved: bool) -> Claim:
     if claimed is not None and claimed != digest:
         return Claim.OTHER
     if saved:

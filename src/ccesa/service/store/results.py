@@ -11,50 +11,42 @@ import msgspec
 from ccesa.errors import ConfigError
 from ccesa.service.store import audit
 from ccesa.service.store.audit import AuditRow
-from ccesa.service.store.database import Run, StorePart, reason_of
+from ccesa.service.store.database import StorePart, fact, put_fact, reason_of
 from ccesa.service.store.rows import RoundRow
 
 _ROUND = msgspec.json.Decoder(RoundRow)
-#: Entries of the audit log read at a time.
-_ENTRIES = 1000
+_ENTRIES = 1000  # entries of the audit log read at a time
 
 
 class Results(StorePart):
-    """Questions, tasks and rounds."""
-
     # The federation
 
-    def wanted(self) -> int:
-        """Return how many questions are wanted; 0 before the first hub."""
+    def count_questions(self) -> int:
+        """Return the number of questions that are wanted; 0 before the first hub."""
         return int(self._fact("questions") or b"0")
 
-    def want(self, questions: int, now: float) -> int:
-        """Note how many questions a hub's file wants; return the maximum over all files so far.
-
-        So a hub with a smaller file does not end the work of the others.
-        """
+    def note_questions(self, questions: int, now: float) -> int:
+        """Note the number of questions in a hub's file; return the maximum over all files, which all hubs ask."""
         with self._database.alone() as run:
-            noted = int(_value(run, "questions") or b"0")
+            noted = int(fact(run, "questions") or b"0")
             if questions > noted:
-                _put(run, "questions", str(questions).encode())
+                put_fact(run, "questions", str(questions).encode())
             if questions > noted > 0:
                 audit.append(run, "questions", {"before": noted, "now": questions}, now)
         return max(noted, questions)
 
     def check_federation(self, name: str, digest: bytes) -> None:
         """Note the federation of this database; raise ConfigError if it is another one's."""
-        found = self._first("federation", digest + name.encode())
-        if found != digest + name.encode():
-            raise ConfigError(
-                f"the database does not belong to federation {name} as it is set up now: use a new database"
-            )
+        own = digest + name.encode()
+        if self._note_first("federation", own) != own:
+            raise ConfigError(f"the database is not that of federation {name} as set up now: use a new database")
 
     def secret(self) -> bytes:
         """Return 32 random bytes that all hubs of this federation share, made once."""
-        return self._first("secret", secrets.token_bytes(32))
+        return self._note_first("secret", secrets.token_bytes(32))
 
-    def paused(self) -> str:
-        """Return why the federation is paused; empty if it is not."""
+    def pause_reason(self) -> str:
+        """Return the reason for which the federation is paused; empty if it is not."""
         return self._fact("paused").decode()
 
     def pause(self, reason: str) -> None:
@@ -64,26 +56,22 @@ class Results(StorePart):
     def resume(self) -> None:
         self._note("paused", b"")
 
-    def finishing(self) -> bool:
+    def is_finishing(self) -> bool:
         """Return whether the federation ends after the running round."""
         return bool(self._fact("finishing"))
 
     def finish(self) -> None:
         self._note("finishing", b"yes")
 
-    def _fact(self, name: str) -> bytes:
-        with self._database.reading() as run:
-            return _value(run, name)
-
     def _note(self, name: str, value: bytes) -> None:
         with self._database.writing() as run:
-            _put(run, name, value)
+            put_fact(run, name, value)
 
-    def _first(self, name: str, value: bytes) -> bytes:
-        """Note a fact unless there is one; return the first."""
+    def _note_first(self, name: str, value: bytes) -> bytes:
+        """Note a fact, unless it is known; return the first value."""
         with self._database.writing() as run:
             run("INSERT INTO facts VALUES (?, ?) ON CONFLICT DO NOTHING", name, value)
-            return _value(run, name)
+            return fact(run, name)
 
     # Tasks
 
@@ -95,7 +83,7 @@ class Results(StorePart):
         return self._payload("SELECT payload FROM tasks WHERE digest = ? LIMIT 1", digest)
 
     def task_of(self, question: int) -> bytes | None:
-        """Return the task of a question; None if it was not decided yet."""
+        """Return the task of a question; None before it was decided."""
         return self._payload("SELECT payload FROM tasks WHERE question = ?", question)
 
     def _payload(self, sql: str, key: bytes | int) -> bytes | None:
@@ -107,35 +95,29 @@ class Results(StorePart):
     def put_round(
         self, row: RoundRow, blamed: Iterable[int] = (), limit: int = 3, promised: Mapping[str, object] | None = None
     ) -> set[int] | None:
-        """Keep a round. A round with an outcome stays as it is; one without is replaced.
+        """Keep a round, and return the clients that this sets aside; None if the round had an outcome before.
 
-        Args:
-            row: The round. With an outcome it goes into the audit log, with those set aside.
-            blamed: Clients to blame once more.
-            limit: The number of blames that sets a client aside.
-            promised: Further fields of the entry: charter, certificate and privacy spent.
-
-        Returns:
-            The clients set aside by this; None if the round was kept before, and nothing has changed.
+        An outcome goes into the audit log, with the ``promised`` fields: charter, certificate and privacy spent.
+        ``blamed`` clients are blamed once more, and ``limit`` blames set a client aside.
         """
-        metrics = {name: value for name, value in row.metrics.items() if math.isfinite(value)}  # JSON's
-        told = msgspec.json.encode(replace(row, total=b"", metrics=metrics)).decode()
+        metrics = {name: value for name, value in row.metrics.items() if math.isfinite(value)}  # JSON has no others
+        text = msgspec.json.encode(replace(row, total=b"", metrics=metrics)).decode()
         with self._database.alone() as run:
-            if not run(_PUT_ROUND, row.series, row.number, row.question, row.outcome, told, row.total):
+            if not run(_PUT_ROUND, row.series, row.number, row.question, row.outcome, text, row.total):
                 return None
             if row.outcome:
-                audit.append(run, "round", _audited(row) | dict(promised or {}), row.ended)
+                audit.append(run, "round", _audit_body(row) | dict(promised or {}), row.ended)
             reason = f"round {row.number} of series {row.series}"
             return audit.blame(run, dict.fromkeys(blamed, 1), reason, row.ended, limit)
 
     def rounds(self, *, totals: bool = False) -> list[RoundRow]:
-        """Return all rounds in their order, with their sums only if asked."""
-        what = "told, total" if totals else "told, NULL"
-        rows = self._read(f"SELECT {what} FROM rounds ORDER BY series, number")  # noqa: S608
+        """Return all rounds in their order, with their sums only on request."""
+        columns = "told, total" if totals else "told, NULL"
+        rows = self._read(f"SELECT {columns} FROM rounds ORDER BY series, number")  # noqa: S608
         return [_round(*row) for row in rows]
 
     def rounds_besides(self, known: Sequence[RoundRow]) -> list[RoundRow]:
-        """Return all rounds in their order, without sums; read only those after ``known`` if they suffice."""
+        """Return all rounds in their order, without sums; read only those after ``known`` if that suffices."""
         last = (known[-1].series, known[-1].number) if known else (0, -1)
         with self._database.reading() as run:
             rows = run("SELECT told, NULL FROM rounds WHERE (series, number) > (?, ?) ORDER BY series, number", *last)
@@ -153,7 +135,7 @@ class Results(StorePart):
     # The audit log
 
     def audit(self, kind: str, body: dict[str, Any], now: float) -> AuditRow:
-        """Append an entry to the audit log; the same one again, after ``Unavailable``, is not."""
+        """Append an entry to the audit log, unless the last one is the same, as in a call after ``Unavailable``."""
         with self._database.alone() as run:
             return audit.append(run, kind, body, now)
 
@@ -162,14 +144,11 @@ class Results(StorePart):
             return audit.head(run)
 
     def audit_rows(self, since: int = 0) -> Iterator[AuditRow]:
-        """Return the entries of the audit log from this place on; what is appended meanwhile comes, too."""
-        while rows := self._entries(since):
-            yield from rows
-            since = rows[-1].place + 1
-
-    def _entries(self, since: int) -> list[AuditRow]:
-        rows = self._read("SELECT * FROM audit WHERE place >= ? ORDER BY place LIMIT ?", since, _ENTRIES)
-        return [audit.read_row(row) for row in rows]
+        """Yield the entries of the audit log from this place on, also those that are appended meanwhile."""
+        sql = "SELECT * FROM audit WHERE place >= ? ORDER BY place LIMIT ?"
+        while rows := self._read(sql, since, _ENTRIES):
+            yield from map(audit.read_row, rows)
+            since = rows[-1][0] + 1
 
 
 _PUT_ROUND = (
@@ -179,21 +158,12 @@ _PUT_ROUND = (
 )
 
 
-def _value(run: Run, name: str) -> bytes:
-    rows = run("SELECT value FROM facts WHERE name = ?", name)
-    return rows[0][0] if rows else b""
+def _round(text: str, total: bytes | None) -> RoundRow:
+    return replace(_ROUND.decode(text), total=total or b"")
 
 
-def _put(run: Run, name: str, value: bytes) -> None:
-    run("INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value)
-
-
-def _round(told: str, total: bytes | None) -> RoundRow:
-    return replace(_ROUND.decode(told), total=total or b"")
-
-
-def _audited(row: RoundRow) -> dict[str, Any]:
-    """Return what the audit log has about a round: who was in which sum."""
+def _audit_body(row: RoundRow) -> dict[str, Any]:
+    """Return the fields of the audit log about a round, such as the members in its sum."""
     left_out = ("total", "metrics", "started", "ended")
     body = {name: value for name, value in asdict(row).items() if name not in left_out}
     return body | {"task": row.task.hex(), "context": row.context.hex()}

@@ -19,12 +19,9 @@ class ExchangeRow:
     """An exchange as its opening decided it, for all hubs."""
 
     exchange: int
-    #: Clients to ask if a round starts with this exchange.
-    members: tuple[int, ...]
-    #: The digest of the task of the round that is asked for vectors; 32 zero bytes if none is.
-    task: bytes
-    #: The question of that round; None if no vectors are asked for.
-    question: int | None
+    members: tuple[int, ...]  # clients to ask if a round starts with this exchange
+    task: bytes  # the digest of the task of the round that is asked for vectors; 32 zero bytes if none is
+    question: int | None  # the question of that round; None if no vectors are asked for
     #: Seconds since 1970.
     opened: float
     closed: float | None = None
@@ -33,16 +30,11 @@ class ExchangeRow:
 class Claim(Enum):
     """The outcome of a hub's claim on a client's reply to an exchange."""
 
-    #: This hub alone may take the reply now.
-    OWN = "own"
-    #: The same bytes were saved before.
-    SAVED = "saved"
-    #: Another hub is taking the same bytes.
-    PENDING = "pending"
-    #: Other bytes of this client came first.
-    OTHER = "other"
-    #: The exchange is closed, or was never opened.
-    LATE = "late"
+    OWN = "own"  # this hub alone may take the reply now
+    SAVED = "saved"  # the same bytes were saved before
+    PENDING = "pending"  # another hub is taking the same bytes
+    OTHER = "other"  # other bytes of this client came first
+    LATE = "late"  # the exchange is closed, or was never opened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,17 +51,12 @@ class RoundRow:
     context: bytes = b""
     started: float
     ended: float
-    #: The name of an error's class, or "sum".
-    outcome: str
-    #: The error's text; empty for a sum.
-    reason: str = ""
+    outcome: str  # the name of an error's class, or "sum"
+    reason: str = ""  # the error's text; empty for a sum
     survivors: tuple[int, ...] = ()
-    #: How many were asked to take part.
-    asked: int
-    #: Pairs of clients, one of whom lied.
-    pairs: tuple[tuple[int, int], ...] = ()
-    #: The sum's words as bytes; empty if there is none.
-    total: bytes = b""
+    asked: int  # the number of clients asked to take part
+    pairs: tuple[tuple[int, int], ...] = ()  # pairs of clients, one of whom lied
+    total: bytes = b""  # the sum's words as bytes; empty without a sum
     #: Numbers from the coordinator about the result, such as an accuracy.
     metrics: dict[str, float] = field(default_factory=dict)
 
@@ -79,12 +66,9 @@ class MemberRow:
     """A member's faults and last contact."""
 
     client: int
-    #: Faults and blames since it was last let in.
-    blames: int = 0
-    #: Why it is set aside; empty if it is not.
-    set_aside: str = ""
-    #: When it was last heard from, in seconds since 1970; 0 for never.
-    seen: float = 0.0
+    blames: int = 0  # faults and blames since it was last let in
+    set_aside: str = ""  # why it is set aside; empty if it is not
+    seen: float = 0.0  # when it was last heard from, in seconds since 1970; 0 for never
     #: The newest series and exchange that it claims to know and this database did not have.
     known: tuple[int, int] = (0, -1)
 
@@ -93,6 +77,5 @@ class MemberRow:
 class TokenRow:
     """A token that was issued; the store knows only its hash."""
 
-    #: Its client; None for the operator.
-    client: int | None
+    client: int | None  # its client; None for the operator
     label: str

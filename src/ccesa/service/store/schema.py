@@ -1,7 +1,7 @@
 """The tables of a federation, in SQL for SQLite and PostgreSQL (where BLOB becomes BYTEA).
 
-The tables have a version. A new database gets those of version 1 and is then migrated like any other, so that
-there is one way to every version. docs/data-model.md says what each row promises.
+The tables have a version. A new database gets those of version 1 and is then migrated like any other, so that only
+one way leads to a version. docs/data-model.md says what each row promises.
 """
 
 import time
@@ -9,7 +9,7 @@ import time
 from ccesa.errors import ConfigError
 from ccesa.service.errors import NewerDatabase
 from ccesa.service.store import audit
-from ccesa.service.store.database import Database, Run
+from ccesa.service.store.database import Database, Run, fact, put_fact
 
 _FACTS = "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value BLOB NOT NULL)"
 #: Version 1.
@@ -37,14 +37,13 @@ audit (place BIGINT PRIMARY KEY, time DOUBLE PRECISION NOT NULL, kind TEXT NOT N
 #: How to make each version from the one before. A migration only adds tables, and columns with a default: a
 #: hub of the previous version that is still running must not notice.
 _MIGRATIONS = {
-    2: (  # the latest exchange that a member says it knows, where this database has none of it
+    2: (  # the latest exchange that a member claims to know, and this database did not
         "ALTER TABLE members ADD COLUMN known_series BIGINT NOT NULL DEFAULT 0",
         "ALTER TABLE members ADD COLUMN known_exchange BIGINT NOT NULL DEFAULT -1",
     )
 }
 VERSION = max(_MIGRATIONS)
-#: Versions that commands read as they are, and that a hub migrates when it starts.
-READS = (1, 2)
+READS = (1, 2)  # versions that commands read without a change, and that a hub migrates when it starts
 
 
 def prepare(database: Database, create: bool) -> None:
@@ -58,7 +57,7 @@ def prepare(database: Database, create: bool) -> None:
 def check(database: Database) -> None:
     """Refuse missing tables and versions that this release does not read."""
     with database.reading() as run:
-        _check(_version(run))
+        _version(run)
 
 
 def _migrate(run: Run) -> None:
@@ -67,22 +66,18 @@ def _migrate(run: Run) -> None:
     is_new = bool(run("INSERT INTO facts VALUES ('version', ?) ON CONFLICT DO NOTHING RETURNING name", b"1"))
     for table in _TABLES.split(";")[:-1] if is_new else ():
         run(f"CREATE TABLE {table.strip()}")
-    found = _version(run)
-    _check(found)
-    for version in range(found + 1, VERSION + 1):
+    for version in range(_version(run) + 1, VERSION + 1):
         for statement in _MIGRATIONS[version]:
             run(statement)
-        run("UPDATE facts SET value = ? WHERE name = 'version'", str(version).encode())
+        put_fact(run, "version", str(version).encode())
         if not is_new:
             audit.append(run, "tables", {"version": version}, time.time())
 
 
 def _version(run: Run) -> int:
-    [(found,)] = run("SELECT value FROM facts WHERE name = 'version'")
-    return int(found) if found.isdigit() else -1
-
-
-def _check(found: int) -> None:
+    """Return the version of the tables; refuse versions that this release does not read."""
+    text = fact(run, "version")
+    found = int(text) if text.isdigit() else -1
     if found > VERSION:
         raise NewerDatabase(
             f"the database has tables of version {found}, and this ccesa knows versions up to {VERSION}: "
@@ -93,3 +88,4 @@ def _check(found: int) -> None:
             f"the database has tables of version {found}, and this ccesa reads versions {READS[0]} to "
             f"{READS[-1]}: start a release that knows both once"
         )
+    return found
