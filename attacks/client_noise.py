@@ -16,7 +16,7 @@ from attacks.eavesdropper import Eavesdropper, StillHidden
 from attacks.stage import Stage, names, opened
 from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Harary
-from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, chosen
+from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, choose_mechanism
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from ccesa.words import Vector
@@ -29,7 +29,7 @@ DEMAND = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=1, norm=1.0)
 
 def missing_noise(defended: bool, tell: Tell) -> Outcome:
     """Ten of sixty collude; rounds have the step accept, or not."""
-    noise = chosen(DEMAND, clients=CLIENTS, honest=HONEST, dimension=DIMENSION)
+    noise = choose_mechanism(DEMAND, clients=CLIENTS, honest=HONEST, dimension=DIMENSION)
     config = RoundConfig(
         clients=CLIENTS,
         length=noise.length,

@@ -8,7 +8,7 @@ from attacks.eavesdropper import Eavesdropper
 from ccesa.crypto import merkle
 from ccesa.crypto.keys import AGREEMENTS, COMMITMENT_BYTES
 from ccesa.crypto.primitives import SIGNATURE_BYTES
-from ccesa.graphs.assignment import Flags, neighbourhood
+from ccesa.graphs.assignment import Flags
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 
@@ -19,7 +19,7 @@ def introduce(seen: Eavesdropper, client: int, v1: Flags, root: bytes = b"") -> 
     tree = merkle.levels([signed_texts.leaf(seen.context, j, seen[j].keys) for j in ids.tolist()])
     root = root or signed_texts.root(seen.context, m.pack_set(v1), tree[-1].tobytes())
     node = int(np.searchsorted(ids, client))
-    near = neighbourhood(seen.config.graph, signed_texts.seed(seen.context, root), ids, node)
+    near = seen.config.graph.neighbours(signed_texts.seed(seen.context, root), ids, node)
     return m.RosterRequest(
         **_head(seen, client),
         v1=m.pack_set(v1),

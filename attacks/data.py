@@ -8,19 +8,19 @@ import numpy as np
 from attacks.base import Attack, Outcome, Tell
 from attacks.stage import Stage, Vectors, names
 from ccesa.agreement.config import RoundConfig
-from ccesa.privacy import DifferentialPrivacy, Ledger, NoisyQuantizer, chosen
+from ccesa.privacy import DifferentialPrivacy, Ledger, NoisyQuantizer, choose_mechanism
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import VectorSource
 from ccesa.protocol.contributing import Careful
 from ccesa.protocol.server import Server
 from ccesa.statistics import Category, Number, Schema
 from ccesa.statistics.packing import pack_exact
-from ccesa.statistics.tally import Sums, Tally, small_cells, tallied
+from ccesa.statistics.tally import Sums, Tally, count_table, small_cells
 from ccesa.words import Vector
 
 CLIENTS, VICTIM, DIMENSION = 8, 3, 256
 HONEST = CLIENTS - 1
-NOISE = chosen(
+NOISE = choose_mechanism(
     DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=2, norm=1.0),
     clients=CLIENTS,
     honest=HONEST,
@@ -112,7 +112,7 @@ def rare_value(defended: bool, tell: Tell) -> Outcome:
     loads = [LOAD, None, None, None, None]
     rows = [{"ward": "one", "viral load": load} for load in loads]
     tell(f"a site counts a ward of five; viral loads: {loads}; least_group = {SCHEMA.least_group}")
-    tally = tallied(SCHEMA, rows)
+    tally = count_table(SCHEMA, rows)
     total = pack_exact(tally if defended else Tally(SCHEMA, _by_records(rows), len(rows), 0))
     (group,) = SCHEMA.decode(total, 1).groups
     found = group.numbers["viral load"]
@@ -124,7 +124,7 @@ def rare_value(defended: bool, tell: Tell) -> Outcome:
 def _by_records(rows: Sequence[Mapping[str, object]]) -> Sums:
     """Count, and leave out by the number of records alone."""
     everything = Schema(**{name: getattr(SCHEMA, name) for name in SCHEMA.__struct_fields__} | {"least_group": 1})
-    sums = tallied(everything, rows).sums
+    sums = count_table(everything, rows).sums
     if small_cells(SCHEMA, sums["", "records"]):
         raise LookupError("the ward itself would be left out")
     return sums

@@ -22,7 +22,6 @@ from ccesa.agreement.identity import Identity
 from ccesa.crypto import merkle
 from ccesa.errors import ConfigError
 from ccesa.graphs import ErdosRenyi, Harary
-from ccesa.graphs.assignment import neighbourhood
 from ccesa.protocol import active_client, signed_texts
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient
@@ -60,7 +59,7 @@ class GrindingServer(Server):
             self.tries += 1
             root = os.urandom(merkle.HASH_BYTES)
             seed = signed_texts.seed(context, root)
-            near = neighbourhood(self.config.graph, seed, everyone, int(np.searchsorted(everyone, VICTIM)))
+            near = self.config.graph.neighbours(seed, everyone, int(np.searchsorted(everyone, VICTIM)))
             if COLLUDERS.issuperset(everyone[near].tolist()):
                 return root
 

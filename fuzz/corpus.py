@@ -11,7 +11,7 @@ import numpy as np
 from attacks.hostile import HostileRound
 from ccesa.agreement.charter import Learning
 from ccesa.flower.both.terms import ReplyTerms
-from ccesa.privacy import DifferentialPrivacy, chosen
+from ccesa.privacy import DifferentialPrivacy, choose_mechanism
 from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
 from fuzz import series_stage, stage
@@ -109,7 +109,7 @@ def _terms() -> dict[str, bytes]:
         counters=["steps"],
     )
     demand = DifferentialPrivacy(epsilon=3.0, delta=1e-6, rounds=10, norm=1.0)
-    noise = chosen(demand, clients=9, honest=7, dimension=6)
+    noise = choose_mechanism(demand, clients=9, honest=7, dimension=6)
     others: dict[str, dict[str, object]] = {
         "evaluate": {"message_type": "evaluate", "counters": []},
         "fields-8": {"field_bits": 8},

@@ -30,7 +30,7 @@ MEASURED = 25
 
 def compare() -> dict[str, Any]:
     """Measure both kinds in turn, in rounds of the same planned graph."""
-    fields = Fields.chosen(CLIENTS, VALUE_BITS)
+    fields = Fields.choose(CLIENTS, VALUE_BITS)
     rng = np.random.default_rng(0)
     plain = rng.integers(2**32, size=LENGTH, dtype=np.uint32)
     packed = rng.integers(2**WORD_BITS, size=fields.length(LENGTH), dtype=np.uint64)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ccesa.agreement.config import RoundConfig
 from ccesa.plan import Plan
-from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, chosen
+from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, choose_mechanism
 from ccesa.simulate import usual_plan
 from ccesa.values.fields import WORD_BITS
 from ccesa.values.quantize import Quantizer
@@ -49,7 +49,7 @@ class Setting:
             return None
         asked = DifferentialPrivacy(epsilon=self.epsilon, delta=DELTA, rounds=self.rounds, norm=self.norm)
         fails = -self._plan.privacy_bits
-        return chosen(asked, clients=self.clients, honest=self.least, dimension=self.dimension, fails=fails)
+        return choose_mechanism(asked, clients=self.clients, honest=self.least, dimension=self.dimension, fails=fails)
 
     @property
     def noise(self) -> float:

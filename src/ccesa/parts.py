@@ -55,6 +55,13 @@ def check_integer(name: str, value: object) -> None:
         raise ConfigError(f"{name} must lie below 2^63, not {quoted(value)}")
 
 
+def check_range(name: str, value: object, least: int, most: int, of: str = "") -> None:
+    """Refuse what is not an int from ``least`` to ``most``; ``of`` says whose number it is."""
+    check_integer(name, value)
+    if not least <= value <= most:  # type: ignore[operator]  # an int by now
+        raise ConfigError(f"{name}{of} must lie in {least}..{most}, not {value}")
+
+
 def settle_probability(part: Part, name: str) -> None:
     """Refuse a value that is not a probability above zero; store a float, so that 1 and 1.0 encode alike."""
     p = getattr(part, name)

@@ -13,13 +13,15 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, MalformedMessage
 from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.graphs.thresholds import Fixed, Linear, Majority
-from ccesa.privacy import DifferentialPrivacy, chosen
+from ccesa.privacy import DifferentialPrivacy, choose_mechanism
 from ccesa.simulate.enrolment import NOTHING
 from ccesa.statistics import Schema
 from rounds import charter, configure, identity
 from strategies import charters
 
-NOISE = chosen(DifferentialPrivacy(epsilon=1, delta=1e-6, rounds=3, norm=1.5), clients=8, honest=1, dimension=10)
+NOISE = choose_mechanism(
+    DifferentialPrivacy(epsilon=1, delta=1e-6, rounds=3, norm=1.5), clients=8, honest=1, dimension=10
+)
 AGREED = charter(8, bits=64, learning=Learning(metrics=("loss",), counters=("steps",)))
 
 

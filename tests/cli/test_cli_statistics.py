@@ -12,7 +12,7 @@ from ccesa import Admission, Member
 from ccesa.errors import VectorError
 from ccesa.plan import charter, plan
 from ccesa.statistics import Category, Number, Schema
-from ccesa.statistics.tally import LeftOut, previewed, tallied
+from ccesa.statistics.tally import LeftOut, count_table, preview
 from rounds import identity
 from tables import is_missing, rows_of, schemas
 
@@ -130,7 +130,7 @@ def test_a_file_that_is_not_there(files, place, tmp_path):
 def test_what_is_left_out_is_what_the_vector_lacks(data):
     schema = data.draw(schemas())
     rows = data.draw(rows_of(schema))
-    found, tally = previewed(schema, rows), tallied(schema, rows)
+    found, tally = preview(schema, rows), count_table(schema, rows)
     assert found.records == tally.records == len(rows)
     assert sum(one.count for one in found.left_out if one.column is None) == tally.left_out
     for place, column in enumerate(schema.numbers):
@@ -157,24 +157,24 @@ def _label(category: Category, value: object) -> str:
 def test_noise_leaves_nothing_out_and_what_is_clipped_is_seen_all_the_same():
     number = Number(name="age", lower=0, upper=10)
     schema = Schema(name="x", least_group=1, privacy_unit="record", numbers=(number,))
-    found = previewed(schema, [{"age": 11}, {"age": None}])
+    found = preview(schema, [{"age": 11}, {"age": None}])
     assert (found.columns[0].values, found.columns[0].clipped, found.left_out) == (1, 1, ())
 
 
 def test_without_groups_everything_is_one():
     number = Number(name="age", lower=0, upper=10)
-    found = previewed(Schema(name="x", least_group=3, numbers=(number,)), [{"age": 1}] * 2)
+    found = preview(Schema(name="x", least_group=3, numbers=(number,)), [{"age": 1}] * 2)
     assert found.left_out == (LeftOut(group={}, column=None, count=2),)
 
 
 def test_signs_alone_are_not_alike():
     """A text without letters and digits looks like itself only."""
     schema = Schema(name="x", least_group=1, categories=(Category(name="sign", values=("+", "++")),))
-    found = previewed(schema, [{"sign": one} for one in ("+", "-", "- -", "++")])
+    found = preview(schema, [{"sign": one} for one in ("+", "-", "- -", "++")])
     assert (found.columns[0].other, found.columns[0].alike) == (2, {})
 
 
 def test_a_record_that_cannot_be_counted_is_refused():
     schema = Schema(name="x", least_group=1, numbers=(Number(name="age", lower=0, upper=10),))
     with pytest.raises(VectorError, match=r"^record 2, column 'age': not a number"):
-        previewed(schema, [{"age": 1}, {"age": "old"}])
+        preview(schema, [{"age": 1}, {"age": "old"}])

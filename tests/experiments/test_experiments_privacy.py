@@ -191,5 +191,5 @@ def test_a_lying_server_on_complete_graphs_costs_little():
     for clients, most in ((1000, 1.10), (50, 1.25)):
         made = bench.planned(clients, 2**16, lies=True)
         noise = bench.noise_of(made)
-        assert noise.honest == made.promised("lies").honest
+        assert noise.honest == made.promise("lies").honest
         assert noise.noise(round(0.9 * clients)) / noise.curator <= most

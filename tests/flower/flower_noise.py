@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 
 from ccesa.agreement.charter import Charter, Learning
-from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
+from ccesa.privacy import DifferentialPrivacy, Mechanism, choose_mechanism
 from ccesa.privacy.ledger import Ledger
 from ccesa.simulate.enrolment import NOTHING
 from flower_grid import number
@@ -42,7 +42,7 @@ def residue(found, expected) -> float:
 
 def mechanism(dimension: int = SIZE, **others) -> Mechanism:
     demand = {**msgspec.structs.asdict(DEMAND), **others}
-    return chosen(DifferentialPrivacy(**demand), clients=NODES, honest=SURVIVORS, dimension=dimension)
+    return choose_mechanism(DifferentialPrivacy(**demand), clients=NODES, honest=SURVIVORS, dimension=dimension)
 
 
 def ledgers(tmp_path, epsilon: float = 20.0, nodes: int = NODES) -> dict[int, dict]:

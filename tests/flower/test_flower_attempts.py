@@ -14,7 +14,7 @@ from ccesa.flower import SecureGrid
 from ccesa.flower.both.terms import ReplyTerms
 from ccesa.flower.server.series import Attempts
 from ccesa.policy import Policy
-from ccesa.values.fields import ASIDE, stepped_aside
+from ccesa.values.fields import ASIDE, step_aside
 from flower_grid import (
     ERROR,
     SILENT,
@@ -221,7 +221,7 @@ REALS = st.sampled_from([np.float16, np.float32, np.float64])
     st.integers(1, 3),
 )
 def test_a_step_aside_is_small_and_the_same_each_time(value, aside):
-    first, again = (stepped_aside({"w": value}, np.random.default_rng(aside))["w"] for _ in range(2))
+    first, again = (step_aside({"w": value}, np.random.default_rng(aside))["w"] for _ in range(2))
     assert first.tobytes() == again.tobytes()
     assert (first.dtype, first.shape) == (value.dtype, value.shape)
     finite = np.isfinite(value)

@@ -13,7 +13,7 @@ from ccesa.flower import SecureGrid
 from ccesa.flower.both.packing import NoisyPacking, Reply, packing_for
 from ccesa.flower.both.terms import ReplyTerms
 from ccesa.flower.server.rounds import NoisyRounds, Releases
-from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer, chosen
+from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer, choose_mechanism
 from ccesa.privacy.mechanism import total
 from flower_grid import DROP, ERROR, MemoryGrid, as_model, as_record, lose, make_app, model_in, new_model, number
 from flower_noise import DEMAND, SIZE, changed, enrol_with_noise, large_model, mechanism, plain_mean, residue
@@ -309,7 +309,7 @@ def test_rounds_of_different_sizes_keep_the_demand_together(rounds, fails, delta
     releases, every = Releases(demand), []
     for place, (nodes, dimension) in enumerate(rounds):
         fail = fails - place if 2.0**fails * len(rounds) < delta / 2 else -60.0
-        noise = chosen(demand, clients=nodes, honest=nodes - 1, dimension=dimension, fails=fail)
+        noise = choose_mechanism(demand, clients=nodes, honest=nodes - 1, dimension=dimension, fails=fail)
         releases.check([1, 2], noise)
         releases.add([1], noise)
         every.append(noise.release)
@@ -330,7 +330,7 @@ def test_noise_that_was_made_for_fewer_rounds_is_spent_sooner():
 
 def test_rounds_are_counted_also_where_rounding_leaves_room_for_one_more():
     demand = DifferentialPrivacy(epsilon=3.0, delta=1e-6, rounds=5000, norm=1.0)
-    releases, noise = Releases(demand), chosen(demand, clients=10, honest=9, dimension=36)
+    releases, noise = Releases(demand), choose_mechanism(demand, clients=10, honest=9, dimension=36)
     assert noise.rounds * noise.release.mu2 < (1 - 1 / 5000) * 5000 / noise.curator**2
     for _ in range(demand.rounds):
         releases.add([1], noise)

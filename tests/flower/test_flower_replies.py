@@ -446,9 +446,9 @@ def test_values_of_fifty_three_bits(said):
     ("options", "fields"),
     [
         ({}, Fields(32, NODES)),
-        ({"bits": 8}, Fields.chosen(NODES, 8)),
-        ({"precision": 1e-3}, Fields.chosen(NODES, precision=1e-3, clip=2.0)),
-        ({"precision": 1e-3, "clip": 0.5}, Fields.chosen(NODES, precision=1e-3, clip=0.5)),
+        ({"bits": 8}, Fields.choose(NODES, 8)),
+        ({"precision": 1e-3}, Fields.choose(NODES, precision=1e-3, clip=2.0)),
+        ({"precision": 1e-3, "clip": 0.5}, Fields.choose(NODES, precision=1e-3, clip=0.5)),
     ],
 )
 def test_the_log_says_how_values_lie_in_words(options, fields, said):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ccesa.graphs import Complete, ErdosRenyi, Harary, assignment, kinds
+from ccesa.graphs import Complete, ErdosRenyi, Harary, kinds
 from ccesa.graphs.assignment import AssignmentGraph, draw, from_edges
 from strategies import graphs, probabilities
 
@@ -281,4 +281,4 @@ def test_a_client_in_a_crowd_finds_the_neighbours_that_the_server_draws(size):
     kind = Harary(degree=46)
     graph = draw(kind, SEED, np.arange(size))
     for node in range(0, size, 997):
-        assert np.array_equal(assignment.neighbourhood(kind, SEED, graph.ids, node), graph.neighbours(node))
+        assert np.array_equal(kind.neighbours(SEED, graph.ids, node), graph.neighbours(node))

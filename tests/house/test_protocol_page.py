@@ -17,7 +17,6 @@ from ccesa.agreement.identity import Admission, Identity
 from ccesa.crypto import keys, merkle
 from ccesa.crypto.keys import AGREEMENTS, vector_digest
 from ccesa.graphs import Harary
-from ccesa.graphs.assignment import neighbourhood
 from ccesa.privacy.mechanism import Mechanism
 from ccesa.privacy.quantizer import rotate
 from ccesa.protocol import messages as m
@@ -213,7 +212,7 @@ def test_the_proof_among_a_thousand_has_the_size_that_the_page_says():
     rng, sizes = np.random.default_rng(0), []
     tree = merkle.levels([rng.bytes(32) for _ in range(1000)])
     for node in range(0, 1000, 5):
-        near = neighbourhood(Harary(degree=38), rng.bytes(32), np.arange(1000), node)
+        near = Harary(degree=38).neighbours(rng.bytes(32), np.arange(1000), node)
         sizes.append(len(merkle.prove(tree, np.sort(np.append(near, node)))) // 32)
     assert re.search(r"among 1000 it has 152 hashes on average", PAGE)
     assert np.mean(sizes) == pytest.approx(152, abs=3)

@@ -68,14 +68,14 @@ ROUNDS_WITH_THE_FAMILY = """
 import numpy as np
 from ccesa import RoundConfig, plan
 from ccesa.graphs import NAMES
-from ccesa.graphs.assignment import draw, neighbourhood
+from ccesa.graphs.assignment import draw
 from ccesa.graphs.backwards import Backwards
 from ccesa.simulate import Independent, federate, simulate
 
 assert NAMES[-1] == "backwards"
 kind, seed, ids = Backwards(degree=6), bytes(range(32)), np.arange(20)
 graph = draw(kind, seed, ids)
-assert all(np.array_equal(neighbourhood(kind, seed, ids, i), graph.neighbours(i)) for i in range(20))
+assert all(np.array_equal(kind.neighbours(seed, ids, i), graph.neighbours(i)) for i in range(20))
 config = RoundConfig(clients=20, length=50, graph=kind)
 assert RoundConfig.decode(config.encode()) == config
 assert simulate(config, dropout=Independent(0.05), seed=1).exact

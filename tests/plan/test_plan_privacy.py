@@ -27,7 +27,7 @@ from ccesa.plan.certificate import certify, left_out
 from ccesa.plan.planner import PlanRequest, advise
 from ccesa.plan.report import compute_figures
 from ccesa.plan.result import noise_ratio
-from ccesa.privacy import DifferentialPrivacy, chosen
+from ccesa.privacy import DifferentialPrivacy, choose_mechanism
 from ccesa.protocol.curious_server import spare_holders
 from ccesa.protocol.drawing import accused_edges, prune
 from ccesa.protocol.server_states import Drawn
@@ -100,7 +100,7 @@ def test_a_larger_epsilon_never_takes_more_noise(epsilon, more, clients, against
     little, much = (noisy(clients, guard="active", privacy=one, graph="complete").mechanism for one in (wider, asked))
     assert little.honest == much.honest
     assert little.noise(1) <= much.noise(1) * 1.005  # variances are whole numbers
-    assert much.certified() <= epsilon
+    assert much.certify() <= epsilon
 
 
 def test_the_narrowest_fields_can_be_asked_for():
@@ -161,7 +161,7 @@ def test_without_colluders_all_survivors_are_honest():
     assert made.mechanism.honest == made.least_survivors
     assert made.mechanism.fails == made.certificate.privacy("curious") <= -40
     assert not made.accept
-    assert made.promised("lies") is None
+    assert made.promise("lies") is None
 
 
 def test_colluders_who_cannot_choose_dropouts_cost_themselves():
@@ -171,11 +171,11 @@ def test_colluders_who_cannot_choose_dropouts_cost_themselves():
     denser, accepts = made.notes
     assert denser.startswith("276 neighbours instead of 56: ")
     assert accepts.startswith("rounds have the step accept")
-    assert made.mechanism.honest == made.least_survivors - 50 == made.promised("follows").honest
+    assert made.mechanism.honest == made.least_survivors - 50 == made.promise("follows").honest
     assert made.mechanism.fails == pytest.approx(np.logaddexp2(made.certificate.privacy(), made.parted))
     assert made.mechanism.fails <= -39
     # Without the step they choose: then a part has as few honest clients as its thresholds leave.
-    assert replace(made, accept=False).promised("follows").honest == made.least_honest < 100
+    assert replace(made, accept=False).promise("follows").honest == made.least_honest < 100
     thin = noisy(1000, degree=made.graph.degree - 20)
     assert thin.parted > -40
     assert thin.mechanism.honest == thin.least_honest
@@ -183,11 +183,11 @@ def test_colluders_who_cannot_choose_dropouts_cost_themselves():
 
 def test_a_lying_server_leaves_the_least_number_of_honest_clients():
     made = noisy(1000, guard="active", privacy=LIES)
-    assert made.mechanism.honest == made.least_honest == made.promised("follows").honest
+    assert made.mechanism.honest == made.least_honest == made.promise("follows").honest
     assert made.mechanism.fails >= max(made.least_honest_fails, made.certificate.privacy("active"))
     everyone = noisy(1000, guard="active", graph="complete")
     assert everyone.mechanism.honest == everyone.least_survivors - everyone.colluders
-    assert everyone.promised("lies").honest == everyone.least_honest < everyone.mechanism.honest
+    assert everyone.promise("lies").honest == everyone.least_honest < everyone.mechanism.honest
 
 
 def test_a_plan_against_lies_takes_the_guard_for_it():
@@ -376,15 +376,15 @@ def test_both_servers_have_their_epsilon():
 def test_the_graph_says_how_often_it_fails_whatever_the_noise_says():
     made = noisy(1000, collusion=0.05, privacy_bits=40)
     flattering = msgspec.structs.replace(made.mechanism, fails=-math.inf)
-    assert compute_figures(made, flattering).follows.epsilon == made.mechanism.certified() > flattering.certified()
+    assert compute_figures(made, flattering).follows.epsilon == made.mechanism.certify() > flattering.certify()
 
 
 def test_the_other_servers_epsilon_counts_the_draws_as_often_as_it_says():
     """The distance of the draws counts e^epsilon times, and the epsilon that is printed may be larger."""
     asked = msgspec.structs.replace(DEMAND, epsilon=50.0, delta=1e-5, rounds=1)
     made = plan(20, 0.1, 0.2, guard="active", graph="complete", length=10**6, privacy=asked)
-    found, honest = compute_figures(made, made.mechanism), made.promised("lies").honest
-    one = made.mechanism.released(honest, found.lies.epsilon)
+    found, honest = compute_figures(made, made.mechanism), made.promise("lies").honest
+    one = made.mechanism.release_at(honest, found.lies.epsilon)
     assert one.epsilon(asked.delta) <= found.lies.epsilon
     smaller = msgspec.structs.replace(asked, delta=1e-6)
     made = plan(20, 0.1, 0.2, guard="active", graph="complete", length=10**6, privacy=smaller)
@@ -393,10 +393,10 @@ def test_the_other_servers_epsilon_counts_the_draws_as_often_as_it_says():
 
 def test_a_graph_that_fails_more_often_costs_epsilon():
     mechanism = noisy(20, 0.2, guard="active", graph="complete").mechanism
-    one = mechanism.released(9, fails=-21.0)
+    one = mechanism.release_at(9, fails=-21.0)
     assert one.delta == pytest.approx(2.0**-21)
-    assert mechanism.certified(9) < mechanism.certified(9, -40.0) < mechanism.certified(9, -30.0) < math.inf
-    assert mechanism.certified(9, -1.0) == math.inf
+    assert mechanism.certify(9) < mechanism.certify(9, -40.0) < mechanism.certify(9, -30.0) < math.inf
+    assert mechanism.certify(9, -1.0) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -448,9 +448,9 @@ def test_no_cliff_where_there_are_more_clients_than_neighbours_are_taken():
 def test_noise_that_no_mechanism_has_says_that_rounding_is_why():
     tiny = DifferentialPrivacy(epsilon=0.01, delta=1e-8, rounds=10_000, norm=1.0)
     with pytest.raises(ConfigError, match=r"rounding 1000000 parameters would cost more than .* 20 honest clients"):
-        chosen(tiny, clients=30, honest=20, dimension=10**6)
+        choose_mechanism(tiny, clients=30, honest=20, dimension=10**6)
     with pytest.raises(ConfigError, match="fields of 6 bits are too narrow"):
-        chosen(tiny, clients=30, honest=20, dimension=10, field_bits=6)
+        choose_mechanism(tiny, clients=30, honest=20, dimension=10, field_bits=6)
 
 
 def test_no_advice_where_none_is_needed_or_helps():

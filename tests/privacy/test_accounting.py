@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ccesa.privacy import accounting
 from ccesa.privacy.accounting import R, eta, gaussian_delta, gaussian_epsilon, gaussian_mu, slack
-from ccesa.privacy.mechanism import DifferentialPrivacy, chosen
+from ccesa.privacy.mechanism import DifferentialPrivacy, choose_mechanism
 
 mp.mp.dps = 60
 #: Masses are whole numbers of 2^-BITS.
@@ -372,7 +372,7 @@ FEDERATION = {"clients": 1000, "honest": 802, "dimension": 2**20}
 
 def test_the_known_way_needs_more_noise_and_more_bits():
     """In the sum over 900 survivors, beside a trusted curator with tight accounting."""
-    ours = chosen(EXAMPLE, **FEDERATION)
+    ours = choose_mechanism(EXAMPLE, **FEDERATION)
     room = math.sqrt(1 - ours.dimension / 12 / ours.bound**2)  # what rounding to the fine grid needs
     sums, distributed = known_way.Sums(demand=EXAMPLE, **FEDERATION), math.sqrt(900 / 802)
     assert ours.field_bits <= 12

@@ -7,7 +7,7 @@ import pytest
 
 from ccesa.errors import ConfigError, FaultyServer, OrderError, TaskSpent, VectorError
 from ccesa.memory import VECTOR
-from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer, chosen
+from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer, choose_mechanism
 from ccesa.privacy.ledger import Ledger
 from ccesa.protocol.client import ActiveClient, Client
 from rounds import Play, charter_of, configure, identity
@@ -169,7 +169,9 @@ def test_d3_a_vector_that_is_ready_is_refused_before_a_key_exists():
 
 
 #: Noise of so many numbers that no vector comes twice by chance.
-WIDE = chosen(DifferentialPrivacy(epsilon=3.0, delta=1e-6, rounds=3, norm=1.0), clients=CLIENTS, honest=2, dimension=64)
+WIDE = choose_mechanism(
+    DifferentialPrivacy(epsilon=3.0, delta=1e-6, rounds=3, norm=1.0), clients=CLIENTS, honest=2, dimension=64
+)
 
 
 def sent(ledger: Ledger, function) -> tuple[np.ndarray, VectorError | None]:

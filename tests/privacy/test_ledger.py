@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccesa.errors import BudgetSpent, ConfigError, DamagedLedger
-from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen, ledger_file
+from ccesa.privacy import DifferentialPrivacy, Mechanism, choose_mechanism, ledger_file
 from ccesa.privacy import ledger as ledger_module
 from ccesa.privacy.accounting import gaussian_delta, gaussian_mu
 from ccesa.privacy.ledger import Ledger
@@ -35,7 +35,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="permissions of files")
 def mechanism(epsilon: float = 3.0, rounds: int = 5, fails: float = -60.0) -> Mechanism:
     """A small one; more rounds and a smaller epsilon are more noise, and less spent with each vector."""
     demand = DifferentialPrivacy(epsilon=epsilon, delta=1e-6, rounds=rounds, norm=1.0)
-    return chosen(demand, clients=10, honest=5, dimension=20, fails=fails)
+    return choose_mechanism(demand, clients=10, honest=5, dimension=20, fails=fails)
 
 
 SEVERAL = [mechanism(), mechanism(1.0, 4), mechanism(0.5, 9), mechanism(2.0, 3, -28.0)]
@@ -68,7 +68,7 @@ def python(script: str, *arguments: object) -> subprocess.Popen:
 
 def delta_spent(budget: float, mechanisms: list[Mechanism]) -> float:
     """The plain recomputation, at the epsilon of the budget, with exact sums."""
-    spent = [one.released(one.honest, budget) for one in mechanisms]
+    spent = [one.release_at(one.honest, budget) for one in mechanisms]
     mu2, outright, slack = (
         float(sum((Fraction(getattr(each, name)) for each in spent), Fraction())) for name in ("mu2", "delta", "slack")
     )
@@ -96,12 +96,12 @@ def test_vectors_leave_until_all_of_them_together_would_spend_more_than_the_budg
                 account.check()
             with pytest.raises(BudgetSpent, match=why):
                 account.charge(TASK, ROUND)
-    entries = ledger.entries()
+    entries = ledger.charges()
     assert [entry.number for entry in entries] == list(range(1, len(left) + 1))
     spent = ledger.spent()
     assert spent.vectors == len(left)
     assert spent.epsilon <= epsilon
-    exact = sum((Fraction(one.released(one.honest, epsilon).mu2) for one, _ in left), Fraction())
+    exact = sum((Fraction(one.release_at(one.honest, epsilon).mu2) for one, _ in left), Fraction())
     assert Fraction(spent.mu) ** 2 == pytest.approx(float(exact), rel=1e-12)
     assert sum(part.vectors for part in ledger.spent_by_charter().values()) == len(left)
     assert all(part.epsilon <= spent.epsilon for part in ledger.spent_by_charter().values())
@@ -111,9 +111,9 @@ def test_vectors_leave_until_all_of_them_together_would_spend_more_than_the_budg
 def test_sums_are_never_below_the_exact_ones(charges):
     ledger = Ledger.in_memory(epsilon=50.0, delta=0.5)
     for one, charter in charges:
-        if sum(used.mechanism == one.digest.hex() for used in ledger.entries()) < one.rounds:
+        if sum(used.mechanism == one.digest.hex() for used in ledger.charges()) < one.rounds:
             charge(ledger, one, charter)
-    exact = sum((Fraction(entry.delta) for entry in ledger.entries()), Fraction())
+    exact = sum((Fraction(entry.delta) for entry in ledger.charges()), Fraction())
     assert exact <= Fraction(ledger.spent().outright) <= exact * (1 + Fraction(1, 2**50))
 
 
@@ -143,7 +143,7 @@ def test_what_is_left_is_what_can_be_charged():
     assert ledger.left() == 0
     with pytest.raises(BudgetSpent, match=rf"{left + 2} vector\(s\) have spent epsilon = 1\.\d+ of this site's 1.5"):
         charge(ledger)
-    assert len(ledger.entries()) == left + 2
+    assert len(ledger.charges()) == left + 2
 
 
 def test_the_distance_of_the_tables_counts_at_the_budget_and_not_at_the_mechanism():
@@ -152,7 +152,7 @@ def test_the_distance_of_the_tables_counts_at_the_budget_and_not_at_the_mechanis
     for epsilon in (3.0, 40.0):
         ledger = Ledger.in_memory(epsilon=epsilon, delta=1e-6)
         charge(ledger, one)
-        deltas.append(ledger.entries()[0].delta)
+        deltas.append(ledger.charges()[0].delta)
     assert deltas[0] == one.release.delta
     assert deltas[1] == pytest.approx(deltas[0] * (1 + math.exp(40)) / (1 + math.exp(3)))
 
@@ -216,9 +216,9 @@ def test_what_was_charged_is_read_again_by_whoever_opens_the_file(tmp_path):
         charge(ledger, one, b"\7" * 32)
     again = Ledger(tmp_path / "ledger")
     assert (again.epsilon, again.delta) == (2.0, 1e-6)
-    assert again.entries() == ledger.entries()
-    for entry, one in zip(again.entries(), SEVERAL, strict=True):
-        released = one.released(one.honest, 2.0)
+    assert again.charges() == ledger.charges()
+    for entry, one in zip(again.charges(), SEVERAL, strict=True):
+        released = one.release_at(one.honest, 2.0)
         assert (entry.mu2, entry.delta, entry.slack) == (released.mu2, released.delta, released.slack)
         assert (entry.task, entry.round, entry.charter) == (TASK.hex(), ROUND.hex(), "07" * 32)
         assert (entry.mechanism, entry.rounds) == (one.digest.hex(), one.rounds)
@@ -284,7 +284,7 @@ def test_a_link_leads_to_the_same_ledger_and_head(tmp_path):
     (tmp_path / "other" / "link").symlink_to(tmp_path / "ledger")
     charge(Ledger(tmp_path / "other" / "link"))
     charge(ledger)
-    assert len(Ledger(tmp_path / "other" / "link").entries()) == 3
+    assert len(Ledger(tmp_path / "other" / "link").charges()) == 3
     assert os.listdir(tmp_path / "other") == ["link"]
 
 
@@ -322,7 +322,7 @@ def reading(folder: Path) -> tuple | None:
     before = [path.read_bytes() for path in both(folder)]
     damage = []
     try:
-        return Ledger(folder / "ledger").entries()
+        return Ledger(folder / "ledger").charges()
     except DamagedLedger as error:
         damage.append(error)
     finally:
@@ -351,7 +351,7 @@ def test_a_damaged_byte_is_found_wherever_it_is(tmp_path, which):
 
 def test_a_ledger_cut_short_anywhere_reads_as_it_was_or_is_damaged(tmp_path):
     """What a crash leaves is the head with a last line of the file that is not whole, or not there."""
-    entries = ledger_of(tmp_path, entries=2).entries()
+    entries = ledger_of(tmp_path, entries=2).charges()
     ledger, head = (path.read_bytes() for path in both(tmp_path))
     for end in range(len(ledger)):
         put(tmp_path, ledger[:end], head)
@@ -360,7 +360,7 @@ def test_a_ledger_cut_short_anywhere_reads_as_it_was_or_is_damaged(tmp_path):
 
 @pytest.mark.parametrize("missing", [1, 2, 100, 400, "all"])
 def test_the_next_vector_completes_what_a_crash_has_cut_short(tmp_path, missing):
-    entries = ledger_of(tmp_path, entries=2).entries()
+    entries = ledger_of(tmp_path, entries=2).charges()
     ledger, head = (path.read_bytes() for path in both(tmp_path))
     put(tmp_path, ledger[: -len(head) if missing == "all" else -missing], head)
     charge(Ledger(tmp_path / "ledger"))
@@ -486,7 +486,7 @@ except BudgetSpent:
     told = [process.communicate(timeout=120)[0].split() for process in processes]
     assert not any(process.returncode for process in processes)
     counts = {int(pid): int(left) for _, pid, left in told}
-    entries = Ledger(tmp_path / "ledger").entries()[1:]
+    entries = Ledger(tmp_path / "ledger").charges()[1:]
     assert len(entries) == sum(counts.values()) == room
     for pid, left in counts.items():
         assert sum(int(entry.round, 16) == pid for entry in entries) == left
@@ -512,7 +512,7 @@ def test_threads_that_charge_at_once_stay_within_the_budget(where, tmp_path, mon
         thread.start()
     for thread in threads:
         thread.join()
-    assert [entry.number for entry in ledger.entries()] == list(range(1, len(left) + 1))
+    assert [entry.number for entry in ledger.charges()] == list(range(1, len(left) + 1))
     assert ledger.left() == 0
 
 
@@ -532,11 +532,11 @@ while True:
             assert process.stdout.readline() == "charged\n"
         process.send_signal(signal.SIGKILL)
         said += charged + len(process.communicate(timeout=60)[0].splitlines())
-        there = len(ledger.entries())
+        there = len(ledger.charges())
         assert said <= there <= said + 1
         said = there
     charge(ledger, mechanism(rounds=10**6))
-    assert len(ledger.entries()) == said + 1
+    assert len(ledger.charges()) == said + 1
 
 
 class Crash(BaseException):
@@ -577,10 +577,10 @@ def test_a_crash_at_any_call_of_the_system_refunds_nothing(tmp_path, place, afte
         with pytest.raises(Crash):
             charge(ledger)
     assert calls == CALLS[: place + 1]
-    there = len(ledger.entries())
+    there = len(ledger.charges())
     assert there == (3 if (place, after) >= (CALLS.index("replace"), True) else 2)
     charge(ledger)
-    assert len(Ledger(tmp_path / "ledger").entries()) == there + 1
+    assert len(Ledger(tmp_path / "ledger").charges()) == there + 1
 
 
 def test_a_full_disk_is_an_error_by_name_and_nothing_is_lost(tmp_path):
@@ -604,7 +604,7 @@ print(ledger.spent().vectors)
     assert vectors == "4"
     ledger = Ledger(tmp_path / "ledger")
     charge(ledger)
-    assert len(ledger.entries()) == 5
+    assert len(ledger.charges()) == 5
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anything")
@@ -655,5 +655,5 @@ def test_nobody_waits_for_the_other_end_of_a_pipe(name, tmp_path):
     ledger_of(tmp_path, entries=1)
     (tmp_path / name).unlink()
     os.mkfifo(tmp_path / name, 0o600)
-    with pytest.raises(ConfigError, match="is no regular file, so it is no ledger, and nothing leaves"):
+    with pytest.raises(ConfigError, match="is not a regular file, so it is not a ledger, and nothing leaves"):
         Ledger(tmp_path / "ledger")

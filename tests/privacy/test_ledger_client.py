@@ -8,7 +8,7 @@ import pytest
 
 from ccesa.errors import BudgetSpent, ConfigError, DamagedLedger, FaultyServer, OrderError, RoundFailed, TaskSpent
 from ccesa.memory import VECTOR, ProcessMemory
-from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, chosen
+from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, choose_mechanism
 from ccesa.privacy.ledger import Account, Ledger
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.spending import Spending
@@ -22,7 +22,7 @@ guards = pytest.mark.parametrize("guard", ["curious", "active"])
 
 def mechanism(rounds: int = 3, epsilon: float = 3.0, honest: int = 2) -> Mechanism:
     demand = DifferentialPrivacy(epsilon=epsilon, delta=1e-6, rounds=rounds, norm=1.0)
-    return chosen(demand, clients=CLIENTS, honest=honest, dimension=20)
+    return choose_mechanism(demand, clients=CLIENTS, honest=honest, dimension=20)
 
 
 NOISE = mechanism()
@@ -64,7 +64,7 @@ class Site:
 
     @property
     def charged(self) -> int:
-        return len(self.ledger.entries())
+        return len(self.ledger.charges())
 
 
 class OthersPlay(Play):
@@ -88,7 +88,7 @@ def test_the_budget_ends_after_exactly_as_many_vectors_as_it_has_room_for(guard)
         play = site.round(bytes([100 + number]) * 32)
         assert np.array_equal(play.finish().vector, play.expected(range(CLIENTS)))
         sent.append((play.task.hex(), play.config.round_id.hex()))
-    assert [(entry.task, entry.round) for entry in site.ledger.entries()] == sent
+    assert [(entry.task, entry.round) for entry in site.ledger.charges()] == sent
     play = site.round(OTHER, vector=lambda: made.append(1), random=drawn.append).until("advertise")
     for _ in range(2):
         with pytest.raises(BudgetSpent, match="no vector leaves"):
@@ -111,7 +111,7 @@ def test_a_vector_is_charged_before_it_leaves_and_when_the_server_asks_for_it(gu
     play.step()
     assert seen == [0]
     assert site.charged == 1
-    (entry,) = site.ledger.entries()
+    (entry,) = site.ledger.charges()
     assert entry.mechanism == NOISE.digest.hex()
     assert entry.charter == (play.config.charter.hex() if guard == "active" else None)
     assert play.finish().survivors == tuple(range(CLIENTS))
@@ -334,7 +334,7 @@ def test_a_round_with_less_noise_than_is_charged_is_refused_before_a_key_exists(
     with pytest.raises(ConfigError, match=match):
         Client(config, 0, lambda: vector, account=ledger.account(more), random=drawn.append)
     assert not drawn
-    assert not ledger.entries()
+    assert not ledger.charges()
 
 
 # Series
@@ -364,7 +364,7 @@ def test_a_series_goes_on_without_a_client_whose_budget_is_spent_and_says_why(gu
     who = {one.number: one.aggregate.survivors for one in ended}
     others = tuple(range(1, CLIENTS))
     assert who == {n: tuple(range(CLIENTS)) if n < NOISE.rounds else others for n in range(7)}
-    assert len(play.ledger.entries()) == NOISE.rounds
+    assert len(play.ledger.charges()) == NOISE.rounds
     assert set(faults) == set(range(NOISE.rounds, 7))
     assert {type(fault) for fault in faults.values()} == {BudgetSpent}
     # Under ``curious`` keys of the next round are older than the last vector; no others are made.

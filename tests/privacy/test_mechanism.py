@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError
 from ccesa.privacy import accounting
-from ccesa.privacy.mechanism import MOST_SLACK, DifferentialPrivacy, Mechanism, Release, chosen
+from ccesa.privacy.mechanism import MAX_SLACK, DifferentialPrivacy, Mechanism, Release, choose_mechanism
 from ccesa.privacy.table import tables
 
 ASKED = {"epsilon": 8.0, "delta": 1e-6, "rounds": 100, "norm": 1.0}
 #: The example of docs/privacy.md.
-MADE = chosen(DifferentialPrivacy(**ASKED), clients=1000, honest=802, dimension=2**20, fails=-128.0)
+MADE = choose_mechanism(DifferentialPrivacy(**ASKED), clients=1000, honest=802, dimension=2**20, fails=-128.0)
 FIELDS = msgspec.structs.asdict(MADE)
 
 
@@ -53,7 +53,7 @@ federations = st.integers(3, 10_000).flatmap(
 def test_what_is_chosen_keeps_what_is_asked_for(demand, federation):
     """Added up here once more, from the numbers of the mechanism alone."""
     try:
-        made = chosen(demand, **federation)
+        made = choose_mechanism(demand, **federation)
     except ConfigError:
         assume(False)
     assert made.demand == demand
@@ -69,14 +69,14 @@ def test_what_is_chosen_keeps_what_is_asked_for(demand, federation):
         + demand.rounds * 2.0 ** federation["fails"]
     )
     assert delta <= demand.delta
-    assert made.certified() <= demand.epsilon
-    assert made.certified(made.honest + 1) <= made.certified() + 1e-12
+    assert made.certify() <= demand.epsilon
+    assert made.certify(made.honest + 1) <= made.certify() + 1e-12
 
 
 @given(USUAL, st.integers(20, 10_000), st.integers(1, 2**20))
 def test_usual_demands_are_kept_and_cost_hardly_more_than_a_curator(demand, honest, dimension):
     """The noise in a sum over H: the integers, the grid and the slack cost a percent or so."""
-    made = chosen(demand, clients=honest, honest=honest, dimension=dimension, fails=-128.0)
+    made = choose_mechanism(demand, clients=honest, honest=honest, dimension=dimension, fails=-128.0)
     room = math.sqrt(1 - made.dimension / 12 / made.bound**2)
     assert 1 <= made.noise(honest) / room / made.curator <= 1.02
 
@@ -87,9 +87,9 @@ def test_given_bits_are_taken_or_refused(bits):
     federation = {"clients": 1000, "honest": 802, "dimension": 2**20}
     if bits < MADE.field_bits:
         with pytest.raises(ConfigError, match=f"fields of {bits} bits are too narrow"):
-            chosen(demand, **federation, field_bits=bits)
+            choose_mechanism(demand, **federation, field_bits=bits)
     else:
-        assert chosen(demand, **federation, field_bits=bits).field_bits == bits
+        assert choose_mechanism(demand, **federation, field_bits=bits).field_bits == bits
 
 
 def test_the_price_of_distributing_at_a_thousand_clients():
@@ -103,7 +103,7 @@ def test_the_price_of_distributing_at_a_thousand_clients():
 def test_the_table_that_draws_come_from_is_within_the_distance_that_is_counted():
     for variance, grid_bits in ((1240, 6), (1500, 8), (256 * 9, 7), (256 * 1024, 6)):
         made = with_(variance=variance, grid_bits=grid_bits, bound=100)
-        counted = made.released(made.honest).delta - 2.0**made.fails
+        counted = made.release_at(made.honest).delta - 2.0**made.fails
         distance = tables(variance, grid_bits).distance
         draws = (1 + math.exp(made.epsilon)) * made.honest * made.dimension
         assert draws * float(distance) < counted < 5 * draws * float(distance)
@@ -181,7 +181,7 @@ def test_numbers_that_cannot_be_are_refused(changes, match):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"epsilon": MADE.certified() * (1 - 1e-9)},
+        {"epsilon": MADE.certify() * (1 - 1e-9)},
         {"delta": 0.9e-6},
         {"rounds": 101},
         {"honest": 801},
@@ -201,7 +201,7 @@ def test_noise_whose_slack_is_not_negligible_is_refused():
     """Nobody's noise is that narrow and in so many coordinates but by hand: there is a bound on both."""
     crowded = {"dimension": 2**36, "rounds": 10**9, "variance": 1240, "bound": 1, "grid_bits": 12}
     one = Release(mu2=0.0, delta=0.0, slack=accounting.slack(802, math.sqrt(1240 / 256), 2.0**36))
-    assert one.slack * 10**9 > 10 * MOST_SLACK
+    assert one.slack * 10**9 > 10 * MAX_SLACK
     with pytest.raises(ConfigError, match=r"the noise is not Gaussian enough: take fewer rounds"):
         with_(**crowded)
 
@@ -227,13 +227,13 @@ def test_noise_whose_slack_is_not_negligible_is_refused():
 def test_what_no_noise_can_be_chosen_for_is_refused(changes, match):
     federation = {"clients": 1000, "honest": 802, "dimension": 2**20}
     with pytest.raises(ConfigError, match=match):
-        chosen(DifferentialPrivacy(**ASKED), **federation | changes)
+        choose_mechanism(DifferentialPrivacy(**ASKED), **federation | changes)
 
 
 def test_a_hopeless_demand_says_what_would_help():
     demand = DifferentialPrivacy(epsilon=1e-6, delta=1e-9, rounds=10**6, norm=1.0)
     with pytest.raises(ConfigError, match="rounding 1048576 parameters would cost more than"):
-        chosen(demand, clients=20, honest=10, dimension=2**20)
+        choose_mechanism(demand, clients=20, honest=10, dimension=2**20)
 
 
 # What releases spend
@@ -242,7 +242,7 @@ def test_a_hopeless_demand_says_what_would_help():
 def test_releases_add_up_to_what_all_rounds_spend():
     one = MADE.release
     total = one.times(100).epsilon(MADE.delta)
-    assert total == MADE.certified() <= MADE.epsilon
+    assert total == MADE.certify() <= MADE.epsilon
     assert total > MADE.epsilon * 0.99
     half = one.times(50).epsilon(MADE.delta)
     assert MADE.epsilon / 2 < half < MADE.epsilon * 0.75  # it grows like a root, and more
@@ -267,24 +267,24 @@ def test_slack_counts_twice_in_epsilon_and_once_in_delta(slack, log_mu):
 
 
 def test_fewer_honest_clients_tell_more():
-    by = [MADE.certified(honest) for honest in (802, 700, 400, 200, 100)]
+    by = [MADE.certify(honest) for honest in (802, 700, 400, 200, 100)]
     assert by == sorted(by)
     assert by[-1] > 3 * by[0]
 
 
 def test_the_draws_distance_counts_at_the_epsilon_that_is_claimed():
     """Above its own epsilon a mechanism asks once more, where the distance weighs more."""
-    assert MADE.released(802, 20.0).delta > MADE.released(802).delta
+    assert MADE.release_at(802, 20.0).delta > MADE.release_at(802).delta
     far = with_(fails=-math.inf)
-    claimed = far.certified(100)
-    again = far.released(100, claimed)
+    claimed = far.certify(100)
+    again = far.release_at(100, claimed)
     assert again.times(100).epsilon(far.delta) <= claimed
-    assert far.certified(20) == math.inf  # where e^epsilon draws are off by more than delta
+    assert far.certify(20) == math.inf  # where e^epsilon draws are off by more than delta
 
 
 def test_the_units_of_the_noise():
     """A vector as long as the norm has the length ``bound`` on the fine grid."""
-    doubled = chosen(
+    doubled = choose_mechanism(
         DifferentialPrivacy(**ASKED | {"norm": 2.0}), clients=1000, honest=802, dimension=2**20, fails=-128.0
     )
     assert doubled.noise(900) == pytest.approx(2 * MADE.noise(900))

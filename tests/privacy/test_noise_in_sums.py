@@ -27,7 +27,7 @@ from ccesa.errors import ConfigError, RoundFailed, TooFewClients
 from ccesa.graphs import Complete, Graph, Harary
 from ccesa.graphs.thresholds import Fixed, Majority, Threshold
 from ccesa.plan import charters, plan
-from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, chosen
+from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, choose_mechanism
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
@@ -50,7 +50,7 @@ def untold(line: str) -> None:
 
 @cache
 def noise_of(clients: int, honest: int) -> Mechanism:
-    return chosen(DEMAND, clients=clients, honest=honest, dimension=DIMENSION)
+    return choose_mechanism(DEMAND, clients=clients, honest=honest, dimension=DIMENSION)
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ def test_without_accept_a_sum_opens_that_has_too_little_noise():
     least, measured = min(found)
     assert least <= 13 < LARGE.mechanism.honest
     assert measured < LARGE.mechanism.honest / 1.5
-    assert LARGE.mechanism.certified(least) > DEMAND.epsilon * 1.3  # what that sum really keeps
+    assert LARGE.mechanism.certify(least) > DEMAND.epsilon * 1.3  # what that sum really keeps
 
 
 def test_with_accept_it_does_not():
@@ -318,7 +318,7 @@ def lying_stage(
     clients: int, graph: Graph, t: int, colluders: Collection[int], honest: int, seed: int, stated: int | None = None
 ) -> tuple[Stage, Mechanism, dict[int, np.ndarray]]:
     """A round of a charter whose noise is made for ``honest`` clients in every sum, which it states."""
-    mechanism = chosen(LIES, clients=clients, honest=honest, dimension=DIMENSION)
+    mechanism = choose_mechanism(LIES, clients=clients, honest=honest, dimension=DIMENSION)
     promise = {"colluders": len(colluders), "least_honest": honest if stated is None else stated}
     given = Contributions.of(mechanism, clients, bytes(32), seed)
     certificate = msgspec.structs.replace(NOTHING, **promise)
@@ -437,7 +437,7 @@ def test_noise_for_more_honest_clients_than_the_certificate_has_is_no_charter():
 def test_members_sign_no_list_of_fewer_survivors_than_the_charter_says(survivors):
     """Noise against a server that follows the protocol, on the complete graph: H = S - C."""
     clients, colluders = 11, {10}
-    mechanism = chosen(DEMAND, clients=clients, honest=survivors - 1, dimension=DIMENSION)
+    mechanism = choose_mechanism(DEMAND, clients=clients, honest=survivors - 1, dimension=DIMENSION)
     given = Contributions.of(mechanism, clients, bytes(32), survivors)
     for shown in (survivors - 1, survivors):
         certificate = msgspec.structs.replace(NOTHING, colluders=1)

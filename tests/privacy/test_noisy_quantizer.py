@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError, VectorError
-from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, chosen
+from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer, choose_mechanism
 from ccesa.privacy.quantizer import rotate, square, unrotate
 from ccesa.protocol.client import Client
 from ccesa.protocol.log import RoundLog
@@ -30,7 +30,7 @@ dimensions = st.sampled_from([1, 2, 7, 64, 100])
 @cache
 def mechanism(dimension: int = 64, *, clients: int = CLIENTS, honest: int = HONEST, **asked) -> Mechanism:
     demand = DifferentialPrivacy(**{"epsilon": 4.0, "delta": 1e-6, "rounds": 3, "norm": 2.0, **asked})
-    return chosen(demand, clients=clients, honest=honest, dimension=dimension, fails=-40.0)
+    return choose_mechanism(demand, clients=clients, honest=honest, dimension=dimension, fails=-40.0)
 
 
 def quantizer(dimension: int = 64, **asked) -> NoisyQuantizer:

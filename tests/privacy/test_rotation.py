@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ccesa.privacy.quantizer import _transform, _transformed, mixed, rotate, unrotate
+from ccesa.privacy.mechanism import rotated_size
+from ccesa.privacy.quantizer import _transform, _transformed, rotate, unrotate
 
 CONTEXT = bytes(range(32))
 #: Of 1, 10, 100, 1000 and 10000.
@@ -98,7 +99,7 @@ def test_it_adds_up(size, data):
 @pytest.mark.parametrize("size", SIZES)
 def test_a_spike_is_spread_wherever_it_is(size):
     """After the pass that it is in it has 1 / sqrt(2^k) everywhere; the other pass adds up random signs."""
-    many = mixed(size)
+    many = rotated_size(size)
     for place in {0, size // 3, size // 2, many - 1, size - 1}:
         spike = np.zeros(size)
         spike[place] = 1.0
@@ -111,7 +112,7 @@ def test_a_constant_and_a_wave_are_spread(size):
     """Vectors that a transform without signs would gather in one place."""
     for values in (np.ones(size), np.tile([1.0, -1.0], size // 2)):
         turned = rotate(values / math.sqrt(size), CONTEXT)
-        assert np.abs(turned).max() <= 6 / math.sqrt(mixed(size))
+        assert np.abs(turned).max() <= 6 / math.sqrt(rotated_size(size))
 
 
 @given(contexts, contexts)
@@ -134,4 +135,4 @@ def test_zero_stays_zero():
 
 @pytest.mark.parametrize(("size", "power"), [(1, 1), (2, 2), (3, 2), (4, 4), (1023, 512), (1024, 1024)])
 def test_it_works_on_the_largest_power_of_two(size, power):
-    assert mixed(size) == power
+    assert rotated_size(size) == power

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from active_rounds import STEP_NAMES, bundles_of, introduction
 from ccesa.errors import FaultyServer, RoundFailed, TooFewClients, Unreliable
 from ccesa.graphs import Complete, ErdosRenyi, Harary
-from ccesa.graphs.assignment import draw, neighbourhood
+from ccesa.graphs.assignment import draw
 from ccesa.graphs.thresholds import Fixed, Linear, Majority
 from ccesa.protocol import signed_texts
 from ccesa.protocol.round import in_memory, run_round
@@ -207,7 +207,7 @@ def test_a_neighbourhood_is_that_of_the_whole_graph(data):
     ids, seed = np.array(sorted(chosen)), data.draw(st.binary(min_size=32, max_size=32))
     whole = draw(kind, seed, ids)
     for node in range(ids.size):
-        assert np.array_equal(neighbourhood(kind, seed, ids, node), whole.neighbours(node))
+        assert np.array_equal(kind.neighbours(seed, ids, node), whole.neighbours(node))
 
 
 @pytest.mark.parametrize("graph", THREE_GRAPHS.values(), ids=THREE_GRAPHS)

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays_of
 
 from ccesa import ConfigError, DifferentialPrivacy, MalformedMessage, VectorError, words
 from ccesa.agreement.agreement import TRUST
-from ccesa.privacy.mechanism import chosen
+from ccesa.privacy.mechanism import choose_mechanism
 from ccesa.service.forms import Arrays, Words, form_of
 from ccesa.service.tasks import pack_arrays, task_digest, unpack_arrays
 from rounds import charter
@@ -124,7 +124,7 @@ def test_arrays_become_a_weighted_mean():
 
 def test_arrays_with_noise_count_one_each():
     demand = DifferentialPrivacy(epsilon=8.0, delta=1e-5, rounds=1, norm=1.0)
-    mechanism = chosen(demand, clients=10, honest=8, dimension=16)
+    mechanism = choose_mechanism(demand, clients=10, honest=8, dimension=16)
     form = Arrays(clients=10, privacy=mechanism)
     payload, context = pack_arrays({"w": np.zeros(16)}), bytes(32)
     total = words.zeros(form.length(payload), 64)
@@ -150,5 +150,5 @@ def test_a_charter_decides_the_form():
 def test_noise_travels_as_json():
     """A certificate that never fails has no number in JSON."""
     demand = DifferentialPrivacy(epsilon=8.0, delta=1e-5, rounds=1, norm=1.0)
-    form = Arrays(clients=10, privacy=chosen(demand, clients=10, honest=8, dimension=16))
+    form = Arrays(clients=10, privacy=choose_mechanism(demand, clients=10, honest=8, dimension=16))
     assert form_of(TRUST, msgspec.json.decode(msgspec.json.encode(form))) == form

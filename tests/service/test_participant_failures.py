@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ccesa.errors import ConfigError, VectorError
-from ccesa.privacy import DifferentialPrivacy, chosen
+from ccesa.privacy import DifferentialPrivacy, choose_mechanism
 from ccesa.privacy.ledger import Ledger
 from ccesa.service.forms import form_of
 from ccesa.service.participant import Participant
@@ -38,7 +38,7 @@ BED = {"age": 50, "ward": "surgery"}
 def noise(dimension: int, norm: float = 1.0, **others):
     demand = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=2, norm=norm, **others)
     field_bits = {"field_bits": 64} if others else {}
-    return chosen(demand, clients=6, honest=5, dimension=dimension, **field_bits)
+    return choose_mechanism(demand, clients=6, honest=5, dimension=dimension, **field_bits)
 
 
 def arrays_hub(guard: str = "active") -> PlayedHub:

@@ -8,7 +8,7 @@ import pytest
 from ccesa.agreement.charter import Learning
 from ccesa.errors import ConfigError
 from ccesa.memory import TASK
-from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
+from ccesa.privacy import DifferentialPrivacy, Mechanism, choose_mechanism
 from ccesa.privacy.ledger import Ledger
 from ccesa.service.forms import Arrays, form_of
 from ccesa.service.tasks import pack_arrays
@@ -113,7 +113,7 @@ DEMAND = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=2, norm=1.0)
 
 @cache
 def noise() -> Mechanism:
-    return chosen(DEMAND, clients=6, honest=5, dimension=16)
+    return choose_mechanism(DEMAND, clients=6, honest=5, dimension=16)
 
 
 def noisy_hub() -> PlayedHub:

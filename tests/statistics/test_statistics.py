@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError, VectorError
 from ccesa.statistics import Category, Number, Schema
-from ccesa.statistics.packing import MOST_SITES, pack_exact
-from ccesa.statistics.tally import Tally, tallied
+from ccesa.statistics.packing import MAX_SITES, pack_exact
+from ccesa.statistics.tally import Tally, count_table
 from ccesa.values.fields import Fields
 from tables import check_report, rows_of, schemas
 
@@ -56,7 +56,7 @@ def test_the_report_is_that_of_all_records_together(data):
 
 
 @settings(max_examples=30)
-@given(st.integers(1, 2**32), st.integers(2, 2**40), st.integers(0, 3), st.sampled_from([1, 2, 1000, MOST_SITES]))
+@given(st.integers(1, 2**32), st.integers(2, 2**40), st.integers(0, 3), st.sampled_from([1, 2, 1000, MAX_SITES]))
 def test_nothing_overflows_with_all_records_at_the_bound(records, upper, places, sites):
     measures = ("variance", "histogram")
     column = Number(name="n", lower=0, upper=upper, places=places, measures=measures, edges=(upper // 2,))
@@ -69,7 +69,7 @@ def test_nothing_overflows_with_all_records_at_the_bound(records, upper, places,
     assert measured.count == measured.clipped == records * sites
     assert measured.histogram[-1].count == records * sites
     assert measured.variance == (0 if records * sites > 1 else None)
-    if sites < MOST_SITES:
+    if sites < MAX_SITES:
         return
     with pytest.raises(ConfigError, match=r"1\.\.1048576 sites, not 1048577"):
         schema.decode(one * np.uint64(sites), sites + 1)
@@ -117,7 +117,7 @@ def test_sums_that_no_records_have_are_refused(place):
         schema.decode(total, 1)
 
 
-@pytest.mark.parametrize("sites", [0, -1, True, 2.0, MOST_SITES + 1])
+@pytest.mark.parametrize("sites", [0, -1, True, 2.0, MAX_SITES + 1])
 def test_a_number_of_sites_that_cannot_be_is_refused(sites):
     with pytest.raises(ConfigError, match="sites"):
         SCHEMA.decode(SCHEMA.encode([]), sites)
@@ -131,7 +131,7 @@ def test_a_number_of_sites_that_cannot_be_is_refused(sites):
 def test_every_group_of_a_vector_has_the_least_number_of_records_or_is_all_zeros(data):
     schema = data.draw(schemas())
     rows = data.draw(rows_of(schema))
-    tally = tallied(schema, rows)
+    tally = count_table(schema, rows)
     counted = 0
     for cell, records in enumerate(tally.sums["", "records"]):
         numbers = [
@@ -158,7 +158,7 @@ def test_small_groups_are_left_out_by_each_site_for_itself():
 @given(st.data())
 def test_every_column_of_a_group_has_the_least_number_of_values_or_is_all_zeros(data):
     schema = data.draw(schemas())
-    tally = tallied(schema, data.draw(rows_of(schema)))
+    tally = count_table(schema, data.draw(rows_of(schema)))
     for column in schema.numbers:
         for cell, present in enumerate(tally.sums[column.name, "present"]):
             numbers = [
@@ -224,7 +224,7 @@ def test_what_one_site_left_out_is_nowhere_in_its_vector():
 )
 def test_values_are_rounded_to_their_places_and_clipped_to_their_bounds(value, steps, clipped):
     column = Number(name="temperature", lower=30, upper=45, places=1, measures=("sum",))
-    tally = tallied(Schema(name="x", least_group=1, numbers=(column,)), [{"temperature": value}])
+    tally = count_table(Schema(name="x", least_group=1, numbers=(column,)), [{"temperature": value}])
     assert tally.sums["temperature", "sum"] == [steps]
     assert tally.sums["temperature", "clipped"] == [clipped]
 
@@ -294,7 +294,7 @@ def test_lengths_and_dimensions(schema):
     assert schema.dimension == len(schema.cells) * sum(one.width for one in schema.quantities)
     assert schema.length >= schema.dimension
     assert schema.length == schema.encode([]).size
-    assert Fields(64, MOST_SITES).most + 1 == 2**43
+    assert Fields(64, MAX_SITES).most + 1 == 2**43
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,7 @@ def test_a_schema_that_cannot_be_is_refused(fields, match):
         ({"quantiles": (0.0,)}, "quantiles must ascend between 0 and 1"),
         ({"quantiles": (1.0,)}, "quantiles must ascend between 0 and 1"),
         ({"quantiles": (math.nan, 0.5)}, "quantiles must ascend between 0 and 1"),
-        ({"measures": ("quantiles",), "quantiles": ()}, "it is not said which quantiles"),
+        ({"measures": ("quantiles",), "quantiles": ()}, "quantiles are missing"),
     ],
 )
 def test_a_number_column_that_cannot_be_is_refused(fields, match):

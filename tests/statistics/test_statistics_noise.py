@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccesa.errors import ConfigError, VectorError
-from ccesa.privacy import DifferentialPrivacy, Ledger, Mechanism, NoisyQuantizer, chosen
+from ccesa.privacy import DifferentialPrivacy, Ledger, Mechanism, NoisyQuantizer, choose_mechanism
 from ccesa.privacy.quantizer import square
 from ccesa.statistics import Category, Number, Schema
 from ccesa.statistics import packing as noisy_words
 from ccesa.statistics.packing import Scale, centres
-from ccesa.statistics.tally import Tally, tallied
+from ccesa.statistics.tally import Tally, count_table
 from ccesa.values.fields import Layout
 from tables import rows_of, schemas
 
@@ -31,7 +31,7 @@ PLAIN = msgspec.structs.replace(SCHEMA, privacy_unit="none")
 def noise_for(schema: Schema, epsilon: float = 2.0, honest: int = 3, **others) -> Mechanism:
     asked = DifferentialPrivacy(epsilon=epsilon, delta=1e-6, rounds=3, norm=schema.norm, unit="record")
     told = {"clients": 5, "honest": honest, "dimension": schema.dimension, "field_bits": 64}
-    return chosen(asked, **(told | others))
+    return choose_mechanism(asked, **(told | others))
 
 
 NOISE = noise_for(SCHEMA)
@@ -57,7 +57,7 @@ def test_one_record_moves_the_centres_by_at_most_the_bound(data, epsilon, honest
     schema = data.draw(schemas("record"))
     rows = data.draw(rows_of(schema).filter(bool))
     mechanism = noise_for(schema, epsilon, honest)
-    with_it, without = (centres(tallied(schema, some), mechanism) for some in (rows, rows[:-1]))
+    with_it, without = (centres(count_table(schema, some), mechanism) for some in (rows, rows[:-1]))
     assert square(with_it - without) <= mechanism.bound**2
 
 
@@ -69,7 +69,7 @@ def test_a_record_at_the_bounds_moves_every_quantity_by_its_share(schema, end):
     record = {one.name: getattr(one, end) for one in schema.numbers} | {
         one.name: one.values[0] for one in schema.categories
     }
-    found = centres(tallied(schema, [record]), mechanism)
+    found = centres(count_table(schema, [record]), mechanism)
     share = Scale(schema, mechanism).share
     assert sorted(np.abs(found)[found != 0]) == [share] * len(schema.quantities)
     assert mechanism.bound / math.sqrt(len(schema.quantities)) - 1 < share <= mechanism.bound
@@ -79,7 +79,7 @@ def test_a_record_at_the_bounds_moves_every_quantity_by_its_share(schema, end):
 @given(st.data())
 def test_centres_are_the_numbers_themselves_but_for_half_a_step(data):
     schema = data.draw(schemas("record"))
-    tally = tallied(schema, data.draw(rows_of(schema)))
+    tally = count_table(schema, data.draw(rows_of(schema)))
     mechanism = noise_for(schema)
     scale = Scale(schema, mechanism)
     steps = iter(centres(tally, mechanism).tolist())
@@ -94,7 +94,7 @@ def test_centres_are_the_numbers_themselves_but_for_half_a_step(data):
 def test_suppression_would_let_one_record_do_more():
     """Which is why a schema with noise leaves no group out."""
     hidden = msgspec.structs.replace(PLAIN, least_group=5)
-    four, five = (tallied(hidden, beds_of_one(many)) for many in (4, 5))
+    four, five = (count_table(hidden, beds_of_one(many)) for many in (4, 5))
     moved = [Tally(SCHEMA, one.sums, one.records, 0) for one in (four, five)]
     before, after = (centres(one, NOISE) for one in moved)
     assert square(after - before) > NOISE.bound**2
@@ -202,7 +202,7 @@ def test_sums_that_could_overflow_are_refused():
     many = 2**20
     large = msgspec.structs.replace(SCHEMA, max_records=2**30)
     asked = DifferentialPrivacy(epsilon=50.0, delta=0.5, rounds=1, norm=large.norm, unit="record")
-    noise = chosen(asked, clients=many, honest=many, dimension=large.dimension, field_bits=64)
+    noise = choose_mechanism(asked, clients=many, honest=many, dimension=large.dimension, field_bits=64)
     scale = Scale(large, noise)
     most = (large.max_records * scale.share >> noise.grid_bits) + 2**20
     fit = (2**63 - 1) // most
@@ -232,7 +232,7 @@ def test_noise_that_hides_records_is_no_noise_for_models():
 @pytest.mark.parametrize("first", ["record", "client"])
 def test_a_ledger_counts_records_or_clients_and_never_both(first):
     demand = DifferentialPrivacy(epsilon=2.0, delta=1e-6, rounds=3, norm=1.0)
-    noise = {"record": NOISE, "client": chosen(demand, clients=5, honest=3, dimension=10)}
+    noise = {"record": NOISE, "client": choose_mechanism(demand, clients=5, honest=3, dimension=10)}
     ledger = Ledger.in_memory(epsilon=10.0, delta=1e-5)
     accounts = {unit: ledger.account(one) for unit, one in noise.items()}
     (second,) = noise.keys() - {first}
@@ -243,7 +243,7 @@ def test_a_ledger_counts_records_or_clients_and_never_both(first):
     for use in (accounts[second].check, lambda: accounts[second].charge(bytes(32), bytes(32))):
         with pytest.raises(ConfigError, match="the two do not add up; keep a ledger for each"):
             use()
-    assert len(ledger.entries()) == 1
+    assert len(ledger.charges()) == 1
 
 
 def test_a_unit_is_a_record_or_nothing():

@@ -21,7 +21,7 @@ from ccesa.agreement.charter import Charter, Learning
 from ccesa.cli.app import app
 from ccesa.errors import ConfigError
 from ccesa.plan import charters, plan
-from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
+from ccesa.privacy import DifferentialPrivacy, Mechanism, choose_mechanism
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import Server
@@ -110,7 +110,7 @@ def test_the_digest_is_over_every_field_of_a_schema(kind, name):
     if (kind, name) == (Schema, "privacy_unit"):
         base = with_(SCHEMA, least_group=1)
         changed = with_(base, **change)
-        mechanism = chosen(asked(), clients=8, honest=1, dimension=NOISY.dimension, field_bits=64)
+        mechanism = choose_mechanism(asked(), clients=8, honest=1, dimension=NOISY.dimension, field_bits=64)
         certificate = with_(charter(8).certificate, least_honest=8)
         noise = {"privacy": mechanism, "certificate": certificate}
     elif kind is Schema:
@@ -226,7 +226,7 @@ def test_a_round_with_noise_charges_every_site_and_is_near_the_plain_numbers():
         right = plain[group.key["ward"]].records if group.key["ward"] in plain else 0
         assert abs(group.records - right) < 10 * report.noise
     assert [one.spent().vectors for one in ledgers] == [1] * 5
-    assert ledgers[0].entries()[0].unit == "record"
+    assert ledgers[0].charges()[0].unit == "record"
 
 
 def summed() -> np.ndarray:

@@ -4,7 +4,6 @@ import numpy as np
 
 from ccesa.crypto import merkle
 from ccesa.graphs import Harary
-from ccesa.graphs.assignment import neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import ActiveClient
@@ -63,7 +62,7 @@ def introduction(play: Play, bundles: dict[int, tuple[bytes, bytes]], client: in
     v1 = packed(ids, play.config.clients)
     root = signed_texts.root(context, v1, tree[-1].tobytes())
     node = ids.index(client)
-    nodes = neighbourhood(play.config.graph, signed_texts.seed(context, root), np.array(ids), node)
+    nodes = play.config.graph.neighbours(signed_texts.seed(context, root), np.array(ids), node)
     near = [ids[other] for other in nodes.tolist()]
     return m.RosterRequest(
         context=context,

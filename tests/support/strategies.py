@@ -15,7 +15,7 @@ from ccesa.agreement.identity import Identity
 from ccesa.crypto.shamir import Randomness
 from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.graphs.thresholds import Fixed, Linear, Majority, Threshold
-from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
+from ccesa.privacy import DifferentialPrivacy, Mechanism, choose_mechanism
 
 
 def examples(few: int, many: int) -> int:
@@ -156,7 +156,7 @@ def mechanisms(clients: int) -> st.SearchStrategy[Mechanism]:
     """Of a sum of so many, all but one of whom are honest."""
     sizes = st.integers(1, 1000)
     return st.builds(
-        lambda asked, size: chosen(asked, clients=clients, honest=clients - 1, dimension=size, fails=-64.0),
+        lambda asked, size: choose_mechanism(asked, clients=clients, honest=clients - 1, dimension=size, fails=-64.0),
         _demands,
         sizes,
     )

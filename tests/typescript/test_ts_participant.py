@@ -6,7 +6,7 @@ import time
 import pytest
 
 from ccesa.agreement.charter import Learning
-from ccesa.privacy import DifferentialPrivacy, chosen
+from ccesa.privacy import DifferentialPrivacy, choose_mechanism
 from ccesa.statistics import Category, Number, Schema
 from runners import PACKAGE, built, served
 from series_rounds import GUARDS
@@ -130,7 +130,7 @@ def test_models_are_averaged_by_what_the_charter_says(tmp_path):
 @pytest.mark.typescript
 def test_models_with_noise_are_charged_and_one_leaves_where_a_function_fails_and_none_beyond_the_budget(tmp_path):
     demand = DifferentialPrivacy(epsilon=8.0, delta=1e-6, rounds=2, norm=1.0)
-    noise = chosen(demand, clients=6, honest=5, dimension=16)
+    noise = choose_mechanism(demand, clients=6, honest=5, dimension=16)
     agreed = {"bits": 64, "privacy": noise, "min_survivors": 5}
     hub = Hub(folder=tmp_path, guard="active", rounds=1, agreed=agreed, coordinator=MODEL)
 

@@ -16,7 +16,7 @@ import pytest
 from ccesa import labels, words
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.graphs.assignment import draw, neighbourhood
+from ccesa.graphs.assignment import draw
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from second import (
@@ -406,7 +406,7 @@ def test_graph(case):
 @cases("graphs", "graphs", "name")
 def test_each_neighbourhood_by_itself(case):
     kind, seed, ids = part(GRAPHS, case["graph"]), raw(case["seed"]), np.array(case["ids"])
-    found = [ids[neighbourhood(kind, seed, ids, node)].tolist() for node in range(ids.size)]
+    found = [ids[kind.neighbours(seed, ids, node)].tolist() for node in range(ids.size)]
     assert found == case["neighbours"]
 
 

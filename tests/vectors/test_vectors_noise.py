@@ -43,7 +43,7 @@ def test_mechanism(case):
     made, due = Mechanism(**fields_of(case)), case["gives"]
     assert wire.encode(made).hex() == due["encoding"]
     assert (made.digest.hex(), made.length) == (due["digest"], due["length"])
-    assert (made.certified(), made.noise(made.honest)) == close((due["epsilon"], due["noise"]))
+    assert (made.certify(), made.noise(made.honest)) == close((due["epsilon"], due["noise"]))
 
 
 @each_mechanism

@@ -11,7 +11,7 @@ from ccesa.errors import ConfigError
 from ccesa.privacy import Mechanism
 from ccesa.statistics import Schema
 from ccesa.statistics.packing import centres, unpack_exact, unpack_noisy
-from ccesa.statistics.tally import tallied
+from ccesa.statistics.tally import count_table
 from second import raw
 from second_refusals import Refused
 from second_statistics import encoding_of, numbers_of, words_of_table
@@ -78,7 +78,7 @@ def test_table(case):
             numbers_of(values_at(case), case["records"])
         return
     numbers, vector = integers(case["numbers"]), raw(case["words"])
-    assert flat(schema, tallied(schema, case["records"]).sums) == numbers
+    assert flat(schema, count_table(schema, case["records"]).sums) == numbers
     assert numbers_of(values_at(case), case["records"]) == numbers
     assert schema.encode(case["records"]).tobytes() == vector
     assert words_of_table(values_at(case), case["records"]) == vector
@@ -91,7 +91,7 @@ def test_table_with_noise(case):
         with refused(case["error"]):
             schema.encode(case["records"], mechanism, lambda count: key[:count])
         return
-    assert centres(tallied(schema, case["records"]), mechanism).tolist() == integers(case["centres"])
+    assert centres(count_table(schema, case["records"]), mechanism).tolist() == integers(case["centres"])
     found = schema.encode(case["records"], mechanism, lambda count: key[:count])
     assert found.tobytes().hex() == case["words"]
 

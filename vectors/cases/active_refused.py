@@ -13,7 +13,6 @@ from cases.common import Case, sample
 from cases.roster import pack
 from ccesa.crypto import merkle
 from ccesa.errors import CcesaError
-from ccesa.graphs.assignment import neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.server import Server
@@ -137,7 +136,7 @@ def derived(plan: ActivePlan, bundles: _Keys, number: int) -> list[int]:
     """The neighbours that a committed roster gives to a client."""
     ids = sorted(bundles)
     seed = signed_texts.seed(plan.config.context, _committed(plan, bundles)[2])
-    nodes = neighbourhood(plan.config.graph, seed, np.array(ids), ids.index(number))
+    nodes = plan.config.graph.neighbours(seed, np.array(ids), ids.index(number))
     return [ids[node] for node in nodes.tolist()]
 
 

@@ -59,7 +59,7 @@ def rounded(value: float) -> float:
 
 
 def _mechanisms() -> list[Case]:
-    """Numbers that ``chosen`` gave once: what it chooses is its own affair."""
+    """Numbers that ``choose_mechanism`` returned once."""
     return [
         _numbers(14, 8, 17992, 970, 10, -40.0),
         _numbers(850, 11, 262144, 28918, 21, -128.0),
@@ -133,7 +133,7 @@ def _mechanism(fields: Case) -> Case:
             "encoding": wire.encode(made),
             "digest": made.digest,
             "length": made.length,
-            "epsilon": rounded(made.certified()),
+            "epsilon": rounded(made.certify()),
             "noise": rounded(made.noise(made.honest)),
         },
     }

@@ -16,7 +16,6 @@ from cases.rounds import seed, vector
 from cases.signatures import neutral_signature
 from ccesa.crypto import merkle
 from ccesa.graphs import ErdosRenyi
-from ccesa.graphs.assignment import neighbourhood
 from ccesa.graphs.thresholds import Fixed, Linear
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
@@ -93,7 +92,7 @@ def _in_anothers_place(scene: Scene) -> bytes:
     tree = merkle.levels([signed_texts.leaf(context, 0, bundles[0][0]), *others])
     v1 = scene.pack(ids)
     root = signed_texts.root(context, v1, tree[-1].tobytes())
-    nodes = neighbourhood(scene.plan.config.graph, signed_texts.seed(context, root), np.array(ids), 0)
+    nodes = scene.plan.config.graph.neighbours(signed_texts.seed(context, root), np.array(ids), 0)
     near = [ids[node] for node in nodes.tolist()]
     return m.RosterRequest(
         context=context,

@@ -11,7 +11,7 @@ from ccesa.errors import CcesaError, ConfigError
 from ccesa.privacy import Mechanism
 from ccesa.statistics.packing import _digits, centres, unpack_exact, unpack_noisy
 from ccesa.statistics.schema import Schema
-from ccesa.statistics.tally import tallied
+from ccesa.statistics.tally import count_table
 
 DESCRIPTION = (
     "Section 16 of docs/protocol.md. schemas: what is agreed, with the encoding of all its keys, the "
@@ -287,7 +287,7 @@ def _tables() -> list[tuple[int, str, list[Case]]]:
 def _counted(place: int, name: str, records: list[Case]) -> Case:
     case: Case = {"schema": place, "name": name, "records": records}
     try:
-        tally = tallied(schema(GOOD[place]), records)
+        tally = count_table(schema(GOOD[place]), records)
         vector = schema(GOOD[place]).encode(records)
     except CcesaError as error:
         return {**case, "error": type(error).__name__}
@@ -362,7 +362,7 @@ def _noisy(place: int, noise: int | None, name: str, records: list[Case]) -> Cas
         return {**case, "error": type(error).__name__}
     if with_noise is None:
         raise LookupError(f"{name} has no noise and is not refused")
-    around = centres(tallied(made, records), with_noise).tolist()
+    around = centres(count_table(made, records), with_noise).tolist()
     return {**case, "centres": exact(around), "words": vector.tobytes()}
 
 

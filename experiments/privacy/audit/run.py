@@ -20,7 +20,7 @@ from scipy.special import ndtr
 
 from ccesa.agreement.config import RoundConfig
 from ccesa.plan import plan
-from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
+from ccesa.privacy import DifferentialPrivacy, Mechanism, choose_mechanism
 from ccesa.privacy.accounting import gaussian_mu
 from experiments import chart, record, rounds
 from experiments.arguments import parse, run
@@ -50,7 +50,7 @@ def settings(quick: bool) -> dict[str, Any]:
 def mechanism(epsilon: float) -> Mechanism:
     """One sum spends all, and nobody is in it whose noise does not count: an audit cannot be sharper."""
     demand = DifferentialPrivacy(epsilon=epsilon, delta=DELTA, rounds=1, norm=1.0)
-    return chosen(demand, clients=CANARIES, honest=CANARIES, dimension=DIMENSION)
+    return choose_mechanism(demand, clients=CANARIES, honest=CANARIES, dimension=DIMENSION)
 
 
 def a_round(made: Mechanism, seed: list[int]) -> RoundConfig:
@@ -85,7 +85,7 @@ def one(epsilon: float, sums: int, seed: int) -> dict[str, Any]:
         print(f"epsilon {epsilon:g}, {name}: at least {last['epsilon']:.2f} ({last['canaries']} canaries)")
     return {
         "epsilon": epsilon,
-        "certified": made.certified(),
+        "certified": made.certify(),
         "mu": gaussian_mu(epsilon, DELTA),
         "noise": made.noise(CANARIES),
         "found": found,

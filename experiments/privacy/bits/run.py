@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from bench.protocol.privacy import kept, noise_of, ratios
 from ccesa.errors import ConfigError
 from ccesa.plan import plan
-from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
+from ccesa.privacy import DifferentialPrivacy, Mechanism, choose_mechanism
 from experiments import chart, record
 from experiments.arguments import parse, run
 from experiments.privacy import known_way
@@ -58,7 +58,7 @@ def demand(epsilon: float, rounds: int) -> DifferentialPrivacy:
 def ours(asked: DifferentialPrivacy, honest: int, dimension: int, bits: int) -> Mechanism | None:
     """Return the mechanism with fields of so many bits; None where they are too few."""
     try:
-        return chosen(asked, clients=CLIENTS, honest=honest, dimension=dimension, field_bits=bits)
+        return choose_mechanism(asked, clients=CLIENTS, honest=honest, dimension=dimension, field_bits=bits)
     except ConfigError:
         return None
 
@@ -71,7 +71,7 @@ def inflation(made: Mechanism | None, honest: int) -> float | None:
 def row(honest: int, dimension: int, epsilon: float, rounds: int) -> dict[str, Any]:
     """Return one row of the table: by bits, what ours and the known way cost."""
     asked = demand(epsilon, rounds)
-    best = chosen(asked, clients=CLIENTS, honest=honest, dimension=dimension)
+    best = choose_mechanism(asked, clients=CLIENTS, honest=honest, dimension=dimension)
     sums = known_way.Sums(demand=asked, clients=CLIENTS, honest=honest, dimension=dimension)
     return {
         "dimension": dimension,
@@ -86,7 +86,7 @@ def row(honest: int, dimension: int, epsilon: float, rounds: int) -> dict[str, A
 def measured(honest: int, cell: Sequence[Any], seed: int) -> dict[str, Any]:
     """Return the noise in sums of 900 real vectors; over few parameters in many sums, to see enough of it."""
     dimension, epsilon, rounds = cell
-    made = chosen(demand(epsilon, rounds), clients=CLIENTS, honest=honest, dimension=dimension)
+    made = choose_mechanism(demand(epsilon, rounds), clients=CLIENTS, honest=honest, dimension=dimension)
     sums = [next(ratios(made, [SURVIVORS], seed + number)) for number in range(max(1, LEAST // dimension))]
     return {
         "dimension": dimension,

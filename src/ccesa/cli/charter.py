@@ -172,7 +172,7 @@ def _statistics_in_words(schema: Schema) -> Iterator[tuple[str, str]]:
 
 def _noise_in_words(mechanism: Mechanism, members: int) -> Iterator[tuple[str, str]]:
     """Describe the promise and the amount of the noise."""
-    fields, noise, each = mechanism.fields, mechanism.noise, report.noted(mechanism)
+    fields, noise, each = mechanism.fields, mechanism.noise, report.number_in_words(mechanism)
     yield "noise", report.demand_in_words(mechanism)
     yield (
         "counts on",

@@ -101,7 +101,7 @@ class VectorOptions:
 
     def fields(self, clients: int) -> Fields:
         """Return the fields for the values of so many clients."""
-        return Fields.chosen(clients, self.value_bits, self.precision, self.clip)
+        return Fields.choose(clients, self.value_bits, self.precision, self.clip)
 
     def learning(self, before: Learning | None, clients: int) -> Learning:
         """Return the earlier charter's table with the fields that are asked for, or a new table."""

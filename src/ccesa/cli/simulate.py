@@ -159,7 +159,7 @@ class _Noise:
         made, found = noise.mechanism, report.result
         lost = isinstance(found, RoundFailed)
         return cls(
-            epsilon=made.certified(),
+            epsilon=made.certify(),
             delta=made.delta,
             rounds=made.rounds,
             against=made.against,

@@ -15,7 +15,7 @@ from ccesa.cli import options
 from ccesa.cli.output import lines, table
 from ccesa.errors import ConfigError
 from ccesa.statistics import Schema, read_csv
-from ccesa.statistics.tally import ColumnPreview, LeftOut, Preview, previewed
+from ccesa.statistics.tally import ColumnPreview, LeftOut, Preview, preview
 
 statistics = typer.Typer(help="Tables of sites, for joint statistics.", no_args_is_help=True)
 _SchemaFile = Annotated[
@@ -34,7 +34,7 @@ def check(schema: _SchemaFile, csv: _Table, as_json: options.Json = False) -> No
     cannot be counted is an error with the line and the column.
     """
     agreed = _schema(schema)
-    found = previewed(agreed, read_csv(csv, agreed))
+    found = preview(agreed, read_csv(csv, agreed))
     if as_json:
         typer.echo(json.dumps({"least_group": agreed.least_group, **asdict(found)}))
         return

@@ -1,4 +1,4 @@
-"""This is the one list of the families of assignment graphs, which everything else asks.
+"""The only list of the families of assignment graphs.
 
 A new family is a module beside these, and its name in ``Graph``.
 """
@@ -22,7 +22,7 @@ NAMES = (BEST, *KINDS)
 
 
 def kind_named(name: object) -> type[Kind]:
-    """Return the family of this name; raise ConfigError if there is none."""
+    """Return the family of this name; raise ConfigError if it does not exist."""
     if name not in NAMES:
         raise ConfigError(f"graph must be one of {', '.join(NAMES)}, not {quoted(name)}")
     return Harary if name == BEST else KINDS[str(name)]

@@ -1,8 +1,8 @@
 """The assignment graph says who holds whose shares, and on which of these edges masks run.
 
-A graph is drawn from a 32-byte seed and the sorted ids of V1, the same way everywhere. Each edge, and
-each mask edge, is a function of the seed and one pair (Erdős-Rényi) or of one random circle (Harary), so
-a client can recompute its own neighbourhood without drawing the whole graph.
+A graph is drawn from a 32-byte seed and the sorted ids of V1, the same way everywhere. Each edge, and each mask edge,
+is a function of the seed and one pair (Erdős-Rényi) or of one random circle (Harary), so a client can compute its own
+neighbourhood without drawing the whole graph.
 """
 
 from collections.abc import Iterable
@@ -24,17 +24,17 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class AssignmentGraph:
-    """The neighbour lists stand one after the other. Nodes are positions in ``ids``, which is sorted.
+    """The neighbour lists of all nodes, one after the other. Nodes are positions in ``ids``, which is sorted.
 
-    ``columns[starts[i] : starts[i + 1]]`` are the neighbours of node i in ascending order, and
-    ``carries_masks`` says for each of these edges whether masks run on it.
+    ``columns[starts[i] : starts[i + 1]]`` are the neighbours of node i in ascending order, and ``carries_masks`` says
+    for each of these edges whether masks run on it.
     """
 
     ids: Nodes
     starts: Nodes
     columns: Nodes
     carries_masks: Flags
-    #: The graph that was drawn, where edges were taken out of it since, and which of its edges are left.
+    #: If edges were taken out since: the graph that was drawn, and which of its edges are left.
     drawn: "tuple[AssignmentGraph, Flags] | None" = None
 
     @property
@@ -51,7 +51,7 @@ class AssignmentGraph:
 
     @cached_property
     def reverse(self) -> Nodes:
-        """Return for the edge from i to j at each place the place of the edge from j to i."""
+        """The place of the edge from j to i, for the edge from i to j at each place."""
         from scipy.sparse import csr_array
 
         places, shape = np.arange(self.columns.size), (self.size, self.size)
@@ -59,16 +59,16 @@ class AssignmentGraph:
 
     @cached_property
     def nodes(self) -> dict[int, int]:
-        """Return the node of each client."""
+        """The node of each client."""
         return {client: node for node, client in enumerate(self.ids.tolist())}
 
     def edge_flags(self, pairs: Iterable[tuple[int, int]]) -> Flags:
         """Mark the edges between these pairs of nodes, in both directions."""
-        chosen = np.zeros(self.columns.size, bool)
+        marked = np.zeros(self.columns.size, bool)
         for one, other in pairs:
             place = self.edge(one, other)
-            chosen[[place, self.reverse[place]]] = True
-        return chosen
+            marked[[place, self.reverse[place]]] = True
+        return marked
 
     def without(self, edges: Flags) -> "AssignmentGraph":
         """Take edges out. The holders of shares stay those of the graph that was drawn."""
@@ -80,16 +80,16 @@ class AssignmentGraph:
 
     def flags(self, clients: Iterable[int]) -> Flags:
         """Mark the nodes of these clients."""
-        chosen = np.zeros(self.size, bool)
-        chosen[self.ids.searchsorted(np.fromiter(clients, np.int64))] = True
-        return chosen
+        marked = np.zeros(self.size, bool)
+        marked[self.ids.searchsorted(np.fromiter(clients, np.int64))] = True
+        return marked
 
     def edges(self, node: int) -> slice:
         return slice(self._bounds[node], self._bounds[node + 1])
 
     @cached_property
     def _bounds(self) -> list[int]:
-        """Return the starts as numbers that Python slices with at once."""
+        """The starts as Python's own numbers, which slice faster."""
         return self.starts.tolist()
 
     def edge(self, node: int, neighbour: int) -> int:
@@ -102,8 +102,7 @@ class AssignmentGraph:
     def closed_neighbourhood(self, node: int) -> Nodes:
         """Return the node among its neighbours, ascending."""
         near = self.neighbours(node)
-        place = near.searchsorted(node)
-        return np.concatenate([near[:place], [node], near[place:]])
+        return np.insert(near, near.searchsorted(node), node)
 
     def mask_neighbours(self, node: int) -> Nodes:
         place = self.edges(node)
@@ -119,7 +118,7 @@ class AssignmentGraph:
 
     def count(self, edges: Flags) -> Nodes:
         """Count those of these edges that every node has."""
-        flags = np.append(edges, False)  # so that the last nodes may have none
+        flags = np.append(edges, False)  # so that the last nodes can be without edges
         return np.where(self.degrees, np.add.reduceat(flags, self.starts[:-1], dtype=np.int64), 0)
 
     def mask_components(self, alive: Flags) -> list[Nodes]:
@@ -139,14 +138,9 @@ def draw(kind: "Kind", seed: bytes, ids: Nodes) -> AssignmentGraph:
     return from_edges(ids, low, high, carries_masks)
 
 
-def neighbourhood(kind: "Kind", seed: bytes, ids: Nodes, node: int) -> Nodes:
-    """Return the neighbours of one node, ascending, as ``draw`` gives them, without drawing the others'."""
-    return kind.neighbours(seed, np.asarray(ids, np.int64), node)
-
-
 def from_edges(ids: Nodes, low: Nodes, high: Nodes, carries_masks: Flags) -> AssignmentGraph:
     """Return a graph from its edges, each given once."""
-    from scipy.sparse import coo_array  # a client draws no graph, and need not load it
+    from scipy.sparse import coo_array  # a client draws no graph and does not need scipy
 
     ends = np.concatenate([low, high, low]).astype(np.int32)
     pairs = ends[: -low.size or None], ends[low.size :]
@@ -156,7 +150,7 @@ def from_edges(ids: Nodes, low: Nodes, high: Nodes, carries_masks: Flags) -> Ass
 
 @dataclass(frozen=True, eq=False)
 class Holders:
-    """Every share has a place. Those of dealer i stand from ``starts[i]`` to ``starts[i + 1]``, by holder.
+    """The places of all shares. Those of dealer i are from ``starts[i]`` to ``starts[i + 1]``, by holder.
 
     ``nodes`` are the holders. ``reverse`` gives for the share from i to j the place of the share from j to i.
     """
@@ -180,16 +174,13 @@ class Holders:
         if graph.drawn is not None:
             whole, left = graph.drawn
             dealt = cls.of(whole)
-            still = np.ones(dealt.nodes.size, bool)
-            still[_edge_places(whole)] = left
-            xs = dealt.xs[still]
+            kept = np.ones(dealt.nodes.size, bool)
+            kept[_edge_places(whole)] = left
+            xs = dealt.xs[kept]
         return cls(starts, nodes, reverse, xs)
 
     def live(self, dealers: Nodes, alive: Flags, most: int | None = None) -> tuple[Nodes, Nodes]:
-        """Find the shares of these dealers whose holders are alive; of each dealer only the first ``most``.
-
-        Returns whose each is, as a position in ``dealers``, and its place.
-        """
+        """Return the first ``most`` shares of each dealer with live holders: positions in ``dealers``, and places."""
         sizes = self.starts[dealers + 1] - self.starts[dealers]
         rows = np.repeat(np.arange(dealers.size), sizes)
         places = self.starts[dealers[rows]] + _counted(sizes)
@@ -202,7 +193,7 @@ class Holders:
 
 
 def _edge_places(graph: AssignmentGraph) -> Nodes:
-    """Return the places of the shares that go over each edge; everyone's own stand between them."""
+    """Return the place of the share that goes over each edge. The nodes' own shares are between them."""
     return np.arange(graph.columns.size) + graph.rows + (graph.columns > graph.rows)
 
 
@@ -216,16 +207,12 @@ _MOST = np.iinfo(np.int32).max
 
 
 def components(size: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> Labels:
-    """Number the component of each node of 0..size - 1, from 0; edge k joins ``one[k]`` and ``other[k]``.
-
-    Raises ConfigError where 32 bits cannot number the nodes or the edges, and where scipy gives no answer.
-    """
+    """Number the component of each node of 0..size - 1, from 0; edge k joins ``one[k]`` and ``other[k]``."""
     check_scipy()
     return _labels(size, one, other)
 
 
 def _labels(size: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> Labels:
-    """Ask scipy, and check that it gave an answer."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -242,20 +229,15 @@ def _labels(size: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> Labe
 def _broken(found: str) -> str:
     import scipy
 
-    return (
-        f"the installed scipy {scipy.__version__} cannot tell if masks are connected: it found {found}; "
-        "install another version, pip install 'scipy>=1.11.3'"
-    )
+    wrong = f"the installed scipy {scipy.__version__} cannot tell if masks are connected: it found {found}"
+    return f"{wrong}; install another version, pip install 'scipy>=1.11.3'"
 
 
 @cache
 def check_scipy() -> None:
-    """Load scipy and try it on two triangles and a node alone, in 64-bit indices as graphs have them, once.
-
-    Raises ConfigError where its answer is wrong.
-    """
+    """Try scipy, once, on two triangles and a single node; raise ConfigError if its answer is wrong."""
     one, other = np.array([0, 2, 4, 1, 3, 5]), np.array([2, 4, 0, 3, 5, 1])
     labels = _labels(7, one, other).tolist()
-    first, second, alone = labels[0], labels[1], labels[6]
-    if len({first, second, alone}) != 3 or labels != [first, second] * 3 + [alone]:
-        raise ConfigError(_broken(f"{labels} for two triangles and a node alone"))
+    first, second, single = labels[0], labels[1], labels[6]
+    if len({first, second, single}) != 3 or labels != [first, second] * 3 + [single]:
+        raise ConfigError(_broken(f"{labels} for two triangles and a single node"))

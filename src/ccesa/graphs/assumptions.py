@@ -1,4 +1,4 @@
-"""Everything random about a round that is not its graph, and the demand: how rare bad events have to be."""
+"""The random facts of a round besides its graph, and the demand: how rare bad events have to be."""
 
 import math
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from ccesa.graphs.tails import LN2, Binomial, Counts, Distribution, Hypergeometr
 from ccesa.guards import Guard
 from ccesa.parts import check_clients, whole_number
 
-#: Beyond, differences of logarithms lose more than the slack of a certificate covers.
+#: With more clients, differences of logarithms lose more than the slack of a certificate covers.
 MAX_PLANNED = 10**8
-#: Set aside of the reliability budget for rounds that fewer than F clients join: 2^-10 of it.
+#: 2^-10 of the reliability budget is set aside for rounds that fewer than F clients join.
 SHORT_BITS = 10
 
 
@@ -29,7 +29,7 @@ class Assumptions:
         dropout: The probability in [0, 1) with which each client drops out by itself.
         collusion: The fraction in [0, 1) of clients that collude, rounded up; they may drop out too.
         exact: Whether exactly a fraction ``dropout`` of all clients drops out, rounded up.
-        per_step: In which steps clients drop out, ``dropout`` in all; without it all may do so in the worst.
+        per_step: In which steps clients drop out, ``dropout`` in all; without it, all in the worst step.
 
     Raises:
         ConfigError: A field is out of range, or two do not go together.
@@ -57,12 +57,6 @@ class Assumptions:
         if self.dropout != self.per_step.total:
             raise ConfigError(f"dropout = {self.dropout!r}, but the steps add up to {self.per_step.total!r}")
 
-    def at_least(self, guard: Guard) -> "Assumptions":
-        """Return the same with as many colluders as the guard asks for at least."""
-        if self.colluders >= guard.least_colluders:
-            return self
-        return replace(self, collusion=guard.least_colluders / self.clients)
-
     @property
     def colluders(self) -> int:
         """How many clients collude."""
@@ -70,37 +64,22 @@ class Assumptions:
 
     @property
     def dropped(self) -> int:
-        """Return how many drop out, where exactly a fraction does."""
+        """How many clients drop out, if ``exact``."""
         return _part(self.dropout, self.clients)
 
     @property
     def staying(self) -> int:
-        """Return how many clients are expected to stay, to the nearest whole number."""
+        """How many clients are expected to stay, to the nearest whole number."""
         return self.clients - self.dropped if self.exact else round((1.0 - self.dropout) * self.clients)
-
-    def losing(self, dropout: float) -> "Assumptions":
-        """Return the same with another dropout; per step it is scaled, and about that much."""
-        if self.per_step is None:
-            return replace(self, dropout=dropout)
-        scaled = self.per_step.scaled(dropout)
-        return replace(self, dropout=scaled.total, per_step=scaled)
-
-    @property
-    def advertises(self) -> float:
-        """Return the probability of being in V1; 1 without dropouts per step."""
-        return 1.0 if self.per_step is None else self.per_step.advertises
 
     @property
     def absent(self) -> float:
-        """Return the probability of not being in V1; 0 without dropouts per step."""
+        """The probability of not being in V1; 0 without dropouts per step."""
         return 0.0 if self.per_step is None else self.per_step.leaving("advertise", "advertise")
 
     @property
     def unmasked(self) -> tuple[float, float]:
-        """Return the probabilities of being unmasked with the client's own share, and without it.
-
-        Without dropouts per step everyone counts as unmasked without it.
-        """
+        """The probabilities of being unmasked with the client's own share, and without it: 1 if not per step."""
         if self.per_step is None:
             return 0.0, 1.0
         stays = self.per_step.advertises * self.per_step.stays
@@ -108,34 +87,34 @@ class Assumptions:
 
     @property
     def leaves(self) -> float:
-        """Return the probability that one of V1 does not stay to the end."""
+        """The probability that a client of V1 does not stay to the end."""
         return self.dropout if self.per_step is None else self.per_step.leaves
 
     @property
     def live(self) -> Distribution:
-        """Return how many of d neighbours in V1 stay to the end; the client itself is one that stays."""
+        """The distribution of neighbours in V1 that stay to the end, around a client that stays."""
         if not self.exact:
             return Binomial.failing(self.leaves)
         return Hypergeometric(self.clients - 1, max(self.clients - 1 - self.dropped, 0))
 
     @property
     def colluding(self) -> Distribution:
-        """Return how many of an honest client's d neighbours collude."""
+        """The distribution of colluding neighbours around an honest client."""
         return Hypergeometric(self.clients - 1, min(self.colluders, self.clients - 1))
 
     def log_fate(self, gone: Counts, stay: int) -> Logs:
-        """Return ln P(these clients all drop out and those all stay), for each number of ``gone``."""
+        """Return ln P(``gone`` given clients all drop out and ``stay`` others all stay)."""
         if not self.exact:
             return np.asarray(xlogy(gone, self.dropout) + xlog1py(stay, -self.dropout))
         return _log_pattern(self.clients, self.dropped, gone, stay)
 
     def log_collude(self, many: Counts, honest: Counts) -> Logs:
-        """Return ln P(these ``many`` clients all collude and those ``honest`` ones do not)."""
+        """Return ln P(``many`` given clients all collude and ``honest`` others do not)."""
         return _log_pattern(self.clients, self.colluders, many, honest)
 
     @property
     def honest_survivors(self) -> tuple[Distribution, int]:
-        """Return how many honest clients stay, as a distribution and its number of draws."""
+        """The distribution of honest clients that stay, and its number of draws."""
         honest = self.clients - self.colluders
         if not self.exact:
             return Binomial.failing(self.dropout), honest
@@ -146,30 +125,27 @@ class Assumptions:
 class Roster:
     """The V1 that a round accepts: ``least`` = F clients or more that advertise their keys.
 
-    F is as large as an honest round allows. Colluders need not leave when others do, so all of them may be in
-    the smallest roster.
+    F is as large as an honest round allows. Colluders need not leave when others do, so the smallest roster may contain
+    all of them.
 
-    Under ``curious`` the server refuses a round of fewer (``min_survivors``), and a fraction γ of all clients
-    colludes. Under ``active`` clients refuse it (``Plan.least_roster``), and the fraction of colluders is one
-    of the roster: whichever roster of at least F clients a lying server chooses, at most a fraction γ of it
-    may collude. Some plans bear more, up to a fraction γ of all clients, wherever they are (``anywhere``).
+    Under ``curious`` the server refuses smaller rounds (``min_survivors``), and a fraction γ of all clients colludes.
+    Under ``active`` clients refuse them (``Plan.least_roster``), and γ is a fraction of the roster: of any roster of at
+    least F clients that a lying server chooses, at most a fraction γ may collude. Some plans bear more colluders, up to
+    a fraction γ of all clients, in any roster (``anywhere``).
     """
 
     assumptions: Assumptions
     least: int
     #: ln of a bound on the probability that an honest round has fewer.
     log_short: float = -math.inf
-    #: A lying server chooses it: any F clients or more, every colluder among them.
+    #: Whether a lying server chooses the roster: any F clients or more, with every colluder among them.
     chosen: bool = False
-    #: So many collude in every roster, however small; zero where it is a fraction of each.
+    #: The number of colluders in every roster, even the smallest; zero if they are a fraction of each.
     anywhere: int = 0
 
     @property
     def colluders(self) -> int:
-        """Return how many of the whole list may collude, so that no roster of F or more has too many.
-
-        It is at least 1 if the fraction is not 0.
-        """
+        """How many of all clients may collude so that no roster of F or more has too many; at least 1 if γ > 0."""
         return self.of(self.least)
 
     def of(self, size: int) -> int:
@@ -183,15 +159,12 @@ class Roster:
 
     @property
     def smallest(self) -> int:
-        """The size of the smallest roster with an honest client in it; all colluders may be there."""
+        """The size of the smallest roster that has all colluders and an honest client."""
         return self.least if self.chosen else max(self.least, self.colluders + 1)
 
     @property
     def worst(self) -> int:
-        """The size of the roster in which honest clients most likely have many colluding neighbours.
-
-        That is the smallest if the number of colluders is fixed, and everyone if it is a fraction.
-        """
+        """The size of the worst roster: the smallest for a fixed number of colluders, everyone for a fraction."""
         return self.assumptions.clients if self.chosen else self.smallest
 
     @property
@@ -201,32 +174,23 @@ class Roster:
 
     @property
     def colluding(self) -> Distribution:
-        """Return how many of an honest client's d neighbours collude, in the worst roster."""
+        """The distribution of colluding neighbours around an honest client, in the worst roster."""
         return Hypergeometric(self.worst - 1, min(self.assumptions.colluders, self.worst - 1))
-
-    def opening(self, least: int) -> "Roster":
-        """Return the roster of rounds that open no sum over fewer than ``least``.
-
-        Under ``curious`` that is all that keeps it from being small. F stays what an honest round reaches.
-        """
-        if self.chosen or not self.colluders:
-            return self
-        return replace(self, least=min(self.least, least))
 
     @classmethod
     def expected(cls, assumptions: Assumptions, reliability_bits: float, *, chosen: bool) -> "Roster":
-        """Return the largest F that an honest round reaches.
+        """Return the roster with the largest F that an honest round reaches.
 
-        Without dropouts per step all dropouts may happen in step 0. With colluders under ``curious`` F counts
-        the vectors that arrive, because such a round insists on them (``min_survivors``).
+        Without dropouts per step all clients may leave in step 0. With colluders under ``curious`` F counts the vectors
+        that arrive, because such a round insists on them (``min_survivors``).
         """
         n, gone = assumptions.clients, assumptions.dropout
         if assumptions.per_step is not None:
             insists = assumptions.colluders > 0 and not chosen
             gone = assumptions.per_step.leaving("advertise", "confirm") if insists else assumptions.absent
         if assumptions.exact or not gone:
-            dropped = assumptions.dropped if assumptions.exact else 0
-            return cls(assumptions=assumptions, least=max(3, n - dropped), chosen=chosen)
+            least = n - assumptions.dropped if assumptions.exact else n
+            return cls(assumptions=assumptions, least=max(3, least), chosen=chosen)
         bits = reliability_bits + SHORT_BITS
         anybody = math.log(-math.expm1(n * math.log1p(-gone)))  # ln P(somebody leaves)
         if anybody <= -bits * LN2:
@@ -236,11 +200,11 @@ class Roster:
 
 
 def _part(fraction: float, of: int) -> int:
-    return math.ceil(round(fraction * of, 6))  # 0.1 * 30 is 3, whatever floats say
+    return math.ceil(round(fraction * of, 6))  # in floats 0.1 * 30 is more than 3
 
 
 def _log_pattern(n: int, marked: int, inside: Counts, outside: Counts | int) -> Logs:
-    """Return ln P(``inside`` given ones are marked and ``outside`` others not), ``marked`` of n at random."""
+    """Return ln P(``inside`` given clients are marked and ``outside`` others are not), if ``marked`` of n are."""
     inside, outside = np.asarray(inside), np.asarray(outside)
     possible = (inside <= marked) & (outside <= n - marked)
     inside, outside = np.where(possible, inside, 0), np.where(possible, outside, 0)
@@ -256,39 +220,36 @@ def _quantile(draws: int, p: float, at_most: float) -> int:
     return least
 
 
-#: Thresholds and degrees give the numbers of colluding neighbours that it takes.
+#: An event around a client. Its thresholds and degrees give the number of colluding neighbours with which it happens.
 Event = Callable[[Counts, Counts], Counts]
 
 
 def exposed(t: Counts, degrees: Counts) -> Counts:
-    """Return how many hold t shares with the client itself: its honest neighbours gone, it is opened.
-
-    Without a neighbour nobody takes part.
-    """
+    """Return how many hold t shares together with the client; at least 1, as all that take part have a neighbour."""
     return np.maximum(t - 1, 1)
 
 
 def unmaskable(t: Counts, degrees: Counts) -> Counts:
-    """Return how many make two sets of t holders, themselves in both: h + 2 c + 1 >= 2 t."""
+    """Return how many make two sets of t holders possible, being in both: h + 2 c + 1 >= 2 t."""
     return 2 * t - degrees - 1
 
 
-#: Those that a guard may have to keep rare.
+#: The events that a guard may have to keep rare.
 BY_NAME: dict[str, Event] = {"exposed": exposed, "unmaskable": unmaskable}
 
 
 def fewer_honest(than: int) -> Event:
-    """Make the event that fewer honest clients than this, itself included, can open it: t - c < than."""
+    """Return the event that fewer honest clients than this, itself included, can open it: t - c < than."""
     return lambda t, degrees: t - than + 1
 
 
 def more_colluders(than: int) -> Event:
-    """Make the event that more of its neighbours collude than this."""
+    """Return the event that more than this number of neighbours collude."""
     return lambda t, degrees: np.full_like(t, than + 1)
 
 
 def either(one: Event, other: Event) -> Event:
-    """Make the event that one of the two happens."""
+    """Return the event that one of the two happens."""
     return lambda t, degrees: np.minimum(one(t, degrees), other(t, degrees))
 
 
@@ -304,7 +265,7 @@ class Demand:
     privacy_bits: float
     guard: Guard
     roster: Roster
-    #: Bits by which a graph has to be more reliable than a round, which may fail for other reasons too.
+    #: Bits by which a graph has to be more reliable than a round, because rounds also fail for other reasons.
     margin: float = 0.0
 
     @classmethod
@@ -315,30 +276,25 @@ class Demand:
         privacy_bits: float | None = None,
         reliability_bits: float | None = None,
     ) -> "Demand":
-        """Make a demand, with defaults for what is not given and at least the guard's fewest colluders."""
+        """Return a demand, with defaults for what is not given and at least the guard's fewest colluders."""
         privacy = guard.privacy_bits if privacy_bits is None else privacy_bits
         reliability = RELIABILITY_BITS if reliability_bits is None else reliability_bits
         for name, value in (("privacy_bits", privacy), ("reliability_bits", reliability)):
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_BITS:
                 raise ConfigError(f"{name} must be above 0 and at most {MAX_BITS}, not {value!r}")
-        return cls(
-            reliability_bits=reliability,
-            privacy_bits=privacy,
-            guard=guard,
-            roster=Roster.expected(assumptions.at_least(guard), reliability, chosen=guard.chooses_roster),
-        )
+        if assumptions.colluders < guard.least_colluders:
+            assumptions = replace(assumptions, collusion=guard.least_colluders / assumptions.clients)
+        roster = Roster.expected(assumptions, reliability, chosen=guard.chooses_roster)
+        return cls(reliability_bits=reliability, privacy_bits=privacy, guard=guard, roster=roster)
 
-    def changed(self, *, reliability_bits: float | None = None, **assumptions: Any) -> "Demand":
+    def change(self, *, reliability_bits: float | None = None, **changes: Any) -> "Demand":
         """Return the same demand with another reliability, or under other assumptions."""
         bits = self.reliability_bits if reliability_bits is None else reliability_bits
-        changed = self.assumptions
-        if "dropout" in assumptions:
-            changed = changed.losing(assumptions.pop("dropout"))
-        if "dropout_per_step" in assumptions:
-            said, confirms = assumptions.pop("dropout_per_step"), not self.guard.dealer_counts
-            per_step = PerStep.of(said, (), confirms=confirms)
-            changed = replace(changed, dropout=per_step.total, per_step=per_step)
-        return Demand.of(replace(changed, **assumptions), self.guard, self.privacy_bits, bits)
+        per_step = self.assumptions.per_step
+        if "dropout" in changes and per_step is not None:  # scaled to about that total
+            scaled = per_step.scaled(changes["dropout"])
+            changes |= {"dropout": scaled.total, "per_step": scaled}
+        return Demand.of(replace(self.assumptions, **changes), self.guard, self.privacy_bits, bits)
 
     @property
     def assumptions(self) -> Assumptions:
@@ -346,12 +302,12 @@ class Demand:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Return the events that colluding neighbours must not be enough for."""
+        """The events that colluding neighbours must not bring about."""
         return tuple(BY_NAME[name] for name in self.guard.events if name in BY_NAME)
 
     @property
     def graph_bits(self) -> float:
-        """Return how reliable the graph has to be, in bits."""
+        """The reliability that the graph has to have, in bits."""
         return self.reliability_bits + self.margin
 
     @property

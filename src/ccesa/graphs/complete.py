@@ -6,20 +6,10 @@ import numpy as np
 
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError
+from ccesa.graphs import kinds
 from ccesa.graphs.assignment import Flags, Nodes
 from ccesa.graphs.harary import check_circle_degree
-from ccesa.graphs.kinds import (
-    Degrees,
-    Kind,
-    Ladder,
-    Masks,
-    below,
-    circle_distance,
-    circle_positions,
-    every_pair,
-    others,
-    pair_draws,
-)
+from ccesa.graphs.kinds import Degrees, Kind, Ladder, Masks
 from ccesa.parts import settle_probability
 
 
@@ -60,22 +50,18 @@ class Complete(Kind, frozen=True, kw_only=True, tag="complete"):
     def mask_edges(self, degree: int) -> int | None:
         return min(self.mask_degree or degree, degree) if self.mask_p is None else None
 
-    @property
-    def thin(self) -> bool:
-        return self.mask_p is not None or self.mask_degree is not None
-
     def edges(self, seed: bytes, ids: Nodes) -> Iterator[tuple[Nodes, Nodes, Flags]]:
-        positions = circle_positions(seed, ids.size)
-        for low, high in every_pair(ids.size):
+        positions = kinds.circle_positions(seed, ids.size)
+        for low, high in kinds.every_pair(ids.size):
             if self.mask_degree is not None:
-                yield low, high, circle_distance(positions, low, high) <= self.mask_degree // 2
+                yield low, high, kinds.circle_distance(positions, low, high) <= self.mask_degree // 2
             elif self.mask_p is not None:
-                yield low, high, below(pair_draws(seed, ids[low], ids[high]), self.mask_p)
+                yield low, high, kinds.below(kinds.pair_draws(seed, ids[low], ids[high]), self.mask_p)
             else:
                 yield low, high, np.ones(low.size, bool)
 
     def neighbours(self, seed: bytes, ids: Nodes, node: int) -> Nodes:
-        return others(ids.size, node)[0]
+        return kinds.others(ids.size, node)[0]
 
     def degrees(self, clients: int) -> Degrees:
         from ccesa.graphs.harary_risks import EqualDegrees
@@ -90,7 +76,7 @@ class Complete(Kind, frozen=True, kw_only=True, tag="complete"):
 
     @classmethod
     def candidates(cls, clients: int) -> Ladder:
-        # There is one, unless there are more clients than can hold shares.
+        # More clients than can hold shares have no complete graph.
         return Ladder(int(clients <= MAX_HOLDERS), lambda step: cls())
 
     def thinner(self, clients: int) -> Ladder:

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from ccesa.errors import ConfigError
+from ccesa.graphs import kinds
 from ccesa.graphs.assignment import Flags, Nodes
-from ccesa.graphs.kinds import Degrees, Kind, Ladder, Masks, below, every_pair, others, pair_draws
+from ccesa.graphs.kinds import Degrees, Kind, Ladder, Masks
 from ccesa.parts import settle_probability
 
-#: Mean degrees are planned in steps of a hundredth of a neighbour, above a hundred of a ten-thousandth of the
-#: degree,
+#: Mean degrees are planned in steps of a hundredth of a neighbour; above a hundred, of a ten-thousandth of the degree.
 _GRID = 100
 _HUNDRED = 100 * _GRID
-#: and up to here: the tails of all their degrees are held at once.
+#: The planner goes no further, because the tails of all degrees are held in memory at once.
 MAX_MEAN_DEGREE = 4096
 
 
@@ -55,21 +55,17 @@ class ErdosRenyi(Kind, frozen=True, kw_only=True, tag="erdos-renyi"):
     def mask_edges(self, degree: int) -> int | None:
         return None if self.thin else degree
 
-    @property
-    def thin(self) -> bool:
-        return self.mask_p is not None
-
     def edges(self, seed: bytes, ids: Nodes) -> Iterator[tuple[Nodes, Nodes, Flags]]:
         # One draw for both questions, edge and masks, so that they nest.
-        for low, high in every_pair(ids.size):
-            draws = pair_draws(seed, ids[low], ids[high])
-            edge = below(draws, self.p)
-            mask = edge if self.mask_p is None else below(draws, self.mask_p)
+        for low, high in kinds.every_pair(ids.size):
+            draws = kinds.pair_draws(seed, ids[low], ids[high])
+            edge = kinds.below(draws, self.p)
+            mask = edge if self.mask_p is None else kinds.below(draws, self.mask_p)
             yield low[edge], high[edge], mask[edge]
 
     def neighbours(self, seed: bytes, ids: Nodes, node: int) -> Nodes:
-        rest, low, high = others(ids.size, node)
-        return rest[below(pair_draws(seed, ids[low], ids[high]), self.p)]
+        rest, low, high = kinds.others(ids.size, node)
+        return rest[kinds.below(kinds.pair_draws(seed, ids[low], ids[high]), self.p)]
 
     def degrees(self, clients: int) -> Degrees:
         from ccesa.graphs.erdos_renyi_risks import EdgeDegrees

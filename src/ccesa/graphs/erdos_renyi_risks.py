@@ -1,7 +1,7 @@
 """Bounds for graphs whose edges are drawn pair by pair, each with probability p.
 
-Tables are about one client. ``LiveTable``: how many of its d neighbours stay. ``OpenedTable``: how many are
-honest, h, and how many collude, c. To look up a threshold rule is to sum over a table.
+Tables are about one client. ``LiveTable`` has how many of its d neighbours stay, ``OpenedTable`` how many are honest,
+h, and how many collude, c. The bound for a threshold rule is a sum over a table.
 """
 
 import math
@@ -10,44 +10,40 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma, gammaln, logsumexp, xlog1py, xlogy
 
+from ccesa.graphs.assignment import Flags
 from ccesa.graphs.assumptions import Assumptions, Demand, Event, Roster
 from ccesa.graphs.harary_risks import fit_thresholds
 from ccesa.graphs.reliability import besides, log_few, log_unconfirmed
 from ccesa.graphs.tails import LN2, MARGIN, SLACK, Binomial, Counts, Logs, find_first, log_choose, log_falling, window
 from ccesa.graphs.thresholds import Linear, Majority, Rule, Threshold
 
-#: Outcomes of less than e to minus this are left out; they count as failures. Enough for 160 bits.
+#: Outcomes with a probability below e to minus this are left out and count as failures. Enough for 160 bits.
 NATS = 180.0
-#: How much the bound over all rosters may exceed the largest of them, in nats.
+#: How much the bound over all rosters may exceed the bound for the worst of them, in nats.
 _LOOSE = 0.1
 
-Flags = NDArray[np.bool_]
-#: From degrees to thresholds, as a rule gives them.
+#: Thresholds for degrees, as a rule gives them.
 ThresholdsOf = Callable[[Counts], Counts]
 
 
 @dataclass(frozen=True, eq=False)
 class LiveTable:
-    """A table: each degree's probability times n, and P(fewer than ``first`` + j live holders) for each j.
-
-    Degrees are those within V1.
-    """
+    """For each degree within V1, its probability times n, and P(fewer than ``first`` + j live holders) for each j."""
 
     assumptions: Assumptions
     degrees: Counts
     likely: Logs
     below: Logs
     first: int
-    #: The probability of the outcomes that the table leaves out; it counts as failure.
+    #: The probability of the outcomes that the table leaves out.
     rest: float
 
     @classmethod
     def of(cls, p: float, assumptions: Assumptions, nats: float = NATS) -> "LiveTable":
-        """Make the table for the clients in V1; outcomes of less than e^-nats are left out."""
-        n, near = assumptions.clients, p * assumptions.advertises
+        """Return the table for the clients in V1, without outcomes below e^-nats."""
+        n, near = assumptions.clients, p * (1.0 - assumptions.absent)
         stay = near * assumptions.live.mean_fraction
         degrees, logs, _ = window(Binomial(near), n - 1, nats)
         live = _range((stay, n - 1), (stay, n - 1), nats)
@@ -68,7 +64,7 @@ class LiveTable:
         return _log(float(self.likely @ few) + self.rest)
 
     def _fewer_than(self, t: Counts) -> Logs:
-        """Return P(fewer live holders than this), for each degree."""
+        """Return P(fewer than t live holders), for each degree."""
         place = np.maximum(t - self.first, 0)
         beyond = place >= self.below.shape[1]
         few = self.below[np.arange(t.size), np.where(beyond, 0, place)]
@@ -77,24 +73,21 @@ class LiveTable:
 
 @dataclass(frozen=True, eq=False)
 class OpenedTable:
-    """A table: the mean number of honest clients with h honest and at least c colluding neighbours.
+    """The mean number of honest clients with h honest and at least c colluding neighbours.
 
-    Every (h, c) counts with its largest value over all rosters from F on: with all colluders under
-    ``curious``, with a fraction γ of them where the server chooses the roster.
+    Each (h, c) has its largest value over all rosters of F or more. Under ``curious`` these contain all colluders. If
+    the server chooses the roster, a fraction γ of it colludes.
     """
 
     honest: Counts
     colluding: Counts
     tails: Logs
-    #: The probability of the outcomes that the table leaves out; it counts as failure.
+    #: The probability of the outcomes that the table leaves out.
     rest: float
 
     @classmethod
     def of(cls, p: float, roster: Roster, nats: float = NATS, *, ends: bool = False) -> "OpenedTable":
-        """Make the table; outcomes of less than e^-nats are left out.
-
-        ``ends``: of all rosters only the smallest and the largest, for a first look; no bound.
-        """
+        """Return the table without outcomes below e^-nats; with ``ends`` of two rosters only, which is no bound."""
         assumptions = roster.assumptions
         n, most = assumptions.clients, min(assumptions.colluders, assumptions.clients - 1)
         fewest = min(roster.of(roster.smallest), most)
@@ -115,9 +108,9 @@ class OpenedTable:
             degrees = self.honest + colluding
             return np.asarray(colluding >= event(thresholds(degrees), degrees))
 
-        # One more neighbour raises what it takes by one at most, so for each h it happens from some c on.
+        # Another neighbour raises the number of colluders that it takes by one at most. So each h has a smallest c.
         low = np.zeros(self.honest.size, np.int64)
-        high = np.full_like(low, self.colluding.size)  # it happens nowhere in the table
+        high = np.full_like(low, self.colluding.size)  # the event is nowhere in the table
         while np.any(low < high):
             middle = (low + high) // 2
             found = happens(self.colluding[np.minimum(middle, self.colluding.size - 1)])
@@ -126,7 +119,7 @@ class OpenedTable:
 
 
 def _log_live(assumptions: Assumptions, degrees: Counts, live: Counts) -> Logs:
-    """Return ln P(``live`` of ``degrees`` neighbours stay): a row for each degree."""
+    """Return ln P(``live`` of ``degrees`` neighbours stay), a row for each degree."""
     most = int(degrees[-1])
     factorial = gammaln(np.arange(max(most, int(live[-1])) + 1) + 1.0)
     gone = np.arange(most + 1)
@@ -136,11 +129,9 @@ def _log_live(assumptions: Assumptions, degrees: Counts, live: Counts) -> Logs:
         log_live, log_gone = _falling(staying, live), _falling(others - staying, gone)
         log_all = factorial[degrees] - _falling(others, degrees)
     else:
-        steps = assumptions.per_step
-        leaves = assumptions.dropout if steps is None else steps.leaves
-        log_live, log_gone = xlogy(live, 1.0 - leaves), xlogy(gone, leaves)
+        log_live, log_gone = xlogy(live, 1.0 - assumptions.leaves), xlogy(gone, assumptions.leaves)
         log_all = factorial[degrees]
-    # Behind what is gone lie as many places for what cannot be: more live than neighbours.
+    # Negative indices, for more live clients than neighbours, find places at the end.
     log_gone = np.concatenate([log_gone - factorial[gone], np.full(live.size + int(live[0]), -np.inf)])
     return log_all[:, None] + (log_live - factorial[live]) + log_gone[degrees[:, None] - live]
 
@@ -155,24 +146,21 @@ def _log_staying(p: float, roster: Roster, honest: Counts, colluding: Counts) ->
 
     M P(h of M - 1) is (h + 1) C(M, h + 1) p^h (1 - p)^(M - h - 1). It rises up to M = (h + 1) / p.
     """
-    many = roster.colluders
-    among = np.clip(((honest + 1) / p).astype(np.int64), roster.honest, roster.assumptions.clients - many)
+    most = roster.assumptions.clients - roster.colluders
+    among = np.clip(((honest + 1) / p).astype(np.int64), roster.honest, most)
     log_honest = np.log(among) + Binomial(p).log_pmf(among - 1, honest)
-    return np.asarray(log_honest + Binomial(p).log_pmf(many, colluding))
+    return np.asarray(log_honest + Binomial(p).log_pmf(roster.colluders, colluding))
 
 
 def _log_chosen(p: float, roster: Roster, honest: Counts, colluding: Counts, *, ends: bool) -> Logs:
     """Return ln of the largest (m - K) P(h of m - K - 1) P(c of K) over the rosters of m >= F clients.
 
-    K is γ m rounded down. A term is p^d (1 - p)^(m - 1 - d) / (c! h!) times c factors from K down and h + 1
-    factors from m - K down, so it is at most what γ m and m - γ m + 1 in their places give. That is
-    log-concave in m: between two sizes it lies below both tangents.
+    K is γ m rounded down. A term is p^d (1 - p)^(m - 1 - d) / (c! h!) times c factors from K down and h + 1 factors
+    from m - K down. So it is at most the term with γ m and m - γ m + 1 in their places. That is log-concave in m:
+    between two sizes it lies below both tangents.
     """
     n, least = roster.assumptions.clients, roster.least
-
-    def tangent(size: float) -> tuple[Logs, Logs]:
-        return _tangent(p, size, roster, honest, colluding)
-
+    tangent = partial(_tangent, p, roster, honest, colluding)
     if ends:
         return np.maximum(tangent(least)[0], tangent(n)[0])
     largest = int(honest[-1, 0] + colluding[-1] + 1)
@@ -191,27 +179,27 @@ def _log_chosen(p: float, roster: Roster, honest: Counts, colluding: Counts, *, 
 
 
 def _crossing(step: float, value: Logs, slope: Logs, after: Logs, after_slope: Logs) -> Logs:
-    """Return where the tangents at both ends of a step meet, the peak being between them."""
+    """Return the height at which the tangents at both ends of a step meet. The peak is between the ends."""
     back = after - after_slope * step
-    known = np.isfinite(value)  # otherwise there are too few clients at the beginning of the step
+    known = np.isfinite(value)  # otherwise the roster at the beginning of the step is too small
     there, rise = np.where(known, value, back), np.where(known, slope, 0.0)
     return np.asarray(there + rise * (back - there) / (rise - after_slope))
 
 
-def _tangent(p: float, size: float, roster: Roster, honest: Counts, colluding: Counts) -> tuple[Logs, Logs]:
-    """Return every term's value and its slope in the size m."""
+def _tangent(p: float, roster: Roster, honest: Counts, colluding: Counts, size: float) -> tuple[Logs, Logs]:
+    """Return the value of each term and its slope in the size m."""
     part = roster.assumptions.collusion
-    least = min(1, roster.assumptions.colluders) / roster.least  # there is one at least, if any
-    log_c, slope_c = _factor(max(part, least) * size, colluding)
+    some = max(part, min(1, roster.assumptions.colluders) / roster.least)  # at least one colluder, if there are any
+    log_c, slope_c = _factor(some * size, colluding)
     log_h, slope_h = _factor(size - part * size + (part > 0), honest + 1)
     odds, none = math.log(p) - math.log1p(-p), math.log1p(-p)
     log_c = log_c - gammaln(colluding + 1.0) + colluding * odds + (size - 1) * none
     log_h = log_h - gammaln(honest + 1.0) + honest * odds
-    return log_c + log_h, (max(part, least) * slope_c + none) + (1.0 - part) * slope_h
+    return log_c + log_h, (some * slope_c + none) + (1.0 - part) * slope_h
 
 
 def _factor(n: float, k: Counts) -> tuple[Logs, Logs]:
-    """Return ln n (n - 1) .. (n - k + 1) and its slope in n; minus infinity, rising, where k >= n + 1."""
+    """Return ln n (n - 1) .. (n - k + 1) and its slope in n; for k >= n + 1, minus infinity and a rising slope."""
     possible = k < n + 1
     inside = np.where(possible, k, 0)
     slope = digamma(n + 1.0) - digamma(n - inside + 1.0)
@@ -219,13 +207,13 @@ def _factor(n: float, k: Counts) -> tuple[Logs, Logs]:
 
 
 def _range(low: tuple[float, int], high: tuple[float, int], nats: float) -> Counts:
-    """Return every number worth listing, from the fewest of one binomial to the most of the other."""
+    """Return the numbers of successes to list, from the fewest of one binomial to the most of another."""
     fewest, most = (window(Binomial(p), draws, nats)[0] for p, draws in (low, high))
     return np.arange(int(fewest[0]), int(most[-1]) + 1)
 
 
 def _left_out(clients: int, nats: float) -> float:
-    """Bound the probability that one of two numbers lies outside its table, at any client."""
+    """Bound P(some client has one of two numbers outside its table)."""
     return 2.0 * clients * clients * math.exp(-nats)
 
 
@@ -233,24 +221,24 @@ def _log(value: float) -> float:
     return math.log(value) if value > 0 else -math.inf
 
 
-#: The survivor numbers are summed in at most this many groups, each by its worst member.
+#: Numbers of survivors are summed in at most this many groups, each by its worst member.
 _GROUPS = 512
 _SLOPES = range(0, 1025, 32)
-#: ``Majority()`` as a line that adds nothing.
+#: ``Majority()`` as a linear rule.
 _MAJORITY = Linear(slope=0, base=0)
 
 
 @dataclass(frozen=True)
 class EdgeMasks:
-    """Masks between each pair with probability p."""
+    """Each pair shares a mask with probability p."""
 
     p: float
 
     def log_apart(self, assumptions: Assumptions, roster: Roster | None = None) -> float:
-        """Bound P(the honest survivors' masks fall apart): the union over all cuts of the paper's Theorem 6.
+        """Bound P(the honest survivors' masks fall apart) by the union over all cuts of the paper's Theorem 6.
 
-        It is a mean over the number m of honest survivors, of all honest clients or of the fewest that a
-        chosen roster has, and made monotone in m: it also holds when more stay than ``dropout`` says.
+        It is a mean over the number m of honest survivors, made monotone in m, so it also holds if fewer drop out. A
+        chosen roster has as few honest clients as it can.
         """
         if self.p >= 1:
             return -math.inf
@@ -265,17 +253,13 @@ class EdgeMasks:
         return min(0.0, float(logsumexp(np.append(grouped + worst, rest))))
 
     def log_torn(self, few_holders: Callable[[Assumptions], float], assumptions: Assumptions) -> float:
-        """Estimate P(clients are left out after *share*, and the masks of the others fall apart).
-
-        Given which clients are left out, the others can only have more masks.
-        """
-        simple = replace(assumptions, per_step=None)
+        simple = replace(assumptions, per_step=None)  # clients that are left out leave the others no fewer masks
         return min(0.0, few_holders(simple) + self.log_apart(simple) + LN2)
 
 
 @dataclass(frozen=True)
 class EdgeDegrees:
-    """Each of the ``others`` is a neighbour with probability p."""
+    """Each of ``others`` is a neighbour with probability p."""
 
     p: float
     others: int
@@ -295,14 +279,14 @@ class EdgeDegrees:
 
     def around(self, event: Event, rule: Rule, roster: Roster) -> float:
         if roster.anywhere:
-            return 0.0  # the bound over all rosters is one for fractions of them
+            return 0.0  # the table is for fractions of each roster
         return _opened(self.p, roster).log(event, rule.of)
 
     def left_out(self, rule: Rule, assumptions: Assumptions, spare: float) -> float:
-        return 0.0  # not bounded: nothing is promised
+        return 0.0  # it is not bounded, so nothing is promised
 
     def rule(self, demand: Demand, log_apart: float, kept: Callable[[Threshold], bool]) -> Threshold | None:
-        """Return a rule that leaves a margin, so that the certificate need not be asked at every step."""
+        """Return the best rule, by the tables and with a margin; the certificate need not be asked."""
         assumptions, nats = demand.assumptions, _needed(demand)
         if not demand.roster.chosen:
             log_apart = float(np.logaddexp(log_apart, log_apart + self._few_holders(demand) + LN2))
@@ -314,15 +298,15 @@ class EdgeDegrees:
         if assumptions.colluders == 0:
             return Majority()
         rules = [_MAJORITY, *_highest(demand, live)]
-        for ends in (True, False):  # first a look that rules out most
+        for ends in (True, False):  # two rosters rule out most
             opened = OpenedTable.of(self.p, demand.roster, nats, ends=ends)
             rules = [rule for rule in rules if _private(demand, opened, rule, log_apart)]
             if not rules or not demand.roster.chosen:
                 break
-        return _lowered(demand, opened, rules[0], log_apart) if rules else None
+        return _lower(demand, opened, rules[0], log_apart) if rules else None
 
     def _few_holders(self, demand: Demand) -> float:
-        """Bound what ``few_holders`` is for every rule that is reliable enough."""
+        """Bound ``few_holders`` for all rules that are reliable enough."""
         if demand.assumptions.per_step is None:
             return demand.log_unreliable
         return 0.0 if demand.assumptions.colluders else self.few_holders(Majority(), demand.assumptions)
@@ -331,12 +315,11 @@ class EdgeDegrees:
         return True
 
 
-@lru_cache(maxsize=2)
-def _opened(p: float, roster: Roster) -> OpenedTable:
-    return OpenedTable.of(p, roster)
+#: The tables of the last graphs, without the approximations of a search.
+_opened = lru_cache(maxsize=2)(OpenedTable.of)
 
 
-def _lowered(demand: Demand, opened: OpenedTable, rule: Linear, log_apart: float) -> Threshold:
+def _lower(demand: Demand, opened: OpenedTable, rule: Linear, log_apart: float) -> Threshold:
     """Return the lowest rule of this slope that is private enough."""
     lower = partial(Linear, slope=rule.slope)
     base = find_first(lambda base: _private(demand, opened, lower(base=base), log_apart), rule.base)
@@ -344,28 +327,27 @@ def _lowered(demand: Demand, opened: OpenedTable, rule: Linear, log_apart: float
 
 
 def _highest(demand: Demand, live: LiveTable) -> Iterator[Linear]:
-    """Yield for every slope the rule with the largest base that is reliable enough."""
+    """Yield for each slope the rule with the largest base that is reliable enough."""
     most = int(live.degrees[-1])
+
+    def is_too_high(slope: int, base: int) -> bool:
+        return _unreliable(demand, live, Linear(slope=slope, base=base))
+
     for slope in _SLOPES:
-        too_high = find_first(partial(_is_too_high, demand, live, slope), most)
+        too_high = find_first(partial(is_too_high, slope), most)
         if too_high is None or too_high == 1:
             continue
         most = too_high  # a steeper rule leaves no more room
         yield Linear(slope=slope, base=too_high - 1)
 
 
-def _is_too_high(demand: Demand, live: LiveTable, slope: int, base: int) -> bool:
-    return _unreliable(demand, live, Linear(slope=slope, base=base))
-
-
 def _needed(demand: Demand) -> float:
-    """Return the nats beyond which outcomes may be left out: all of them take less than the margin."""
+    """Return the nats beyond which all outcomes together take less than the margin."""
     bits = max(demand.privacy_bits, demand.reliability_bits)
     return min(NATS, bits * LN2 + 2 * math.log(demand.assumptions.clients) + 24)
 
 
 def _unreliable(demand: Demand, live: LiveTable, rule: Rule) -> bool:
-    """Return whether the rule is not reliable enough."""
     log = np.logaddexp(live.unreliable(rule.of), demand.roster.log_short)
     return bool(log + SLACK + MARGIN > demand.log_unreliable)
 
@@ -380,13 +362,13 @@ def _private(demand: Demand, opened: OpenedTable, rule: Rule, log_apart: float) 
 
 
 def _log_cuts(sizes: Counts, p: float) -> Logs:
-    """Return ln sum_k C(m, k) (1 - p)^(k (m - k)), k up to m / 2, for every m; the rest by a geometric sum.
+    """Return ln sum_k C(m, k) (1 - p)^(k (m - k)), k up to m / 2, for each m; the last terms by a geometric sum.
 
-    Term k is at most (rate / k)^k with rate = e m (1 - p)^(m / 2), so once k passes 2 rate the remaining
-    terms are at most twice the first of them.
+    Term k is at most (rate / k)^k with rate = e m (1 - p)^(m / 2). So after k = 2 rate the remaining terms are at most
+    twice the first of them.
     """
     m = np.maximum(sizes, 2)[:, None]
-    hopeless = np.log(m[:, 0]) + xlog1py(m[:, 0] - 1, -p) >= 0  # the single clients alone sum to 1
+    hopeless = np.log(m[:, 0]) + xlog1py(m[:, 0] - 1, -p) >= 0  # cuts around single clients alone sum to 1
     log_rate = 1 + np.log(m) + xlog1py(m / 2, -p)
     enough = max(64, math.ceil(2 * math.exp(float(log_rate[~hopeless].max(initial=0.0)))))
     k = np.arange(1, min(enough, int(m.max()) // 2) + 1)

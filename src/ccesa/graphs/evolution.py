@@ -1,10 +1,10 @@
-"""An evolution is what happened in a round; the paper's theorems speak about it.
+"""The evolution of a round, which the paper's theorems are about.
 
-Shares run on the whole assignment graph and masks on a subgraph of it, so *informative* speaks of the
-first and *connected* of the second; with masks on every edge these are the theorems as printed.
+Shares run on the whole assignment graph and masks on a subgraph of it. *Informative* is about the first and *connected*
+about the second. With masks on every edge these are the theorems as printed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
 
 @dataclass(frozen=True, eq=False)
 class Evolution:
-    """An evolution has G, V1 ⊇ V2 ⊇ V3 ⊇ V4 as flags over its nodes, and every node's threshold t_i."""
+    """An evolution has G, V1 ⊇ V2 ⊇ V3 ⊇ V4 as flags of nodes, and the threshold t_i of each node."""
 
     graph: AssignmentGraph
     thresholds: Nodes
@@ -27,17 +27,17 @@ class Evolution:
 
 
 def informative(graph: AssignmentGraph, thresholds: Nodes, holders: Flags) -> Flags:
-    """Flag whom Definition 3 calls informative: at least t_i of its share holders, itself included, live."""
+    """Flag the informative nodes of Definition 3: at least t_i of their holders, themselves included, are live."""
     return graph.live_neighbours(holders) + holders >= thresholds
 
 
 def extended(graph: AssignmentGraph, members: Flags, v2: Flags) -> Flags:
-    """Flag C+: the members of C, and everyone in V2 whose mask one of them carries."""
+    """Flag C+: the members of C, and all of V2 that share a mask with a member."""
     return members | (v2 & (graph.live_mask_neighbours(members) > 0))
 
 
-def flags(size: int, nodes: Iterable[int] | Nodes) -> Flags:
+def flags(size: int, nodes: Sequence[int] | Nodes) -> Flags:
     """Mark these among ``size`` nodes."""
-    chosen = np.zeros(size, bool)
-    chosen[np.asarray(list(nodes) if not isinstance(nodes, np.ndarray) else nodes, np.int64)] = True
-    return chosen
+    marked = np.zeros(size, bool)
+    marked[np.asarray(nodes, np.int64)] = True
+    return marked

@@ -6,19 +6,9 @@ import numpy as np
 
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError
+from ccesa.graphs import kinds
 from ccesa.graphs.assignment import Flags, Nodes
-from ccesa.graphs.kinds import (
-    Degrees,
-    Kind,
-    Ladder,
-    Masks,
-    circle,
-    circle_distance,
-    circle_positions,
-    every_pair,
-    near_on_circle,
-    others,
-)
+from ccesa.graphs.kinds import Degrees, Kind, Ladder, Masks
 from ccesa.parts import check_integer
 
 
@@ -48,9 +38,8 @@ class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
         if self.mask_degree is not None:
             check_circle_degree("mask_degree", self.mask_degree)
             if self.mask_degree > self.degree:
-                raise ConfigError(
-                    f"mask_degree = {self.mask_degree} exceeds degree = {self.degree}: masks run on share edges only"
-                )
+                exceeds = f"mask_degree = {self.mask_degree} exceeds degree = {self.degree}"
+                raise ConfigError(f"{exceeds}: masks run on share edges only")
 
     def check(self, clients: int) -> None:
         if self.degree >= clients:
@@ -68,29 +57,25 @@ class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
     def mask_edges(self, degree: int) -> int:
         return min(self.mask_degree or degree, degree)
 
-    @property
-    def thin(self) -> bool:
-        return self.mask_degree is not None
-
     def edges(self, seed: bytes, ids: Nodes) -> Iterator[tuple[Nodes, Nodes, Flags]]:
         masked = self.mask_edges(self.degree) // 2  # on each side
         if self._joins_all(ids.size):
-            positions = circle_positions(seed, ids.size)
-            for low, high in every_pair(ids.size):
-                yield low, high, circle_distance(positions, low, high) <= masked
+            positions = kinds.circle_positions(seed, ids.size)
+            for low, high in kinds.every_pair(ids.size):
+                yield low, high, kinds.circle_distance(positions, low, high) <= masked
             return
-        around = circle(seed, ids.size)
+        around = kinds.circle(seed, ids.size)
         for step in range(1, self.degree // 2 + 1):
             far = np.roll(around, -step)
             yield np.minimum(around, far), np.maximum(around, far), np.full(ids.size, step <= masked)
 
     def neighbours(self, seed: bytes, ids: Nodes, node: int) -> Nodes:
         if self._joins_all(ids.size):
-            return others(ids.size, node)[0]
-        return near_on_circle(seed, ids.size, node, self.degree // 2)
+            return kinds.others(ids.size, node)[0]
+        return kinds.near_on_circle(seed, ids.size, node, self.degree // 2)
 
     def _joins_all(self, size: int) -> bool:
-        """Tell whether there are so few that everyone is near."""
+        """Return whether all nodes are neighbours of each other, because there are few."""
         return self.degree >= size - 1
 
     def degrees(self, clients: int) -> Degrees:

@@ -1,6 +1,6 @@
 """Bounds for graphs in which everyone has the same number of neighbours, and masks on a circle.
 
-A roster of d clients or fewer leaves no circle: all of them are neighbours.
+In a roster of d clients or fewer there is no circle: all are neighbours of each other.
 """
 
 import math
@@ -18,37 +18,30 @@ from ccesa.graphs.reliability import log_all_lost, log_few, log_left_out, log_lo
 from ccesa.graphs.tails import LN2, SLACK, Counts, Logs, at, log_at_least, log_below, log_choose
 from ccesa.graphs.thresholds import Fixed, Majority, Rule, Threshold
 
-#: The number of ways in which dropouts are split into those before and after *share*.
+#: The number of intervals in which dropouts are split into those before and those after *share*.
 _SPLITS = 128
-#: ln of a probability that no certificate shows: below it a rough value is enough.
+#: ln of a probability that no certificate shows. Below it a rough value is enough.
 _NEGLIGIBLE = -200 * LN2
 
 
 @dataclass(frozen=True)
 class CircleMasks:
-    """Masks between the nearest on a random circle, ``degree`` / 2 = h on each side of everyone."""
+    """Masks between neighbours on a random circle, ``degree`` / 2 = h on each side of each client."""
 
     degree: int
 
     def log_apart(self, assumptions: Assumptions, roster: Roster | None = None) -> float:
         """Bound P(the honest survivors' masks fall apart).
 
-        They do if and only if at least two gaps of h or more missing clients (dropped out or colluding) lie
-        between survivors. A gap begins with a survivor and h missing ones; two such beginnings are disjoint,
-        so each of the n (n - 2 h - 1) / 2 pairs has the same probability, which is computed exactly.
+        They do if and only if at least two gaps of h or more missing clients (dropped out or colluding) lie between
+        survivors. A gap begins with a survivor and h missing clients. Two such beginnings are disjoint, so each of the
+        n (n - 2 h - 1) / 2 pairs has the same probability, which is computed exactly.
         """
         n, h = assumptions.clients, self.degree // 2
         pairs = n * (n - 2 * h - 1) / 2
         if pairs <= 0 or self.degree >= n - 1:
             return -math.inf
-        colluding = np.arange(2 * h + 1)
-        dropped = 2 * h - colluding
-        terms = (
-            log_choose(2 * h, colluding)
-            + assumptions.log_collude(colluding, dropped + 2)
-            + assumptions.log_fate(dropped, stay=2)
-        )
-        log = min(0.0, math.log(pairs) + float(logsumexp(terms)))
+        log = min(0.0, math.log(pairs) + _log_missing(assumptions, 2 * h, stay=2))
         if log > -math.inf and roster and roster.chosen and not self.most_is_worst(assumptions):
             return 0.0
         return log
@@ -56,9 +49,9 @@ class CircleMasks:
     def log_torn(self, few_holders: Callable[[Assumptions], float], assumptions: Assumptions) -> float:
         """Estimate P(a stretch is left out after *share*, and another gap opens after that).
 
-        A part that is cut off when *share* closes is left out, so a gap that matters has a client that leaves
-        later. Any fraction q1 may have left before: of each interval one end is the worst for the stretch,
-        the other for the gap. What colludes may be missing in any step, so there q1 is the whole dropout.
+        A part that is cut off when *share* closes is left out, so a gap that matters has a client that leaves later.
+        Any fraction may have left before. Of each interval of it one end is the worst for the stretch, the other for
+        the gap. Colluders may be missing in any step: with them both ends are the whole dropout.
         """
         if self.degree >= assumptions.clients - 1:
             return -math.inf
@@ -74,33 +67,34 @@ class CircleMasks:
         return min(0.0, max(torn, default=-math.inf) + LN2)
 
     def _log_gap(self, assumptions: Assumptions, early: Assumptions | None = None) -> float:
-        """Bound ln P(somebody is followed by h missing clients, not all of whom left ``early``)."""
+        """Bound ln P(some client is followed by h missing clients, not all of whom left ``early``)."""
         h = self.degree // 2
-        colluding = np.arange(h + 1)
-        terms = (
-            log_choose(h, colluding)
-            + assumptions.log_collude(colluding, h - colluding)
-            + assumptions.log_fate(h - colluding, stay=0)
-        )
-        missing = float(logsumexp(terms))
-        if early is not None:
-            missing = _log_difference(missing, float(early.log_fate(np.asarray(h), stay=0)))
-        return math.log(assumptions.clients) + missing
+        missing = _log_missing(assumptions, h, stay=0)
+        left = -math.inf if early is None else float(early.log_fate(np.asarray(h), stay=0))
+        if left >= missing:
+            return -math.inf
+        return math.log(assumptions.clients) + (missing + math.log(-math.expm1(left - missing)))
 
     def most_is_worst(self, assumptions: Assumptions) -> bool:
-        """Return whether fewer colluders than there may be can only make gaps rarer.
+        """Return whether fewer colluders can only make gaps rarer.
 
-        With a fraction m missing, a pair of gaps has about m^(2h) (1 - m)^2. That grows with m below
-        h / (h + 1); half of it leaves room for small rosters. Beyond, gaps are everywhere and nothing is
-        promised.
+        With a fraction m missing, a pair of gaps has about m^(2h) (1 - m)^2. That grows with m below h / (h + 1). Half
+        of that leaves room for small rosters. Above it gaps are everywhere and nothing is promised.
         """
         missing = 1 - (1 - assumptions.collusion) * (1 - assumptions.dropout)
         return self.degree // 2 * (1 - missing) > 2 * missing
 
 
+def _log_missing(assumptions: Assumptions, count: int, *, stay: int) -> float:
+    """Return ln P(``count`` given clients drop out or collude, and ``stay`` others do neither)."""
+    colluding = np.arange(count + 1)
+    collude = log_choose(count, colluding) + assumptions.log_collude(colluding, count - colluding + stay)
+    return float(logsumexp(collude + assumptions.log_fate(count - colluding, stay)))
+
+
 @dataclass(frozen=True)
 class EqualDegrees:
-    """Everyone has ``degree`` neighbours, and fewer only in a roster that has no more."""
+    """Everyone has ``degree`` neighbours, or fewer if the roster is smaller."""
 
     degree: int
 
@@ -110,9 +104,9 @@ class EqualDegrees:
     def unreliable(self, rule: Rule, assumptions: Assumptions) -> float:
         """Bound P(some client has fewer than t live holders).
 
-        Without dropouts per step everyone is in V1: fewer would only lower t. With them there may be too
-        few for the circle. Of a group of rosters the smallest has the fewest holders, the largest the
-        highest t. Where everyone is a neighbour all have the same holders, and no union is needed.
+        Without dropouts per step everyone is in V1, because a smaller V1 would only lower t. With dropouts per step V1
+        may be too small for the circle. Of a group of rosters the smallest has the fewest holders and the largest the
+        highest t. If all are neighbours of each other they have the same holders, and no union is needed.
         """
         fewest, most, likely, rest = log_small(assumptions, self.degree)
         t = fit_thresholds(rule, most)
@@ -128,21 +122,18 @@ class EqualDegrees:
         return at(log_lost(assumptions, degree), t)
 
     def few_holders(self, rule: Rule, assumptions: Assumptions) -> float:
-        """Where everyone is a neighbour all have the same holders: nobody is left out, or everybody."""
         if self.degree >= assumptions.clients - 1:
-            return -math.inf
+            return -math.inf  # all have the same holders: either all are left out, or none
         t = int(fit_thresholds(rule, np.array([self.degree]))[0])
         few = at(log_below(assumptions.live, self.degree), t - 1)
         return min(0.0, math.log(assumptions.clients) + few)
 
     def around(self, event: Event, rule: Rule, roster: Roster) -> float:
-        """Bound it for every roster of at least F, with all colluders in it.
+        """Bound P(the event happens to some honest client), for every roster of at least F with all colluders in it.
 
-        In rosters of up to d + 1 everyone is a neighbour, so it happens for certain or never. Of larger ones
-        the worst is the smallest, where the colluders are so many, or everyone, where they are a fraction of
-        the roster (docs/planning.md). Where that cannot be shown nothing is promised.
-
-        If ``anywhere`` is set, it is shown only where that many are certainly too few.
+        In rosters of up to d + 1 all are neighbours, so it happens for certain or never. Of larger rosters the worst is
+        the smallest for a fixed number of colluders, and everyone for a fraction of the roster (docs/planning.md). If
+        that cannot be shown, nothing is promised. With ``anywhere`` it is shown only if that many are too few.
         """
         assumptions, degree = roster.assumptions, self.degree
         sizes = np.arange(roster.smallest, min(degree + 1, assumptions.clients) + 1)
@@ -171,7 +162,7 @@ class EqualDegrees:
         return next(filter(kept, rules), None)
 
     def may_hold(self, demand: Demand, most: int) -> bool:
-        """Compare each side of every condition with the other at its best end."""
+        """Compare the best values of both ends for each condition."""
         low, high = one_degree(demand, self.degree), one_degree(demand, most)
         if high.highest < low.majority:
             return False
@@ -183,17 +174,17 @@ class EqualDegrees:
 
 @dataclass(frozen=True, eq=False)
 class OneDegree:
-    """Every threshold there is, for a graph in which everyone has the same number of neighbours."""
+    """All thresholds for a graph in which everyone has the same number of neighbours."""
 
     demand: Demand
     degree: int
 
     @cached_property
     def unreliable(self) -> Logs:
-        """Return ln of a lower limit of the bound, for t = 0 .. degree + 2: as if V1 were large enough.
+        """ln of the bound for a V1 that is large enough, which is a lower limit of it, for t = 0 .. degree + 2.
 
-        In a smaller V1 a fixed t is harder to reach. So is a majority, except that of an even number below an
-        odd one, which bounds it.
+        In a smaller V1 a fixed t is harder to reach. So is a majority, except that of one neighbour less than an odd
+        number.
         """
         assumptions = self.demand.assumptions
         logs = log_lost(assumptions, self.degree) + math.log(assumptions.clients)
@@ -213,10 +204,7 @@ class OneDegree:
 
     @cached_property
     def colluding(self) -> Logs:
-        """Return ln P(some honest client has at least c colluding neighbours), c = 0 .. degree + 1.
-
-        In a roster that is too small for the circle all others are neighbours.
-        """
+        """ln P(some honest client has at least c colluding neighbours), c = 0 .. degree + 1."""
         roster = self.demand.roster
         logs = log_at_least(roster.colluding, min(self.degree, roster.worst - 1))
         padding = np.full(self.degree + 2 - logs.size, -np.inf)
@@ -234,22 +222,18 @@ class OneDegree:
 
     @cached_property
     def highest(self) -> int:
-        """Return the largest t that is reliable enough; it rises with the degree, by one at most."""
+        """The largest t that is reliable enough. It rises with the degree, by one at most."""
         return int(np.searchsorted(self.unreliable, self.demand.log_unreliable, side="right")) - 1
 
     @cached_property
     def fewest(self) -> int:
-        """Return the fewest colluding neighbours that are rare enough; they rise with the degree."""
+        """The smallest number of colluding neighbours that is rare enough. It rises with the degree."""
         return int(np.count_nonzero(self.colluding > self.demand.log_private))
 
     def thresholds(self, log_apart: float) -> Iterator[int]:
-        """Yield every threshold that may keep the demand, the best first.
-
-        That is the lowest that leaves half of the privacy budget to the masks; else the highest, which leaves
-        most.
-        """
+        """Yield thresholds that may keep the demand, those that leave half of the privacy budget to the masks first."""
         t = np.arange(self.majority, self.highest + 1)
-        if self.demand.assumptions.advertises < 1:  # small rosters count, too; a higher t is no more reliable
+        if self.demand.assumptions.absent:  # small rosters count too, and a higher t is no more reliable
             t = t[: bisect_left(t, True, key=lambda t: not self.reliable(int(t)))]
         private = self.private(t)
         fits = np.logaddexp(private, log_apart) <= self.demand.log_private
@@ -258,22 +242,17 @@ class OneDegree:
         yield from t[fits & ~half][::-1].tolist()
 
 
-@lru_cache(maxsize=32)
-def one_degree(demand: Demand, degree: int) -> OneDegree:
-    return OneDegree(demand, degree)
+one_degree = lru_cache(maxsize=32)(OneDegree)
 
 
 def fit_thresholds(rule: Rule, degrees: Counts) -> Counts:
-    """Return t; one that nobody reaches for a client that is left out for having too many neighbours."""
+    """Return t, or more than all holders for a client that is left out because it has too many neighbours."""
     t = rule.of(degrees)
     return np.where(degrees + 1 < 2 * t, t, degrees + 2)
 
 
 def common_rule(assumptions: Assumptions, degree: int, t: int) -> Threshold:
-    """Return the rule that gives t to everyone of this degree.
-
-    Where there are colluders it is fixed: a majority would shrink with a neighbourhood that shrinks.
-    """
+    """Return the rule that gives t for this degree; with colluders a fixed one, which no small roster lowers."""
     majority = t == Majority().of(degree) and assumptions.colluders == 0
     return Majority() if majority else Fixed(t=t)
 
@@ -281,18 +260,18 @@ def common_rule(assumptions: Assumptions, degree: int, t: int) -> Threshold:
 def _honest(degree: int, place: int, roster: Roster) -> int:
     """Return how many honest clients the union is over.
 
-    P(Hyp(m - 1, C, d) >= c) falls with m. So does (m - C) times it once (c - 1) m >= d (C - 1), as each of
-    its terms does; before, the honest of the largest roster count with the probability of the smallest.
+    P(Hyp(m - 1, C, d) >= c) falls with m. From (c - 1) m >= d (C - 1) on, so does each of its terms times (m - C). For
+    smaller m the honest clients of the largest roster count with the probability of the smallest.
     """
     known = roster.chosen or (place - 1) * roster.worst >= degree * (roster.colluders - 1)
     return roster.honest if known else roster.assumptions.clients - roster.colluders
 
 
 def _largest_is_worst(degree: int, place: int, roster: Roster) -> bool:
-    """Return whether every term of the tail from c = ``place`` on is largest for the roster of everyone.
+    """Return whether each term of the tail from c = ``place`` on is largest for the roster of everyone.
 
-    A term is K (K - 1) .. (K - c + 1) · (m - K) .. (m - K - l + 1) / ((m - 1) .. (m - d)) times a constant,
-    l = d - c + 1. It has to rise with K, and along K = γ m with m.
+    A term is K (K - 1) .. (K - c + 1) · (m - K) .. (m - K - l + 1) / ((m - 1) .. (m - d)) times a constant, with
+    l = d - c + 1. It has to rise with K, and with m along K = γ m.
     """
     assumptions, rest = roster.assumptions, degree - place + 1
     n, fraction = assumptions.clients, assumptions.collusion
@@ -315,8 +294,3 @@ def _largest_is_worst(degree: int, place: int, roster: Roster) -> bool:
 def _slope(x: Logs, k: int) -> Logs:
     """Return the derivative of ln x (x - 1) .. (x - k + 1)."""
     return np.asarray(digamma(x + 1) - digamma(x - k + 1))
-
-
-def _log_difference(log: float, less: float) -> float:
-    """Return ln of the difference of two probabilities, given as logarithms."""
-    return log + math.log(-math.expm1(less - log)) if less < log else -math.inf

@@ -1,7 +1,7 @@
 """Every family of assignment graphs has one interface, which rounds, clients and the planner use.
 
-A family is a module of its own with a subclass of ``Kind``, and its name in the list in ``__init__.py``. The
-draws at the end are those that families share: a word per pair of clients, and a random circle of all.
+A family is a module of its own with a subclass of ``Kind``, and its name in the list in ``__init__.py``. The end of
+this file has the draws that families share: a word for each pair of clients, and a random circle of all clients.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # these load scipy, which only plans need
 
 
 class Degrees(Protocol):
-    """How many neighbours clients have, and what can be around them."""
+    """How many neighbours clients have, and bounds on what follows from that."""
 
     def likely(self, log_rare: float) -> tuple[int, int]:
         """Return the smallest and the largest number of neighbours that are not rarer than this."""
@@ -34,39 +34,30 @@ class Degrees(Protocol):
         """Bound P(some client has fewer than t holders among those that stay, itself included)."""
 
     def around(self, event: "Event", rule: Rule, roster: "Roster") -> float:
-        """Bound P(the event happens to some honest client), for every roster that there may be."""
+        """Bound P(the event happens to some honest client), for every roster that is possible."""
 
     def left_out(self, rule: Rule, assumptions: "Assumptions", spare: float) -> float:
-        """Bound P(some honest client is left out once all colluders turn from it).
-
-        It needs ``spare`` holders per neighbour beyond t.
-        """
+        """Bound P(with all colluders against it some honest client lacks t holders and ``spare`` per neighbour)."""
 
     def rule(self, demand: "Demand", log_apart: float, kept: Callable[[Threshold], bool]) -> Threshold | None:
-        """Return the best threshold rule for a demand that is ``kept``; None if there is none.
-
-        ``log_apart`` is what the masks take of the budget for privacy.
-        """
+        """Return the best rule that is ``kept``, or None; masks take ``log_apart`` of the budget for privacy."""
 
     def may_hold(self, demand: "Demand", most: int) -> bool:
-        """Return whether a graph with up to ``most`` neighbours may keep the demand; in doubt, true."""
+        """Return false only if no graph with up to ``most`` neighbours can keep the demand."""
 
 
 class Masks(Protocol):
     """On which edges masks run."""
 
     def log_apart(self, assumptions: "Assumptions", roster: "Roster | None" = None) -> float:
-        """Bound P(the honest survivors' mask graph falls apart), for every roster that there may be."""
+        """Bound P(the honest survivors' mask graph falls apart), for every roster that is possible."""
 
     def log_torn(self, few_holders: "Callable[[Assumptions], float]", assumptions: "Assumptions") -> float:
-        """Estimate P(clients are left out after *share*, and the masks of the others fall apart later).
-
-        ``few_holders`` bounds P(somebody is left out), where all drop out before *share* closes.
-        """
+        """Estimate P(some are left out after *share*, bounded by ``few_holders``, and then masks fall apart)."""
 
 
 class Kind(Part, frozen=True, kw_only=True):
-    """A family of graphs with its parameters. Degrees are those of n clients that all advertise."""
+    """A family of graphs with its parameters. Degrees are those when all clients advertise."""
 
     #: Whether the number of neighbours depends on the seed.
     varies: ClassVar[bool] = False
@@ -130,8 +121,8 @@ class Kind(Part, frozen=True, kw_only=True):
 
     @property
     def thin(self) -> bool:
-        """Whether masks are asked for on some of the edges only."""
-        return False
+        """Whether a field ``mask_...`` asks for masks on some of the edges only."""
+        return any(name.startswith("mask_") and getattr(self, name) is not None for name in self.__struct_fields__)
 
     # Drawing
 
@@ -153,7 +144,7 @@ class Kind(Part, frozen=True, kw_only=True):
         Args:
             seed: The 32 bytes that decide.
             ids: Client ids, ascending; a node is a place among them.
-            node: The one whose neighbours are wanted.
+            node: The node whose neighbours are returned.
         """
         raise NotImplementedError
 
@@ -185,7 +176,7 @@ class Kind(Part, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def thinner(self, clients: int) -> "Ladder | None":
-        """Return the same graph with fewer mask edges, from the thinnest on; None where it has no such.
+        """Return the same graph with fewer mask edges, the thinnest first; None if the family has no such graphs.
 
         Args:
             clients: How many clients there are.
@@ -205,7 +196,7 @@ class Kind(Part, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Ladder:
-    """A ladder has graphs in an order: ``at(1)`` has the fewest edges, ``at(most)`` the most."""
+    """Graphs in an order: ``at(1)`` has the fewest edges, ``at(most)`` the most."""
 
     most: int
     at: Callable[[int], "Graph"]
@@ -215,8 +206,6 @@ class Ladder:
 
 #: Pairs that are drawn at a time.
 _CHUNK = 1 << 15
-#: Half of a circle of 64-bit words.
-_HALF = 1 << 63
 
 
 def every_pair(size: int) -> Iterator[tuple[Nodes, Nodes]]:
@@ -259,18 +248,13 @@ def circle_positions(seed: bytes, size: int) -> Nodes:
 
 
 def near_on_circle(seed: bytes, size: int, node: int, each_side: int) -> Nodes:
-    """Return the nearest nodes on each side of one on the circle, ascending, without sorting all of them.
-
-    Only words near its own are sorted: a window is doubled until enough lie on either
-    side in it, or it is the whole circle.
-    """
+    """Return the nearest nodes on each side of one on the circle, ascending, from a window around it."""
     words = _circle_words(seed, size)
     ahead = (words - words[node]).view(np.int64)  # around the circle of 2^64, by the shorter way
-    window = (2 * each_side << 64) // size
+    window = (2 * each_side << 64) // size  # it is doubled until it has enough nodes on both sides
     while True:
-        near = np.arange(size)
-        if window < _HALF:
-            near = np.flatnonzero((ahead >= -window) & (ahead <= window))
+        in_half = window < 1 << 63
+        near = np.flatnonzero((ahead >= -window) & (ahead <= window)) if in_half else np.arange(size)
         order = near[np.argsort(ahead[near], kind="stable")]
         place = int(np.flatnonzero(order == node)[0])
         if near.size == size or min(place, near.size - 1 - place) >= each_side:

@@ -1,4 +1,4 @@
-"""Every step of a client reads its closed neighbourhood: itself among its neighbours."""
+"""The closed neighbourhood of a client, which it uses in every step."""
 
 from dataclasses import dataclass
 
@@ -11,31 +11,27 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Neighbourhood:
-    """A neighbourhood has a client and its neighbours by ascending id, and says on which edges masks run.
+    """A client among its neighbours by ascending id, with the edges that carry masks.
 
-    The x-coordinate of a member among the holders of this client's shares is 1 + its place in the whole
-    neighbourhood. Both sides count it themselves; no message says it.
+    The x-coordinate of a member among the holders of this client's shares is 1 + its place in the whole neighbourhood.
+    Both sides compute it. No message contains it.
     """
 
     client: int
-    #: The client itself is one of them.
     members: Ids
-    #: Whether masks run on the edge to each member; never on the client's place.
+    #: Whether masks run on the edge to each member; false at the client's own place.
     carries_masks: Flags
 
     @classmethod
     def around(cls, client: int, neighbours: Ids, carries_masks: Flags) -> "Neighbourhood":
         """Put a client among its neighbours, which ascend."""
-        place = int(np.searchsorted(neighbours, client))
-        return cls(
-            client=client,
-            members=np.concatenate([neighbours[:place], [client], neighbours[place:]]),
-            carries_masks=np.concatenate([carries_masks[:place], [False], carries_masks[place:]]),
-        )
+        place = np.searchsorted(neighbours, client)
+        members, flags = np.insert(neighbours, place, client), np.insert(carries_masks, place, False)
+        return cls(client=client, members=members, carries_masks=flags)
 
     @property
     def place(self) -> int:
-        """Return the client's own rank."""
+        """The rank of the client itself."""
         return int(np.searchsorted(self.members, self.client))
 
     @property
@@ -51,5 +47,5 @@ class Neighbourhood:
         return self.members[self.carries_masks].tolist()
 
     def among(self, live: Flags) -> "Neighbourhood":
-        """Leave out the members that are not live."""
+        """Return the neighbourhood without the members that are not live."""
         return Neighbourhood(client=self.client, members=self.members[live], carries_masks=self.carries_masks[live])

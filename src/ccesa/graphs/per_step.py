@@ -1,7 +1,7 @@
-"""Dropouts per step: with which probability a client leaves in each step of a round, if it was still there.
+"""Dropouts per step: the probability that a client leaves in a step of a round, if it answered the steps before.
 
-The graph is drawn over V1, the clients that have answered *advertise*. V2 have answered every step before
-*mask*, V3 have answered *mask*, and V4 have answered all of them.
+The graph is drawn over V1, the clients that have answered *advertise*. V2 have answered every step before *mask*, V3
+have answered *mask*, and V4 have answered all steps.
 """
 
 import math
@@ -20,7 +20,7 @@ class PerStep:
     """The probability in [0, 1) of leaving in each step, in the order of ``ORDER``."""
 
     each: tuple[float, ...]
-    #: Whether a client releases shares only once t_i of its neighbours have confirmed.
+    #: Whether a client releases shares only after t_i of its neighbours have confirmed.
     confirms: bool = False
 
     def __post_init__(self) -> None:
@@ -34,7 +34,7 @@ class PerStep:
 
     @classmethod
     def of(cls, said: object, steps: tuple[str, ...], *, confirms: bool) -> "PerStep":
-        """Read one number for each of these ``steps``, or numbers by name; nobody leaves in other steps."""
+        """Read one number for all of these ``steps``, or numbers by name; nobody leaves in other steps."""
         named: Mapping[Any, Any] = said if isinstance(said, Mapping) else dict.fromkeys(steps, said)
         unknown = [name for name in named if name not in ORDER]
         if unknown or not named:
@@ -83,7 +83,7 @@ class PerStep:
         return {name: q for name, q in zip(ORDER, self.each, strict=True) if q}
 
     def scaled(self, total: float) -> "PerStep":
-        """Return the same with another total, every step's part in it kept; rounded down to six digits."""
+        """Return the same split of another total, rounded down to six digits."""
         logs = [math.log1p(-q) for q in self.each]
         parts = (math.log1p(-total) * (log / math.fsum(logs)) for log in logs)
         each = (math.floor(-1e6 * math.expm1(part)) / 1e6 for part in parts)
@@ -91,5 +91,5 @@ class PerStep:
 
 
 def _up(value: float) -> float:
-    """Return a number above the probability whose rounded value this is: nobody seems to stay longer."""
+    """Return a number above any probability that was rounded to this value."""
     return value * (1 + 2.0**-49)

@@ -1,7 +1,7 @@
 """How likely it is that a round is lost, or a client left out, because too few share holders stay.
 
-Without dropouts per step everyone is in V1, is unmasked, and does without its own share. With them V1 may be
-small, and own shares count where they arrive. docs/planning.md derives both.
+Without dropouts per step all clients are in V1 and are unmasked without their own shares. With dropouts per step V1 may
+be small, and a client's own share counts if it arrives. docs/planning.md derives both.
 """
 
 import math
@@ -13,22 +13,21 @@ from scipy.special import logsumexp, xlogy
 from ccesa.graphs.assumptions import Assumptions
 from ccesa.graphs.tails import Binomial, Counts, Hypergeometric, Logs, at, freeze, log_below, log_choose, window
 
-#: Numbers of clients in V1 are judged in at most this many groups, each by its worst member.
+#: Sizes of V1 are judged in at most this many groups, each by its worst member.
 _GROUPS = 64
-#: Those of less than e to minus this are left out; they count as failures. Enough for 160 bits.
+#: Sizes with a probability below e to minus this are left out and count as failures. Enough for 160 bits.
 _NATS = 180.0
 #: The number of terms of a tail that are summed.
 _TERMS = 512
 #: A sum over two clients would reveal to each of them the other's vector, so no round ends with fewer.
-_LEAST_SUM = 3
+_MIN_SUM = 3
 
 
 @lru_cache(maxsize=1 << 8)
 def log_lost(assumptions: Assumptions, degree: int) -> Logs:
-    """Return ln P(a client is unmasked and too few of its neighbours stay), for t = 0 .. degree + 2.
+    """Return ln P(a client of V1 with this degree there is unmasked and too few neighbours stay), t = 0 .. degree + 2.
 
-    It is in V1 with so many neighbours there. If it stays it adds a share of its own, once its neighbours
-    have confirmed, where they have to.
+    If it stays it adds its own share, under some guards only after its neighbours have confirmed.
     """
     below = log_below(assumptions.live, degree)
     if assumptions.per_step is None:
@@ -39,8 +38,8 @@ def log_lost(assumptions: Assumptions, degree: int) -> Logs:
 
 
 def log_lost_at(assumptions: Assumptions, degree: int, t: int) -> float:
-    """Return the entry of ``log_lost`` for one t, without making the table for each degree."""
-    live = Binomial.failing(assumptions.leaves)  # where clients leave by themselves
+    """Return the entry of ``log_lost`` for one t without the table, if clients leave by chance."""
+    live = Binomial.failing(assumptions.leaves)
     below = [_log_below_at(live, degree, many) for many in (max(t - 1, 1), t)]
     with_own = np.logaddexp(below[0], log_unconfirmed(assumptions, np.asarray(degree), np.asarray(t)))
     return float(_joined(assumptions, with_own, np.asarray(below[1])))
@@ -58,10 +57,7 @@ def _log_below_at(live: Binomial, draws: int, t: int) -> float:
 
 
 def log_all_lost(assumptions: Assumptions) -> Logs:
-    """Return ln P(at most t of all clients stay), for t = 0 .. clients + 1: where all are neighbours.
-
-    A client that stays has its own share and all others that stay; one that leaves has all that stay.
-    """
+    """Return ln P(at most t of all clients stay), for t = 0 .. clients + 1, if all are neighbours of each other."""
     n = assumptions.clients
     if assumptions.exact:
         return np.where(np.arange(n + 2) < n - assumptions.dropped, -np.inf, 0.0)
@@ -69,22 +65,19 @@ def log_all_lost(assumptions: Assumptions) -> Logs:
 
 
 def _joined(assumptions: Assumptions, with_own: Logs, without: Logs) -> Logs:
-    """Return ln P(a client is unmasked in vain), from both ways in which it can be."""
+    """Return ln P(a client is unmasked in vain), with its own share or without."""
     with np.errstate(divide="ignore"):
         stays, leaves = np.log(assumptions.unmasked)
     return np.asarray(np.minimum(np.logaddexp(stays + with_own, leaves + without), 0.0))
 
 
 def besides(t: Counts) -> Counts:
-    """Return how many shares are needed besides the client's own; at least 1, or the client is left out."""
+    """Return how many shares are needed besides the client's own. A client without neighbours is left out."""
     return np.maximum(t - 1, 1)
 
 
 def log_unconfirmed(assumptions: Assumptions, degrees: Counts, t: Counts) -> Logs:
-    """Return ln P(t - 1 neighbours confirm and all of them stay): with its own share a client had t.
-
-    It does not release it, where t of its neighbours have to confirm.
-    """
+    """Return ln P(t - 1 neighbours confirm and stay, too few for the client to release its own share, the t-th)."""
     steps = assumptions.per_step
     if steps is None or not steps.confirms:
         return np.full(np.broadcast(degrees, t).shape, -np.inf)
@@ -93,18 +86,12 @@ def log_unconfirmed(assumptions: Assumptions, degrees: Counts, t: Counts) -> Log
 
 
 def log_few(assumptions: Assumptions) -> float:
-    """Return ln P(fewer than three answer every step but the last), with dropouts per step.
-
-    Without them everyone counts as unmasked, and has neighbours that stay.
-    """
-    return -math.inf if assumptions.per_step is None else log_fewer(assumptions, _LEAST_SUM)
+    """Return ln P(fewer than three answer every step but the last); zero without dropouts per step."""
+    return -math.inf if assumptions.per_step is None else log_fewer(assumptions, _MIN_SUM)
 
 
 def log_fewer(assumptions: Assumptions, least: int) -> float:
-    """Return ln P(fewer than this answer every step but the last).
-
-    Without dropouts per step all dropouts may happen before the last step.
-    """
+    """Return ln P(fewer than this answer every step but the last). Dropouts not per step all happen before it."""
     if assumptions.exact:
         return 0.0 if assumptions.clients - assumptions.dropped < least else -math.inf
     steps = assumptions.per_step
@@ -113,15 +100,15 @@ def log_fewer(assumptions: Assumptions, least: int) -> float:
 
 
 def log_small(assumptions: Assumptions, degree: int) -> tuple[Counts, Counts, Logs, float]:
-    """Return the numbers of neighbours that a client of V1 has, up to ``degree``, in groups.
+    """Return groups of the numbers of neighbours, up to ``degree``, that a client of V1 has there.
 
-    Each group has its fewest, its most and ln of its probability; the last number is ln of what is left out.
+    A group has its fewest, its most and ln of its probability. The last number is ln of what is left out.
     """
     others, absent = assumptions.clients - 1, assumptions.absent
     if not absent:
         return np.array([degree]), np.array([degree]), np.zeros(1), -math.inf
     sizes, logs, rest = _advertised(others, absent)
-    few = int(np.searchsorted(sizes, degree))  # all others are enough for the circle, and one group
+    few = int(np.searchsorted(sizes, degree))  # the larger sizes are enough for the circle and form one group
     starts = np.unique(np.linspace(0, few, min(few, _GROUPS) + 1).astype(int))
     starts = starts[starts < sizes.size]
     ends = np.append(starts[1:], sizes.size) - 1
@@ -136,20 +123,15 @@ def _advertised(others: int, absent: float) -> tuple[Counts, Logs, float]:
 
 
 def log_left_out(assumptions: Assumptions, degree: int, needed: int) -> float:
-    """Bound ln P(some honest client has fewer holders than needed, once every colluder has turned from it).
-
-    Those it has left are itself and its honest neighbours that stay, of ``degree`` neighbours.
-    """
-    honest = assumptions.clients - assumptions.colluders
-    return min(0.0, math.log(honest) + _log_few(assumptions, degree, needed - 1)) if honest else -math.inf
-
-
-def _log_few(assumptions: Assumptions, degree: int, least: int) -> float:
-    """Return ln P(fewer than this of an honest client's neighbours are honest and stay)."""
+    """Bound ln P(some honest client has fewer than ``needed`` holders: itself and honest neighbours that stay)."""
     others, colluders = assumptions.clients - 1, assumptions.colluders
-    if assumptions.exact:  # at worst all who drop out are honest
+    if assumptions.clients == colluders:
+        return -math.inf
+    if assumptions.exact:  # in the worst case all that drop out are honest
         gone = min(colluders + assumptions.dropped, others)
-        return at(log_below(Hypergeometric(others, others - gone), degree), least)
-    stay, colluding = Binomial.failing(assumptions.dropout), np.arange(min(colluders, degree) + 1)
-    tails = [at(log_below(stay, degree - many), least) for many in colluding.tolist()]
-    return float(logsumexp(assumptions.colluding.log_pmf(degree, colluding) + tails))
+        few = at(log_below(Hypergeometric(others, others - gone), degree), needed - 1)
+    else:
+        stay, colluding = Binomial.failing(assumptions.dropout), np.arange(min(colluders, degree) + 1)
+        tails = [at(log_below(stay, degree - many), needed - 1) for many in colluding.tolist()]
+        few = float(logsumexp(assumptions.colluding.log_pmf(degree, colluding) + tails))
+    return min(0.0, math.log(assumptions.clients - colluders) + few)

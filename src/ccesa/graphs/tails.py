@@ -1,7 +1,7 @@
 """Binomial and hypergeometric tails in logarithms, far below what a float can hold, and searches among them.
 
-Everything is summed term by term from log-probabilities that are exact but for rounding: less than 3e-7 up to
-the 10^8 clients that are planned for. ``SLACK`` covers it where a certificate is written.
+Everything is summed term by term from log-probabilities, which are exact but for rounding errors below 3e-7 for up to
+10^8 clients. Certificates add ``SLACK`` for them.
 """
 
 import math
@@ -19,11 +19,11 @@ Counts = NDArray[np.int64]
 Values = TypeVar("Values", Logs, Counts)
 
 LN2 = math.log(2.0)
-#: Added to every certified natural logarithm, so that rounding errors fall on the safe side.
+#: Certificates add it to every natural logarithm, so that rounding errors fall on the safe side.
 SLACK = 1e-6
 #: Nats by which a search stays below a budget, because the certificate adds up in another order.
 MARGIN = 1e-9
-#: From here on three terms of Stirling's series leave less than 1e-12.
+#: For larger numbers the error of three terms of Stirling's series is below 1e-12.
 _LARGE = 1000
 #: Outcomes beyond this many nats are lumped together.
 _NEGLIGIBLE = 400.0
@@ -31,17 +31,14 @@ _NEGLIGIBLE = 400.0
 
 @dataclass(frozen=True)
 class Binomial:
-    """How many of d draws succeed, each with probability p, and fail with probability q.
-
-    q is more precise than 1 - p where p is close to 1 and failures are rare.
-    """
+    """The number of d draws that succeed, each with probability p. For p close to 1, q is more precise than 1 - p."""
 
     p: float
     q: float | None = None
 
     @classmethod
     def failing(cls, q: float) -> "Binomial":
-        """Make it from the probability of a failure."""
+        """Return the distribution with this probability of a failure."""
         return cls(1.0 - q, q)
 
     def log_pmf(self, draws: int | Counts, k: Counts) -> Logs:
@@ -50,7 +47,7 @@ class Binomial:
 
     @property
     def odds(self) -> float:
-        """Return how likely a failure is beside a success."""
+        """The probability of a failure divided by that of a success."""
         return (1 - self.p if self.q is None else self.q) / self.p
 
     @property
@@ -60,7 +57,7 @@ class Binomial:
 
 @dataclass(frozen=True)
 class Hypergeometric:
-    """How many of d draws without replacement are good, of ``total`` with ``good`` among them."""
+    """The number of d draws without replacement that are good, if ``good`` of ``total`` are."""
 
     total: int
     good: int
@@ -90,8 +87,8 @@ def log_choose(n: int | Counts, k: Counts) -> Logs:
 def log_falling(n: float | Counts | Logs, k: Counts) -> Logs:
     """Return ln of n (n - 1) ... (n - k + 1), for k < n + 1; n may be any positive number.
 
-    Two logarithms of factorials of 10^8 would lose half of their digits in the difference; Stirling's series
-    for both is subtracted term by term instead.
+    The difference of two logarithms of factorials of 10^8 would lose half of the digits. So the terms of Stirling's
+    series are subtracted one by one.
     """
     whole, k = np.asarray(n, float), np.asarray(k)
     left = whole - k
@@ -120,12 +117,12 @@ def log_at_least(distribution: Distribution, draws: int) -> Logs:
 
 
 def at(logs: Logs, place: int) -> float:
-    """Return one entry of a tail, which goes on as it begins and ends."""
+    """Return one entry of a tail. Beyond its ends it goes on with the last value."""
     return float(logs[min(max(place, 0), logs.size - 1)])
 
 
 def log2_upwards(log: float) -> float:
-    """Return the logarithm to base 2 of a probability, so that rounding cannot flatter."""
+    """Return the logarithm to base 2 of a probability, rounded up."""
     return -math.inf if log == -math.inf else min(0.0, (float(log) + SLACK) / LN2)
 
 
@@ -141,50 +138,38 @@ def window(distribution: Distribution, draws: int, nats: float = _NEGLIGIBLE) ->
 
 
 def freeze(values: Values) -> Values:
-    """Return the array, which is shared by a cache, so that nobody can change it."""
+    """Return the same array, read-only, because a cache shares it."""
     values.flags.writeable = False
     return values
 
 
 Answer = TypeVar("Answer")
-#: Steps that a search goes up first.
-_STRIDE = 64
 
 
 def find_leftmost(
     low: int, high: int, found: Callable[[int], Answer | None], possible: Callable[[int, int], bool]
 ) -> Answer | None:
-    """Return the first answer of ``found`` among low .. high; ``possible`` rules out ranges.
+    """Return the first answer of ``found`` among low .. high; ``possible`` rules out ranges."""
 
-    It tries ranges of 1, 2, 4, ... numbers, and halves those that are possible.
-    """
-    width = 1
-    while low <= high:
-        last = min(low + width - 1, high)
-        answer = _within(low, last, found, possible)
-        if answer is not None:
-            return answer
-        low, width = last + 1, 2 * width
-    return None
+    def search(low: int, high: int) -> Answer | None:
+        if not possible(low, high):
+            return None
+        middle = (low + high) // 2
+        return found(low) if low == high else search(low, middle) or search(middle + 1, high)
 
-
-def _within(
-    low: int, high: int, found: Callable[[int], Answer | None], possible: Callable[[int, int], bool]
-) -> Answer | None:
-    if not possible(low, high):
-        return None
-    if low == high:
-        return found(low)
-    middle = (low + high) // 2
-    return _within(low, middle, found, possible) or _within(middle + 1, high, found, possible)
+    width, answer = 1, None  # ranges of 1, 2, 4, ... numbers
+    while answer is None and low <= high:
+        answer = search(low, min(low + width - 1, high))
+        low, width = low + width, 2 * width
+    return answer
 
 
 def find_first(enough: Callable[[int], bool], most: int, start: int = 1) -> int | None:
-    """Return the smallest of 1 .. most that is enough, where everything above it is enough as well."""
+    """Return the smallest of 1 .. most that is enough, if all larger numbers are enough too; go up from ``start``."""
     if most < 1:
         return None
     low, high = 0, max(1, min(start, most))
-    step = max(1, min(start // 8, _STRIDE))
+    step = max(1, min(start // 8, 64))
     while not enough(high):
         if high == most:
             return None

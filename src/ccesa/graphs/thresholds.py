@@ -1,4 +1,4 @@
-"""A threshold rule gives t_i, how many holders open a secret, for the number of neighbours d_i."""
+"""A threshold rule gives t_i, the number of holders that open a secret, for d_i neighbours."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError
-from ccesa.parts import Part, check_integer
+from ccesa.parts import Part, check_integer, check_range
 
 #: One number of neighbours, or an array of them.
 Degree = TypeVar("Degree", int, NDArray[np.int64])
@@ -23,7 +23,7 @@ class HolderCounts:
     mean: float
     most: int
     spread: float
-    #: The largest threshold with which a client of a degree can take part, and which clients count.
+    #: The largest threshold with which a client of this degree can take part, and a text about the clients that count.
     largest: Callable[[int], int]
     counted: str
 
@@ -31,7 +31,7 @@ class HolderCounts:
 class Rule(Part, frozen=True, kw_only=True):
     """Base of the threshold rules."""
 
-    #: Whether it grows with the neighbourhood, and so exceeds half of every one.
+    #: Whether it grows with the neighbourhood, and so exceeds half of every neighbourhood.
     follows_degree: ClassVar[bool] = True
 
     def of(self, degree: Degree) -> Degree:
@@ -73,11 +73,11 @@ class Majority(Rule, frozen=True, kw_only=True, tag="majority"):
 class Linear(Rule, frozen=True, kw_only=True, tag="linear"):
     """The rule t_i = floor(slope · d_i / 1024) + base, and never below the majority.
 
-    For colluders among neighbours whose number varies: the certified maximum of colluders grows with it.
+    It is for graphs with varying degrees: more neighbours can have more colluders among them.
 
     Attributes:
         slope: Holders per 1024 neighbours, 0 to 1024.
-        base: Holders besides, 0 to 65520.
+        base: Holders to add, 0 to 65520.
 
     Raises:
         ConfigError: A field is out of range.
@@ -87,17 +87,15 @@ class Linear(Rule, frozen=True, kw_only=True, tag="linear"):
     base: int
 
     def __post_init__(self) -> None:
-        for name, value, most in (("slope", self.slope, 1024), ("base", self.base, MAX_HOLDERS)):
-            check_integer(name, value)
-            if not 0 <= value <= most:
-                raise ConfigError(f"{name} of a linear threshold must lie in 0..{most}, not {value}")
+        check_range("slope", self.slope, 0, 1024, of=" of a linear threshold")
+        check_range("base", self.base, 0, MAX_HOLDERS, of=" of a linear threshold")
 
     def of(self, degree: Degree) -> Degree:
         majority, line = (degree + 1) // 2 + 1, self.slope * degree // 1024 + self.base
         return majority + (line > majority) * (line - majority)
 
     def check(self, holders: HolderCounts) -> None:
-        # It is never below the majority; but a client of the mean degree has to be able to share.
+        # A client of the mean degree has to be able to share.
         degree = int(holders.mean)
         t, most = self.of(degree), holders.largest(degree)
         if t > most:
@@ -128,7 +126,7 @@ class Fixed(Rule, frozen=True, kw_only=True, tag="fixed"):
     def __post_init__(self) -> None:
         check_integer("t", self.t)
         if self.t < 2:
-            raise ConfigError(f"threshold t must be at least 2, not {self.t}: one holder alone would know")
+            raise ConfigError(f"threshold t must be at least 2, not {self.t}: one holder alone would know the secret")
 
     def of(self, degree: Degree) -> Degree:
         return 0 * degree + self.t
@@ -141,10 +139,10 @@ class Fixed(Rule, frozen=True, kw_only=True, tag="fixed"):
             )
         # Two disjoint sets of t holders would let a server ask one for b_i and the other for s_i.
         if 2 * self.t <= holders.mean + 1:
-            # Where degrees are random, four standard deviations above their mean leave hardly anyone out.
+            # If degrees are random, few clients have more than four standard deviations above the mean.
             raise ConfigError(
-                f"threshold t = {self.t} is unsafe: {holders.mean + 1:.0f} clients hold a share, so two "
-                f"disjoint sets of t exist and could open both secrets of one client; use at least "
+                f"threshold t = {self.t} is unsafe: {holders.mean + 1:.0f} clients hold a share, so two disjoint sets "
+                f"of t exist and could open both secrets of one client; use at least "
                 f"{int(holders.mean + 1 + 4 * holders.spread) // 2 + 1}"
             )
 

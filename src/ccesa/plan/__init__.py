@@ -1,9 +1,8 @@
 """How many neighbours are enough: exact certificates, the planner, and the price of a round.
 
-``plan`` chooses, ``check`` certifies the choice of somebody else, and ``price`` computes the cost. In order:
-``certificate`` bounds the events, ``search`` finds the cheapest graph or explains why there is none,
-``result`` is the plan, ``noise`` adds noise to it, ``planner`` puts them together. Then ``price`` with its
-``calibration``, ``paper`` for comparison, ``report`` and ``charters``. docs/planning.md has the mathematics.
+``certificate`` bounds the events, ``search`` finds the cheapest graph or explains why no graph works, ``result`` is the
+plan, ``noise`` adds noise to it, and ``planner`` puts them together. Then there are ``price`` with its ``calibration``,
+``paper`` for comparison, ``report`` and ``charters``. docs/planning.md has the mathematics.
 """
 
 from ccesa.graphs.assumptions import Assumptions

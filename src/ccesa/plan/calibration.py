@@ -1,7 +1,7 @@
-"""How fast this machine is: seconds for each kind of work in a round, measured with the real primitives.
+"""The speed of this machine: seconds for each kind of work in a round, measured with the real primitives.
 
-A piece of work is either always the same (an agreement), or it grows with a size and is measured at two or
-three of them. Beyond the size of the caches a byte that is taken in costs more, hence three sizes there.
+Some work is always the same, such as an agreement. Other work grows with a size and is measured at two sizes, or at
+three for vectors that are taken in, because bytes beyond the caches cost more.
 """
 
 import os
@@ -23,10 +23,10 @@ from ccesa.graphs.assignment import draw
 from ccesa.plan.price import Rates, Timing
 from ccesa.protocol import messages as m
 
-#: How often everything is measured. All kinds take turns: a busy moment of the machine spoils none of them,
-#: and each finds the caches as cold as in a round.
+#: How often everything is measured. All kinds take turns, so that a busy moment of the machine spoils no kind, and each
+#: finds the caches as cold as in a round.
 _TURNS = 9
-#: As many units of the same work in a row, and as many secrets joined at once.
+#: Units of the same work in a row, and secrets that are joined at once.
 _ROW, _SECRETS = 16, 64
 _MASKED_BYTES = (1 << 8, 1 << 19)
 _TAKEN_BYTES = (1 << 8, 1 << 19, 1 << 22)
@@ -34,7 +34,7 @@ _TAKEN_BYTES = (1 << 8, 1 << 19, 1 << 22)
 _SHARED = ((32, 17), (256, 129))
 _NODES = 64
 _CONTEXT = bytes(32)
-#: Processor time, so that other programs do not count; Windows knows it only to 16 milliseconds.
+#: Processor time, so that other programs do not count. Windows measures it only to 16 milliseconds.
 _CLOCK = time.perf_counter if sys.platform == "win32" else time.thread_time
 
 
@@ -52,7 +52,7 @@ class _Work(NamedTuple):
 def calibrate() -> Rates:
     """Return the speed of this machine, measured in about a fifth of a second."""
     works: dict[str, dict[int, _Work]] = {
-        "key_pair": {1: _key_pairs()},
+        "key_pair": {1: _row(lambda: primitives.public_key(primitives.private_key(os.urandom(32))))},
         "agreement": {1: _agreements()},
         "verification": {1: _verifications()},
         "sealing": {1: _sealings(DEFAULT)},
@@ -65,13 +65,13 @@ def calibrate() -> Rates:
     }
     if primitives.has_kem():
         works["hybrid_sealing"] = {1: _sealings(POST_QUANTUM)}
-    seconds = _measured([work for sizes in works.values() for work in sizes.values()])
+    seconds = _measure([work for sizes in works.values() for work in sizes.values()])
     curves = {name: Timing(tuple(sizes), tuple(next(seconds) for _ in sizes)) for name, sizes in works.items()}
     return Rates(**{name: one if len(one.sizes) > 1 else one.seconds[0] for name, one in curves.items()})  # type: ignore[arg-type]
 
 
-def _measured(works: list[_Work]) -> Iterator[float]:
-    """Return the median seconds of one unit of each."""
+def _measure(works: list[_Work]) -> Iterator[float]:
+    """Return the median seconds of one unit of each kind."""
     for work in works:
         work.run()  # tables are made on first use
     times = [[work.seconds() for work in works] for _ in range(_TURNS)]
@@ -80,10 +80,6 @@ def _measured(works: list[_Work]) -> Iterator[float]:
 
 def _row(one: Callable[[], object]) -> _Work:
     return _Work(_ROW, lambda: [one() for _ in range(_ROW)])
-
-
-def _key_pairs() -> _Work:
-    return _row(lambda: primitives.public_key(primitives.private_key(os.urandom(32))))
 
 
 def _agreements() -> _Work:
@@ -106,7 +102,7 @@ def _verifications() -> _Work:
 
 
 def _sealings(name: str) -> _Work:
-    """Do for one neighbour all that an agreement asks for, but to agree by X25519."""
+    """Do all work of an agreement for one neighbour, except to agree by X25519."""
     agreement, secret, shares = AGREEMENTS[name], os.urandom(32), os.urandom(2 * shamir.SHARE_BYTES)
     kem_seed, public = os.urandom(agreement.kem_seed_bytes), bytes(31) + b"\x09"
     bundle = agreement.bundle(public, public, kem_seed)
@@ -137,12 +133,12 @@ def _splitting(holders: int, threshold: int) -> _Work:
 
 
 def _absent(threshold: int) -> int:
-    """Return how many holders are absent: about as many as with a tenth of the clients gone."""
+    """Return the number of absent holders if about a tenth of the clients has dropped out."""
     return threshold // 8
 
 
 def _joining(threshold: int) -> _Work:
-    """Join many secrets at once. Each lacks a few holders; which ones makes no difference."""
+    """Join many secrets at once. Each lacks a few holders."""
     absent = np.arange(1, 1 + _absent(threshold)) * 8
     xs = np.setdiff1d(np.arange(1, 1 + threshold + absent.size), absent)
     shares = np.ones((_SECRETS, threshold, shamir.SECRET_ELEMENTS), np.uint16)
@@ -176,13 +172,8 @@ def _edges() -> _Work:
     def run() -> None:
         graph = draw(Complete(), bytes(32), nodes)
         for items in np.take(public, graph.columns, axis=0), np.take(sealed, graph.reverse, axis=0):
-            for content in items.reshape(_NODES, -1):
-                message = _message(content.tobytes())
+            for content in items.reshape(_NODES, -1):  # any message will do: the time depends on its size alone
+                message = m.Complaint(context=_CONTEXT, client=1000, accused=content.tobytes()).encode()
                 m.decode(message, len(message))
 
     return _Work(edges, run)
-
-
-def _message(content: bytes) -> bytes:
-    """Return any message: how long it takes depends on the bytes alone."""
-    return m.Complaint(context=_CONTEXT, client=1000, accused=content).encode()

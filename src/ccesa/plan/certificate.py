@@ -1,13 +1,6 @@
 """Upper bounds on the probability of each bad event: the certificate of a configuration.
 
-======================  =====================================================================================
-unreliable              some client has fewer than t_i live share holders when it is unmasked
-disconnected            the mask graph of the honest survivors falls apart, so a partial sum could be opened
-exposed                 colluding neighbours and an honest client itself hold t_i shares of it
-unmaskable              two disjoint sets of t_i shares can exist, colluders counted on both sides
-======================  =====================================================================================
-
-Tails are exact; clients are joined by union bounds. docs/planning.md derives every line.
+Tails are exact, and clients are joined by union bounds. docs/planning.md derives every line.
 """
 
 import math
@@ -26,13 +19,13 @@ from ccesa.protocol.server import DROPOUT
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """Upper bounds on the probability of each bad event, as log2; minus infinity where it is impossible.
+    """Upper bounds on the probability of each bad event, as log2; minus infinity if it is impossible.
 
     Attributes:
-        unreliable: Some client has too few live share holders, or too few clients join.
-        disconnected: The mask graph of the honest survivors falls apart.
-        exposed: Colluding neighbours and an honest client itself hold enough shares of it.
-        unmaskable: Both secrets of an honest client can be opened.
+        unreliable: Some client has fewer than t_i live share holders when it is unmasked, or too few clients join.
+        disconnected: The mask graph of the honest survivors falls apart, so that a partial sum could be opened.
+        exposed: Colluding neighbours hold t_i shares of an honest client, together with the client itself.
+        unmaskable: Two disjoint sets of t_i shares of an honest client can exist, with colluders in both.
     """
 
     unreliable: float
@@ -41,13 +34,13 @@ class Certificate:
     unmaskable: float
 
     def privacy(self, guard: str = CURIOUS.name) -> float:
-        """Return log2 of the sum of all privacy events that count under a guard.
+        """Return log2 of the sum of the bounds on all privacy events of a guard.
 
         Args:
             guard: ``curious`` or ``active``.
 
         Raises:
-            ConfigError: There is no such guard.
+            ConfigError: The guard does not exist.
         """
         logs = [getattr(self, name) * LN2 for name in guard_named(guard).privacy_events]
         return min(0.0, float(logsumexp(logs)) / LN2)
@@ -60,16 +53,15 @@ class Certificate:
 def certify(graph: Kind, rule: Rule, assumptions: Assumptions, roster: Roster | None = None) -> Certificate:
     """Bound every event for this graph and threshold rule.
 
-    With a ``roster`` a round that fewer clients join counts as unreliable; and where a lying server chooses
-    it, the privacy events are bounded for every roster that it may choose.
+    With a ``roster`` a round that fewer clients join counts as unreliable. If a lying server chooses the roster, the
+    privacy events are bounded for every roster that it may choose.
     """
     if roster is None:
         roster = Roster(assumptions=assumptions, least=assumptions.clients)
     degrees, nobody = graph.degrees(assumptions.clients), assumptions.colluders == 0
     lost = np.logaddexp(degrees.unreliable(rule, assumptions), roster.log_short)
     opened = -math.inf if nobody else degrees.around(exposed, rule, roster)
-    # A rule that follows the degree exceeds half of every neighbourhood.
-    safe = nobody and rule.follows_degree
+    safe = nobody and rule.follows_degree  # such a rule exceeds half of every neighbourhood
     twice = -math.inf if safe else degrees.around(unmaskable, rule, roster)
     return Certificate(
         unreliable=log2_upwards(lost),
@@ -80,24 +72,18 @@ def certify(graph: Kind, rule: Rule, assumptions: Assumptions, roster: Roster | 
 
 
 def log_disconnected(graph: Kind, rule: Rule, assumptions: Assumptions, roster: Roster) -> float:
-    """Bound it, clients that are left out after *share* included.
-
-    But not where the server chooses the roster: it chooses dropouts as well, and nothing rests on this event.
-    """
+    """Bound *disconnected*, including clients that are left out after *share*."""
     degrees, masks = graph.degrees(assumptions.clients), graph.masks(assumptions.clients)
     apart = masks.log_apart(assumptions, roster)
     if roster.chosen:
-        return apart
+        return apart  # the server chooses dropouts too, and nothing rests on this event
     torn = masks.log_torn(lambda leaving: degrees.few_holders(rule, leaving), assumptions)
     return float(np.logaddexp(apart, torn))
 
 
 def left_out(graph: Kind, rule: Rule, assumptions: Assumptions) -> float:
-    """Bound P(colluders can have an honest client left out, and part the honest masks by it), as log2.
-
-    Everyone with everyone has masks that nothing parts.
-    """
+    """Bound P(colluders can leave an honest client out, and so part the honest masks), as log2."""
     if graph.mean_mask_degree(assumptions.clients) == assumptions.clients - 1:
-        return -math.inf
+        return -math.inf  # nothing parts the masks of the complete graph
     spare = max(assumptions.dropout, DROPOUT)
     return log2_upwards(graph.degrees(assumptions.clients).left_out(rule, assumptions, spare))

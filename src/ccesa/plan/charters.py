@@ -1,4 +1,4 @@
-"""From a plan to the charter of a federation; and a check of the figures that a charter states."""
+"""The charter of a plan, and a check of the figures that a charter states."""
 
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -17,9 +17,9 @@ from ccesa.plan.result import Plan
 from ccesa.privacy import Mechanism
 from ccesa.values.fields import WORD_BITS
 
-#: log2 by which figures may differ that were computed on another machine.
+#: The difference in log2 between figures of different machines.
 _ROUNDING = 1e-6
-#: Figures that promise more where they are higher; all others do where they are lower.
+#: Figures that promise more if they are higher. Other figures promise more if they are lower.
 _MORE_IS_BETTER = ("least_honest", "colluders")
 #: The figures of a charter that are one number each.
 _FIGURES = tuple(name for name in Stated.__struct_fields__ if name != "dropout_per_step")
@@ -29,17 +29,17 @@ def state(plan: Plan) -> Stated:
     """Return the certificate of a plan, as a charter states it."""
     if not guard_named(plan.guard).chartered:
         raise ConfigError(f"a charter needs a plan with guard = active, not {plan.guard}")
-    steps = plan.assumptions.per_step
+    assumed = plan.assumptions
     return Stated(
-        dropout=plan.assumptions.dropout,
-        exact_dropout=plan.assumptions.exact,
-        collusion=plan.assumptions.collusion,
+        dropout=assumed.dropout,
+        exact_dropout=assumed.exact,
+        collusion=assumed.collusion,
         colluders=plan.colluders,
         around=plan.around,
         least_honest=plan.least_honest or 0,
         privacy_bits=plan.privacy_bits,
         reliability_bits=plan.reliability_bits,
-        dropout_per_step=msgspec.UNSET if steps is None else steps.each,
+        dropout_per_step=msgspec.UNSET if assumed.per_step is None else assumed.per_step.each,
         **plan.certificate.as_dict(),
     )
 
@@ -50,14 +50,14 @@ def charter(
     """Return the charter of some members on the terms of a plan.
 
     Args:
-        plan: A plan for as many clients under the guard ``active``.
-        members: The members; a client's id is its place in the list.
-        expires: When no round is joined any more: a date, a time with its offset, or seconds since 1970.
-        serial: The number of this charter, from 1 on; sites accept the newest.
-        **others: Fields of Charter that the plan does not say, such as ``attempts`` and ``learning``.
+        plan: A plan for as many clients, under the guard ``active``.
+        members: The members. The id of a client is its place in the list.
+        expires: The end, after which nobody joins a round: a date, a time with its offset, or seconds since 1970.
+        serial: The number of this charter, 1 or greater. Sites accept the newest.
+        **others: More fields of Charter, such as ``attempts`` and ``learning``.
 
     Raises:
-        ConfigError: Another number of clients, another guard, or fields that cannot be.
+        ConfigError: Another number of clients, another guard, or a field out of range.
     """
     if len(members) != plan.clients:
         raise ConfigError(f"the plan is for {plan.clients} clients, but the list has {len(members)} members")
@@ -84,39 +84,37 @@ def recompute(agreed: Charter) -> Plan:
     steps = None if each is msgspec.UNSET else dict(zip(ORDER, each, strict=True))
     return check(
         agreed.config(length=agreed.length or 1),
-        states.dropout if steps is None else None,
-        states.collusion,
-        privacy_bits=states.privacy_bits,
-        reliability_bits=states.reliability_bits,
-        exact_dropout=states.exact_dropout,
+        dropout=states.dropout if steps is None else None,
         dropout_per_step=steps,
+        **{name: getattr(states, name) for name in ("collusion", "privacy_bits", "reliability_bits", "exact_dropout")},
     )
 
 
 def shortfalls(agreed: Charter) -> tuple[str, ...]:
-    """Return the promises of a charter that its graph and rule do not keep; none if it was planned."""
-    found = recompute(agreed)
-    lines = [f"it keeps less than it demands: {line}" for line in found.shortfalls]
-    # The certificate does not cover smaller rosters, nor fewer survivors.
+    """Return the promises of a charter that its graph and rule do not keep. A planned charter has none."""
+    return tuple(_shortfalls(agreed, recompute(agreed)))
+
+
+def _shortfalls(agreed: Charter, found: Plan) -> Iterator[str]:
+    yield from (f"it keeps less than it demands: {line}" for line in found.shortfalls)
+    # The certificate does not cover smaller rosters or fewer survivors.
     for name, least in (("least_roster", found.least_roster), ("min_survivors", found.least_survivors)):
         if getattr(agreed, name) < least:
-            lines.append(f"{name} = {getattr(agreed, name)} is below the certified minimum {least}")
+            yield f"{name} = {getattr(agreed, name)} is below the certified minimum {least}"
     if agreed.least_roster > found.least_roster:
-        lines.append(f"least_roster = {agreed.least_roster} is above {found.least_roster}: fewer may join")
-    anew = state(found)
+        yield f"least_roster = {agreed.least_roster} is above {found.least_roster}: fewer may join"
+    states, computed = agreed.certificate, state(found)
     for name in _FIGURES:
-        said, is_so = getattr(agreed.certificate, name), getattr(anew, name)
-        flatters = said > is_so if name in _MORE_IS_BETTER else said < is_so - _ROUNDING
-        if flatters:
-            lines.append(f"it states {name} = {said:g}, but the computed value is {is_so:g}")
+        stated, is_so = getattr(states, name), getattr(computed, name)
+        if stated > is_so if name in _MORE_IS_BETTER else stated < is_so - _ROUNDING:
+            yield f"it states {name} = {stated:g}, but the computed value is {is_so:g}"
     if agreed.mechanism is not None:
-        lines.extend(_flattering(agreed.mechanism, found))
-    return tuple(lines)
+        yield from _flattering(agreed.mechanism, found)
 
 
 def _flattering(mechanism: Mechanism, found: Plan) -> Iterator[str]:
-    """Yield the figures that the noise counts on and that the graph does not keep."""
-    promise = found.promised(mechanism.against)
+    """Yield the figures that the noise counts on and the graph does not keep."""
+    promise = found.promise(mechanism.against)
     honest, fails = (0, 0.0) if promise is None else promise
     if mechanism.honest > honest:
         counted = f"{mechanism.honest} honest clients in every sum"

@@ -1,8 +1,8 @@
 """Plans with noise: S survivors that a round insists on, and H honest clients in every sum.
 
-Distributing the noise costs the square root of survivors over H. Where colluders choose who drops out the
-highest threshold gives the largest H. Where they cannot, H is S less the colluders: under ``curious`` a graph
-may be dense enough for that. docs/planning.md, "Noise", has the argument.
+Distributing the noise costs the square root of survivors over H. If colluders choose the dropouts, the highest
+threshold gives the largest H. If they cannot, which takes a dense graph under ``curious``, H is S less the colluders.
+docs/planning.md, "Noise", has the argument.
 """
 
 from collections.abc import Iterator
@@ -17,26 +17,20 @@ from ccesa.graphs.thresholds import Fixed, Linear, Threshold
 from ccesa.plan.certificate import left_out
 from ccesa.plan.result import Offer, Plan, insist_on, make_plan, noise_ratio
 from ccesa.plan.search import Found, Wanted, fit_rule, keeps, note_if_all_needed, search, thin_masks
-from ccesa.privacy import DifferentialPrivacy, Mechanism, chosen
+from ccesa.privacy import DifferentialPrivacy, Mechanism, choose_mechanism
 from ccesa.values.fields import WORD_BITS
 
-#: Bits by which a graph is more reliable than rounds have to be, where the rest is for S; tried in turn.
+#: Bits by which a graph is more reliable than rounds have to be, so that S gets the rest; tried in turn.
 MARGINS = (3.0, 1.0)
-#: No more neighbours are taken for the sake of the noise alone.
-MOST_NEIGHBOURS = 1000
-
-
-def choose_margins(demand: Demand, graph: str, against: str) -> tuple[float, ...]:
-    """Return how the reliability may be divided: there is nothing to divide where S does not decide."""
-    whole = graph == Complete().name and against == "follows"
-    return () if demand.guard.chooses_roster and not whole else MARGINS
+#: The planner takes no more neighbours for the sake of the noise alone.
+MAX_NEIGHBOURS = 1000
 
 
 def count_on_most(demand: Demand, found: Found, *, settled: bool) -> Found:
-    """Return the graph and the rule that have the most honest clients in every sum that can be opened.
+    """Return the graph and the rule with the most honest clients in every sum that can be opened.
 
-    Where colluders choose who drops out it is the highest threshold. Under ``curious`` they cannot do so in a
-    graph in which accusations leave nobody out: a denser one is taken, unless the graph is ``settled``.
+    If colluders choose the dropouts that is the highest threshold. Under ``curious`` they cannot in a graph in which
+    accusations leave nobody out. So a denser one is taken, unless the graph is ``settled``.
     """
     if demand.assumptions.colluders == 0:
         return found
@@ -50,7 +44,7 @@ def count_on_most(demand: Demand, found: Found, *, settled: bool) -> Found:
 
 
 def raise_threshold(demand: Demand, found: Found) -> Found:
-    """Return the same graph with the highest threshold that keeps the demand; privacy can only gain by it."""
+    """Return the same graph with the highest threshold that keeps the demand, which can only help privacy."""
     degree = found.graph.max_degree(demand.assumptions.clients)
     most = degree - found.threshold.of(int(found.graph.mean_degree(demand.assumptions.clients)))
     too_high = find_first(lambda by: not keeps(demand, found.graph, _higher(found.threshold, by)), most + 1)
@@ -66,7 +60,7 @@ def _higher(rule: Threshold, by: int) -> Threshold:
 
 
 def _steadier(demand: Demand, found: Found) -> Found | None:
-    """Return the sparsest circle, or everyone with everyone, in which accusations leave nobody out."""
+    """Return the sparsest circle, or else the complete graph, in which accusations leave nobody out."""
     n = demand.assumptions.clients
     ladder, start = Harary.candidates(n), found.graph.max_degree(n) // 2
 
@@ -74,28 +68,23 @@ def _steadier(demand: Demand, found: Found) -> Found | None:
         denser = fit_rule(demand, ladder.at(step))
         return denser if denser is not None and _is_steady(demand, denser) else None
 
-    step = find_first(lambda step: at(step) is not None, min(ladder.most, MOST_NEIGHBOURS // 2), start)
-    denser = at(step) if step else fit_rule(demand, Complete()) if n - 1 <= MOST_NEIGHBOURS else None
-    if denser is None:
-        return None
-    return _noted(denser, found, n, "in a sparser graph colluders could choose whose noise is missing")
+    step = find_first(lambda step: at(step) is not None, min(ladder.most, MAX_NEIGHBOURS // 2), start)
+    denser = at(step) if step else fit_rule(demand, Complete()) if n - 1 <= MAX_NEIGHBOURS else None
+    return denser and _note(denser, found, n, "in a sparser graph colluders could choose whose noise is missing")
 
 
 def _densest(demand: Demand, found: Found) -> Found:
-    """Return the densest circle that is taken for the sake of the noise, where it works.
-
-    In each part that colluders can split off it has far more honest clients than the thinnest.
-    """
+    """Return the densest circle for the noise, if it works: colluders can only split off large parts of it."""
     n = demand.assumptions.clients
-    step = min(Harary.candidates(n).most, MOST_NEIGHBOURS // 2)
+    step = min(Harary.candidates(n).most, MAX_NEIGHBOURS // 2)
     if 2 * step <= found.graph.max_degree(n):
         return found
     denser = fit_rule(demand, Harary.candidates(n).at(step))
     why = "the noise of a sum depends on neighbours, and the planner takes no more for its sake"
-    return found if denser is None else _noted(denser, found, n, why)
+    return found if denser is None else _note(denser, found, n, why)
 
 
-def _noted(denser: Found, found: Found, clients: int, why: str) -> Found:
+def _note(denser: Found, found: Found, clients: int, why: str) -> Found:
     now, before = (one.graph.max_degree(clients) for one in (denser, found))
     return replace(denser, notes=(*found.notes, f"{now:,} neighbours instead of {before:,}: {why}"))
 
@@ -105,9 +94,9 @@ def _is_steady(demand: Demand, found: Found) -> bool:
     return left_out(found.graph, found.threshold, demand.assumptions) <= -demand.privacy_bits
 
 
-#: Neighbours of the denser graphs that are offered, before everyone with everyone.
+#: Neighbours of the denser graphs that are offered, before the complete graph.
 _OFFERED = (100, 300, 500)
-#: Up to this many clients a note says how much noise it saves to lose one round in 2^7.
+#: For up to this many clients a note says how much noise it saves to lose one round in 2^7.
 _SMALL, _LOSSY_BITS, _WORTH = 50, 7, 0.99
 
 
@@ -121,33 +110,33 @@ class WantedNoise:
     agreement: str
     accept: bool
 
-    def planned(self, demand: Demand, wanted: Wanted, *, gives_way: bool) -> Plan:
+    def plan(self, demand: Demand, wanted: Wanted, *, gives_way: bool) -> Plan:
         """Return the plan, with offers at other prices."""
-        found, demand = self._counted(demand, wanted, gives_way=gives_way)
-        made, mechanism = self._on(demand, replace(found, notes=(*found.notes, *note_if_all_needed(demand))))
+        found, demand = self._find(demand, wanted, gives_way=gives_way)
+        made, mechanism = self._add(demand, replace(found, notes=(*found.notes, *note_if_all_needed(demand))))
         offers = self._offers(demand, made) if mechanism.honest == made.least_honest else ()
         notes = (*made.notes, *self._careless(made.clients), *self._lossier(demand, wanted, mechanism))
         return replace(made, offers=tuple(offers), notes=notes)
 
-    def _counted(self, demand: Demand, wanted: Wanted, *, gives_way: bool = False) -> tuple[Found, Demand]:
+    def _find(self, demand: Demand, wanted: Wanted, *, gives_way: bool = False) -> tuple[Found, Demand]:
         """Return the graph and the rule with the most honest clients in every sum."""
-        found, demand = search(
-            demand, wanted, gives_way=gives_way, margins=choose_margins(demand, wanted.graph, self.privacy.against)
-        )
+        complete = wanted.graph == Complete().name and self.privacy.against == "follows"
+        margins = MARGINS if complete or not demand.guard.chooses_roster else ()  # otherwise S decides nothing
+        found, demand = search(demand, wanted, gives_way=gives_way, margins=margins)
         settled = wanted.degree is not None or kind_named(wanted.graph) is not Harary
         found = count_on_most(demand, found, settled=settled)
         if demand.assumptions.colluders == 0:
             found = thin_masks(demand, found)
         return found, demand
 
-    def _on(self, demand: Demand, found: Found) -> tuple[Plan, Mechanism]:
-        """Return the plan of this graph: as many survivors as the demand allows, and the noise for them."""
+    def _add(self, demand: Demand, found: Found) -> tuple[Plan, Mechanism]:
+        """Return the plan of this graph with as many survivors as the demand allows, and the noise for them."""
         made = make_plan(demand, found, length=1, bits=WORD_BITS, agreement=self.agreement, accept=self.accept)
-        made = _insisting(made)
-        promise = made.promised(self.privacy.against)
+        made = _insist_on_most(made)
+        promise = made.promise(self.privacy.against)
         if promise is None:
             raise ConfigError("no sum is certain to contain the noise of an honest client")
-        mechanism = chosen(
+        mechanism = choose_mechanism(
             self.privacy,
             clients=made.clients,
             honest=promise.honest,
@@ -158,14 +147,19 @@ class WantedNoise:
         return replace(made, mechanism=mechanism, length=mechanism.length), mechanism
 
     def _offers(self, demand: Demand, made: Plan) -> Iterator[Offer]:
-        """Yield denser graphs, where noise is counted on neighbours and not on survivors."""
-        for graph in _denser(made):
+        """Yield denser graphs, if the noise depends on neighbours and not on survivors."""
+        n = made.clients
+        graphs: list[Graph] = [Harary(degree=degree) for degree in _OFFERED if made.degree < degree < n - 1]
+        for graph in [*graphs, Complete()] if made.degree < n - 1 < MAX_HOLDERS else graphs:
             found = fit_rule(demand, graph)
             if found is not None:
-                yield Offer.of(*self._on(demand, raise_threshold(demand, found)))
+                dense, mechanism = self._add(demand, raise_threshold(demand, found))
+                ratio = noise_ratio(mechanism, dense.assumptions.staying)
+                price = dense.cost.sent_bytes, dense.cost.agreements
+                yield Offer(dense.graph, int(dense.degree), mechanism.honest, ratio, *price)
 
     def _careless(self, clients: int) -> Iterator[str]:
-        """Note a delta that promises little: publishing one client at random would meet it."""
+        """Note a delta that promises little."""
         if self.privacy.delta * clients >= 1:
             yield (
                 f"delta = {self.privacy.delta:g} is not below 1 / {clients:,} clients: publishing one of "
@@ -177,8 +171,8 @@ class WantedNoise:
         if demand.assumptions.clients > _SMALL or demand.reliability_bits <= _LOSSY_BITS:
             return
         try:
-            found, lossy = self._counted(demand.changed(reliability_bits=_LOSSY_BITS), wanted)
-            other = self._on(lossy, found)[1]
+            found, lossy = self._find(demand.change(reliability_bits=_LOSSY_BITS), wanted)
+            other = self._add(lossy, found)[1]
         except ConfigError:
             return
         is_so, would_be = (noise_ratio(one, demand.assumptions.staying) for one in (mechanism, other))
@@ -189,19 +183,11 @@ class WantedNoise:
             )
 
 
-def _insisting(made: Plan) -> Plan:
+def _insist_on_most(made: Plan) -> Plan:
     """Return the plan with the largest S that its reliability allows."""
-    n = made.clients
-    gone = find_first(lambda gone: _is_reliable(insist_on(made, n - gone + 1)), n)
-    return made if gone is None else insist_on(made, n - gone + 1)
 
+    def is_reliable(gone: int) -> bool:
+        return insist_on(made, made.clients - gone + 1).certificate.unreliable <= -made.reliability_bits
 
-def _is_reliable(made: Plan) -> bool:
-    return made.certificate.unreliable <= -made.reliability_bits
-
-
-def _denser(made: Plan) -> Iterator[Graph]:
-    n = made.clients
-    yield from (Harary(degree=degree) for degree in _OFFERED if made.degree < degree < n - 1)
-    if made.degree < n - 1 < MAX_HOLDERS:
-        yield Complete()
+    gone = find_first(is_reliable, made.clients)
+    return made if gone is None else insist_on(made, made.clients - gone + 1)

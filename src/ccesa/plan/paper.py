@@ -1,7 +1,7 @@
 """The paper's rule for p and t as printed, with errata: the baseline, not a recommendation.
 
-q_total is the probability that a client drops out in a round, q the same for one of its four steps. The
-paper's bounds and tables are in experiments/bounds.py.
+q_total is the probability that a client drops out in a round, and q in one of its four steps. The paper's bounds and
+tables are in experiments/bounds.py.
 """
 
 import math
@@ -22,7 +22,7 @@ class PaperRule(NamedTuple):
 
 
 def rule(n: int, q_total: float) -> PaperRule | None:
-    """Return what the paper's rule chooses; None where it has no p*."""
+    """Return the choice of the paper's rule; None if it has no p*."""
     try:
         p = p_star(n, q_total)
     except ConfigError:
@@ -31,17 +31,16 @@ def rule(n: int, q_total: float) -> PaperRule | None:
 
 
 def step_dropout(q_total: float, steps: int = STEPS) -> float:
-    """Return q with q_total = 1 - (1 - q)^4. Erratum: the paper speaks of steps 0 to 4; there are four."""
+    """Return q with q_total = 1 - (1 - q)^4. Erratum: the paper speaks of steps 0 to 4, but has four steps."""
     if not 0 <= q_total < 1:
         raise ConfigError(f"dropout must lie in [0, 1), not {q_total}")
     return -math.expm1(math.log1p(-q_total) / steps)
 
 
 def reliability_term(n: int, q_total: float) -> float:
-    """Theorem 3: above this p, CCESA(n, p) is asymptotically almost surely reliable.
+    """Theorem 3: above this p, CCESA(n, p) is asymptotically almost surely reliable. It exceeds 1 for small n.
 
-    Erratum: its proof needs a p that is slightly larger still, for the t of the paper's rule, in every row
-    of the paper's table. It needs q_total < 1/2, and exceeds 1 for small n.
+    Erratum: its proof needs a slightly larger p in every row of the paper's table, for the t of the paper's rule.
     """
     check_clients(n)
     step_dropout(q_total)  # refuses what is not a probability
@@ -62,7 +61,7 @@ def privacy_term(n: int, q_total: float) -> float:
 def p_star(n: int, q_total: float) -> float:
     """Remark 1: the threshold connection probability, the larger of the two terms.
 
-    Erratum: there is none where it exceeds 1, as at q_total = 0.1 for every n < 55.
+    Erratum: it does not exist if that exceeds 1, as at q_total = 0.1 for every n < 55.
     """
     p = max(reliability_term(n, q_total), privacy_term(n, q_total))
     if p > 1:
@@ -74,10 +73,9 @@ def p_star(n: int, q_total: float) -> float:
 
 
 def threshold(n: int, p: float) -> int:
-    """The design rule for t (appendix "Designing the parameter t", proposition 1).
+    """The design rule for t (appendix "Designing the parameter t", proposition 1), one t for all.
 
-    Erratum: one t for all, from Hoeffding's inequality; t_i = floor((d_i + 1) / 2) + 1 for each client
-    makes the unmasking attack impossible rather than improbable.
+    Erratum: with it the unmasking attack is improbable. t_i = floor((d_i + 1) / 2) + 1 makes it impossible.
     """
     check_clients(n)
     return math.ceil(((n - 1) * p + _spread(n) + 1) / 2)

@@ -1,10 +1,11 @@
-"""``plan`` chooses the cheapest graph that keeps a demand; ``check`` judges one that somebody else chose.
+"""``plan`` chooses the cheapest graph that keeps a demand. ``check`` certifies a configuration of somebody else.
 
-Where noise drowns the mean, ``advice`` finds the graph, clients, epsilon or length with which it does not.
+If noise drowns the mean, ``advise`` finds a graph, or a number of clients, an epsilon or a length, with which it does
+not.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,14 +25,14 @@ from ccesa.plan.result import Plan, insist_on, make_plan
 from ccesa.plan.search import Found, Option, Wanted, note_if_all_needed, search, take_complete, thin_masks
 from ccesa.privacy import DifferentialPrivacy
 from ccesa.privacy.accounting import gaussian_epsilon, gaussian_mu
-from ccesa.privacy.mechanism import MOST_EPSILON
+from ccesa.privacy.mechanism import MAX_EPSILON
 from ccesa.protocol.steps import steps_of
 
-#: Privacy bits with noise and colluders under ``curious``. Delta counts every graph that fails, and colluders
-#: can try many keys to find one.
+#: Privacy bits with noise and colluders under ``curious``. Delta counts every graph that fails, and colluders can try
+#: many keys to find one.
 _AGAINST_PICKED_KEYS = 80.0
 _ACCEPTS = "rounds have the step accept: without it colluders could choose who drops out, and whose noise is missing"
-#: How often ``advice`` tries another number of clients, and by how much other numbers exceed an estimate.
+#: How often ``advise`` tries another number of clients, and by which factors other numbers exceed an estimate.
 _TRIES, _MARGINS = 8, (1.001, 1.05)
 _SMALL_ROSTERS = (
     "with colluders the certificate covers rounds of at least min_survivors = {:,} clients; an honest round "
@@ -57,39 +58,38 @@ def plan(
     degree: int | None = None,
     field_bits: int | None = None,
 ) -> Plan:
-    """Return the cheapest graph of which all promises hold.
+    """Return the cheapest graph that keeps all promises.
 
     Args:
         clients: How many are enrolled, 3 to 10^8.
-        dropout: The probability that a client drops out in the course of the round, in [0, 1), in the worst
-            step. Give either this or ``dropout_per_step``.
-        collusion: The fraction of clients that work with the server, in [0, 1); by default none, or a tenth
-            under ``active``, where at least one client counts as a colluder.
+        dropout: The probability that a client drops out during the round, in [0, 1), in the worst step. Give either
+            this or ``dropout_per_step``.
+        collusion: The fraction of clients that work with the server, in [0, 1); by default none, or a tenth under
+            ``active``, where at least one client counts as a colluder.
         guard: ``curious`` or ``active``.
         length: Words of a vector; with ``privacy`` the parameters of a model, several of them in a word.
         bits: Bits of a word, 8, 16, 32 or 64; with ``privacy`` 64.
-        privacy_bits: All privacy events together may have probability 2^-privacy_bits; by default 40,
-            or 80 with noise and colluders, or 128 under ``active``.
-        reliability_bits: A round may fail for want of share holders with probability 2^-reliability_bits; by
-            default 20, or what the complete graph reaches, with a note, where that is less.
-        graph: ``harary``, ``erdos-renyi``, ``complete``, or ``best``, which is Harary; where no sparse graph
-            works, the complete one is taken, with a note.
-        exact_dropout: Whether exactly a fraction ``dropout`` drops out, rather than each client by chance.
-        dropout_per_step: If you have measured when clients leave: the probability that a client leaves in a
-            step, given that it answered the steps before. One number counts for each step of the round. A
-            mapping gives numbers by the names advertise, share, accept, mask, confirm, unmask; nobody leaves
-            in steps that it does not name.
-        agreement: ``x25519``, or ``x25519-mlkem768``, which stays secret even if X25519 is broken. It
-            changes the cost of a round, not its graph.
-        accept: Whether rounds have the step *accept*. Rounds of a series always have it, as do rounds whose
+        privacy_bits: All privacy events together have probability 2^-privacy_bits at most; by default 40, or 80 with
+            noise and colluders, or 128 under ``active``.
+        reliability_bits: A round lacks share holders with probability 2^-reliability_bits at most; by default 20, or,
+            with a note, what the complete graph reaches if that is less.
+        graph: ``harary``, ``erdos-renyi``, ``complete``, or ``best``, which is Harary. If no sparse graph works, the
+            plan has the complete graph and a note.
+        exact_dropout: Whether exactly a fraction ``dropout`` drops out, and not each client by chance.
+        dropout_per_step: If you have measured when clients leave: the probability that a client leaves in a step, given
+            that it answered the steps before. One number counts for each step of the round. A mapping gives numbers by
+            the names advertise, share, accept, mask, confirm, unmask; nobody leaves in steps that it does not name.
+        agreement: ``x25519``, or ``x25519-mlkem768``, which stays secret even if X25519 is broken. It changes the cost
+            of a round, not its graph.
+        accept: Whether rounds have the step *accept*. Rounds of a series always have it, and so do rounds whose
             agreement needs it, and rounds under ``curious`` with noise and colluders.
-        privacy: What all sums together may reveal about a client. The plan then has a ``mechanism``, the
-            noise that every client adds, and the highest number of survivors that reliability allows.
+        privacy: What all sums together may reveal about a client. The plan then has a ``mechanism``, the noise that
+            every client adds, and the highest number of survivors that reliability allows.
         degree: The number of neighbours in a Harary graph; planned unless given.
         field_bits: Bits of a parameter in a sum with noise; by default the fewest that add hardly any noise.
 
     Raises:
-        ImpossiblePlan: No graph works. Its ``options`` are changes with which one does.
+        ImpossiblePlan: No graph works. Its ``options`` are changes that help.
         ConfigError: An argument is out of range.
     """
     return PlanRequest(**locals()).plan()
@@ -104,25 +104,23 @@ def check(
     exact_dropout: bool = False,
     dropout_per_step: float | Mapping[str, float] | None = None,
 ) -> Plan:
-    """Certify a configuration that somebody else chose.
+    """Return the plan of a configuration that somebody else chose; its ``shortfalls`` are the demands that it misses.
 
     Args:
         config: The round, with its guard, graph, threshold rule and ``min_survivors``. With colluders under
             ``curious`` the certificate is about rounds of that many clients or more.
-        dropout: The probability that a client drops out in the course of the round, in [0, 1).
+        dropout: The probability that a client drops out during the round, in [0, 1).
         collusion: The fraction of clients that work with the server; by default as in ``plan``.
         privacy_bits: The demand on privacy; by default as in ``plan``.
         reliability_bits: The demand on reliability; by default 20.
-        exact_dropout: Whether exactly a fraction ``dropout`` drops out, not each client by itself.
+        exact_dropout: Whether exactly a fraction ``dropout`` drops out, and not each client by chance.
         dropout_per_step: In place of ``dropout``, as in ``plan``; one number for each step of this round.
-
-    Returns:
-        The plan with its certificate; ``shortfalls`` says which demands it does not meet.
 
     Raises:
         ConfigError: An argument is out of range.
     """
-    asked = PlanRequest(
+    terms = {name: getattr(config, name) for name in _TERMS}
+    demand = PlanRequest(
         config.clients,
         dropout,
         collusion,
@@ -131,33 +129,33 @@ def check(
         reliability_bits=reliability_bits,
         exact_dropout=exact_dropout,
         dropout_per_step=dropout_per_step,
-        accept=config.accept,
-    )
-    demand = asked.demand
-    reached, roster = demand.roster.least, demand.roster.opening(config.min_survivors)
-    notes = (_SMALL_ROSTERS.format(roster.least, reached),) if roster.least < reached else ()
-    demand, found = replace(demand, roster=roster), Found(config.graph, config.threshold, notes)
-    terms = {name: getattr(config, name) for name in ("length", "bits", "agreement", "accept")}
-    return insist_on(make_plan(demand, found, **terms), config.min_survivors)
+        **terms,
+    ).demand
+    found, least, reached = Found(config.graph, config.threshold), config.min_survivors, demand.roster.least
+    if least < reached and demand.roster.colluders and not demand.roster.chosen:
+        demand = replace(demand, roster=replace(demand.roster, least=least))
+        found = replace(found, notes=(_SMALL_ROSTERS.format(least, reached),))
+    return insist_on(make_plan(demand, found, **terms), least)
 
 
 def plan_or_complete(clients: int, dropout: float | None = None, **others: Any) -> Plan:
-    """Return the plan; where most rounds would be lost whatever the graph, the complete graph and a note.
-
-    It takes the other arguments of ``plan``. Only reliability gives way: privacy out of reach is an error.
-    """
-    asked = PlanRequest(clients, dropout, **{"length": 1, **others})
+    """Return what ``plan`` returns, or the complete graph and a note if it keeps privacy but not reliability."""
+    request = PlanRequest(clients, dropout, **{"length": 1, **others})
     try:
-        return asked.plan()
+        return request.plan()
     except ImpossiblePlan as error:
-        demand = asked.demand
+        demand = request.demand
         found = take_complete(demand)
         if found is None:
             raise
-        made = make_plan(demand, replace(found, notes=(str(error),)), **asked.terms)
+        made = make_plan(demand, replace(found, notes=(str(error),)), **request.terms)
         if not made.is_private:
             raise
         return made
+
+
+#: Fields that a configuration shares with its plan, besides the graph.
+_TERMS = ("length", "bits", "agreement", "accept")
 
 
 @dataclass(frozen=True)
@@ -186,24 +184,25 @@ class PlanRequest:
             object.__setattr__(self, "accept", True)
 
     def plan(self, *, explained: bool = True) -> Plan:
-        """Return the plan. If there is none, the error names changes that work where it is ``explained``."""
+        """Return the plan; if no graph works and ``explained``, the error names changes that do."""
         if self.privacy is not None and self.collusion and self.guard == CURIOUS.name and not self.accept:
             made = replace(self, accept=True).plan(explained=explained)
             return replace(made, notes=(*made.notes, _ACCEPTS))
         demand = self.demand
-        wanted = Wanted.checked(self.graph, self.degree, self.clients, self.works_with if explained else None)
+        wanted = Wanted(self.graph, self.degree, self.works_with if explained else None)
+        wanted.check(self.clients)
         RoundConfig(clients=self.clients, graph=Harary(degree=2), **self.terms)  # refuses bad terms
         if self.privacy is not None:
-            return self._with_noise(demand, wanted, self.privacy)
+            return self._add_noise(demand, wanted, self.privacy)
         if self.field_bits is not None:
             raise ConfigError("field_bits, the bits of a parameter in a sum with noise, goes with privacy")
-        found, demand = search(demand, wanted, gives_way=self._gives_way)
+        found, demand = search(demand, wanted, gives_way=self.reliability_bits is None)  # only a default gives way
         if demand.assumptions.colluders == 0:
             found = thin_masks(demand, found)
         found = replace(found, notes=(*found.notes, *note_if_all_needed(demand)))
         return make_plan(demand, found, **self.terms)
 
-    def _with_noise(self, demand: Demand, wanted: Wanted, privacy: DifferentialPrivacy) -> Plan:
+    def _add_noise(self, demand: Demand, wanted: Wanted, privacy: DifferentialPrivacy) -> Plan:
         check_type("privacy", privacy, DifferentialPrivacy)
         if privacy.against == "lies" and not guard_named(self.guard).chooses_roster:
             raise ConfigError(
@@ -211,21 +210,16 @@ class PlanRequest:
                 "against = lies use guard = active"
             )
         noise = WantedNoise(privacy, self.length, self.field_bits, self.agreement, self.accept)
-        return noise.planned(demand, wanted, gives_way=self._gives_way)
-
-    @property
-    def _gives_way(self) -> bool:
-        """Return whether less reliability will do: only a default gives way."""
-        return self.reliability_bits is None
+        return noise.plan(demand, wanted, gives_way=self.reliability_bits is None)
 
     @property
     def terms(self) -> dict[str, Any]:
-        """Return the fields that a configuration shares with its plan, besides the graph."""
-        return {name: getattr(self, name) for name in ("length", "bits", "agreement", "accept")}
+        """The fields that a configuration shares with its plan, besides the graph."""
+        return {name: getattr(self, name) for name in _TERMS}
 
     @property
     def demand(self) -> Demand:
-        """Return the demand, with the guard's defaults for what is not given."""
+        """The demand, with the guard's defaults for what is not given."""
         guard, bits = guard_named(self.guard), self.privacy_bits
         if bits is None and self.privacy is not None and self.collusion and guard is CURIOUS:
             bits = _AGAINST_PICKED_KEYS
@@ -244,7 +238,7 @@ class PlanRequest:
         return {"dropout": per_step.total, "exact": self.exact_dropout, "per_step": per_step}
 
     def change(self, option: Option) -> "PlanRequest":
-        """Return the request with an option of ``ImpossiblePlan`` or of ``advice`` in place of its own."""
+        """Return the request changed by an option of ``ImpossiblePlan`` or of ``advise``."""
         if "epsilon" in option and self.privacy is not None:
             return replace(self, privacy=msgspec.structs.replace(self.privacy, **option))
         if option.keys() & {"dropout", "dropout_per_step"}:
@@ -252,7 +246,7 @@ class PlanRequest:
         return replace(self, **option)
 
     def works_with(self, option: Option) -> bool:
-        """Return whether there is a plan with this change; the planner offers no other."""
+        """Return whether there is a plan with this change."""
         try:
             return not self.change(option).plan(explained=False).shortfalls
         except ConfigError:
@@ -260,35 +254,29 @@ class PlanRequest:
 
 
 def advise(made: Plan, asked: PlanRequest) -> tuple[Option, ...]:
-    """Return single changes after which there is less noise than signal; each of them was planned.
+    """Return single changes with which the noise does not drown the mean. Each of them was planned.
 
-    A denser graph comes first, by its ``degree`` or as ``graph``; then ``clients``, ``epsilon`` and
-    ``length``. There is none where the noise does not drown the mean, or where no such change helps.
+    A denser graph comes first, by its ``degree`` or as ``graph``; then ``clients``, ``epsilon`` and ``length``.
     """
-    if made.mechanism is None or (drowning := _drowning(made)) <= 1:
+    if made.mechanism is None or asked.privacy is None or (drowning := _drowning(made)) <= 1:
         return ()
+    # A denser graph costs bytes and no privacy.
+    graphs = (offer.graph for offer in made.offers)
+    denser = ({"degree": one.degree} if isinstance(one, Harary) else {"graph": one.name} for one in graphs)
     changes = (
-        _denser(made, asked),
+        _first_enough(asked, denser),
         _more_clients(made.clients, drowning, asked),
-        _larger_epsilon(drowning, asked),
-        _fewer_parameters(made.mechanism.dimension, drowning, asked),
+        _first_enough(asked, _larger_epsilons(drowning, asked.privacy)),
+        _first_enough(asked, _fewer_parameters(made.mechanism.dimension, drowning)),
     )
     return tuple(option for option in changes if option is not None)
 
 
-def _denser(made: Plan, asked: PlanRequest) -> Option | None:
-    """Return the sparsest of the denser graphs that is enough. It costs bytes, and no privacy."""
-    graphs = (offer.graph for offer in made.offers)
-    return _first_enough(
-        asked, ({"degree": one.degree} if isinstance(one, Harary) else {"graph": one.name} for one in graphs)
-    )
-
-
 def _more_clients(clients: int, drowning: float, asked: PlanRequest) -> Option | None:
-    """Return a number of clients that is enough, by the slope between the last two that were tried."""
+    """Return a number of clients that is enough, by the slope between the last two numbers."""
     power = 1.0
     for _ in range(_TRIES):
-        more = int(_rounded_up(max(clients * drowning**power, clients + 1)))
+        more = int(_round_up(max(clients * drowning**power, clients + 1)))
         left = _drowning_with(asked, {"clients": more}) if more <= MAX_PLANNED else math.inf
         if left <= 1:
             return {"clients": more}
@@ -299,19 +287,16 @@ def _more_clients(clients: int, drowning: float, asked: PlanRequest) -> Option |
     return None
 
 
-def _larger_epsilon(drowning: float, asked: PlanRequest) -> Option | None:
-    if asked.privacy is None:
-        return None
-    delta = asked.privacy.delta
-    mu = gaussian_mu(asked.privacy.epsilon, delta)
-    tried = (_rounded_up(gaussian_epsilon(delta, margin * drowning * mu)) for margin in _MARGINS)
-    return _first_enough(asked, ({"epsilon": epsilon} for epsilon in tried if epsilon <= MOST_EPSILON))
+def _larger_epsilons(drowning: float, privacy: DifferentialPrivacy) -> Iterator[Option]:
+    mu = gaussian_mu(privacy.epsilon, privacy.delta)
+    tried = (_round_up(gaussian_epsilon(privacy.delta, margin * drowning * mu)) for margin in _MARGINS)
+    return ({"epsilon": epsilon} for epsilon in tried if epsilon <= MAX_EPSILON)
 
 
-def _fewer_parameters(length: int, drowning: float, asked: PlanRequest) -> Option | None:
-    """Return a number of parameters that is small enough: the noise grows with its root."""
-    tried = (_rounded_down(length / (margin * drowning) ** 2) for margin in _MARGINS)
-    return _first_enough(asked, ({"length": fewer} for fewer in tried if fewer >= 1))
+def _fewer_parameters(length: int, drowning: float) -> Iterator[Option]:
+    """Yield smaller numbers of parameters: the noise grows with their root."""
+    tried = (_round_down(length / (margin * drowning) ** 2) for margin in _MARGINS)
+    return ({"length": fewer} for fewer in tried if fewer >= 1)
 
 
 def _first_enough(asked: PlanRequest, options: Iterable[Option]) -> Option | None:
@@ -329,15 +314,15 @@ def _drowning(made: Plan) -> float:
     return 0.0 if made.mechanism is None else compute_figures(made, made.mechanism).drowning
 
 
-def _rounded_up(number: float) -> float:
-    """Return a number that has two digits and is not below this one."""
+def _round_up(number: float) -> float:
+    """Return the next number with two digits."""
     if number == math.inf:
         return number
     unit = 10.0 ** (math.floor(math.log10(number)) - 1)
     return round(math.ceil(number / unit * (1 - 1e-12)) * unit, 9)
 
 
-def _rounded_down(number: float) -> int:
-    """Return a whole number that has two digits and is not above this one."""
+def _round_down(number: float) -> int:
+    """Return the last whole number with two digits before this one."""
     unit = 10 ** max(0, math.floor(math.log10(max(number, 1))) - 1)
     return math.floor(number / unit) * unit

@@ -1,8 +1,8 @@
 """The cost of a round: bytes and operations, and time if the rates of a machine are given. No clock here.
 
-Bytes follow from the sizes that the messages declare. Those of a client are for a round in which nobody
-drops out, which is the maximum. The work of the server is a mean over dropouts, which are equally likely in
-each step unless they are given per step.
+Bytes follow from the sizes that the messages declare. Those of a client are for a round in which nobody drops out,
+which is the maximum. The work of the server is a mean over dropouts. These are equally likely in each step unless they
+are given per step.
 """
 
 from dataclasses import dataclass
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 _CONTEXT_BYTES = 32
 #: Client ids below each limit take this number of bytes, in msgpack's shortest form.
 _ID_FORMS = ((1 << 7, 1), (1 << 8, 2), (1 << 16, 3), (1 << 32, 5))
-#: Python around the primitives, in messages taken in without content: what a client does with each of its
-#: requests, and a server with each reply. Fitted with bench/protocol/plan.py; they hardly depend on the
-#: machine.
+#: The time of Python around the primitives, for each request at a client and each reply at the server, as a multiple of
+#: taking in an empty message. They were fitted with bench/protocol/plan.py and hardly depend on the machine.
 _CLIENT_HANDLINGS = 3
 _SERVER_HANDLINGS = 0.8
 
@@ -37,9 +36,8 @@ _SERVER_HANDLINGS = 0.8
 class Shape:
     """The properties of a round that its cost depends on.
 
-    Degrees are those of the assignment graph, the mean where they vary, and ``threshold`` is that of a client
-    of mean degree; ``dropout`` is the probability that a client drops out in the course of the round, and
-    ``per_step`` says in which step, where that is known.
+    Degrees are means where they vary, and ``threshold`` is that of a client of mean degree. ``dropout`` is the
+    probability that a client drops out during the round, and ``per_step`` says in which step, if that is known.
     """
 
     clients: int
@@ -69,13 +67,13 @@ class Shape:
 
     @property
     def settled(self) -> tuple[float, float, float]:
-        """How many clients are expected in V1, V2 and V3."""
+        """The expected numbers of clients in V1, V2 and V3."""
         masking = next(place for place, step in enumerate(self.steps) if m.has_vector(step.reply))
         return self.alive[0], self.alive[masking - 1], self.alive[masking]
 
     @cached_property
     def alive(self) -> tuple[float, ...]:
-        """How many clients are expected to have answered each step."""
+        """The expected number of clients that have answered each step."""
         if self.per_step is not None:
             return tuple(self.clients * (1.0 - self.per_step.leaving("advertise", step.name)) for step in self.steps)
         stay = 1 - step_dropout(self.dropout, len(self.steps))
@@ -84,20 +82,19 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of one client that stays to the end while nobody drops out, and of the server.
+    """The cost of one client if nobody drops out, and of the server.
 
     Attributes:
-        sent_bytes: The mean over client ids, which take one to five bytes; exact where all degrees are equal.
-        received_bytes: The same for what the client receives.
+        sent_bytes: Bytes that the client sends, a mean over client ids of one to five bytes; exact for equal degrees.
+        received_bytes: Bytes that the client receives, the same mean.
         agreements: One for each neighbour to seal shares, one for each neighbour to mask with.
-        verifications: Signatures to check: as many for each neighbour as the requests show of it.
+        verifications: Signatures of neighbours that the client checks.
         keystream_bytes: Keystream for the client's masks.
-        server_bytes: All that passes the server while nobody drops out.
-        server_agreements: Expected: one for each survivor that shares a mask with a client that dropped out
-            after sharing.
-        server_keystream_bytes: Expected: the self masks of the survivors, and a mask for each of those.
-        client_seconds: Processor time of one core; None where no rates are known.
-        server_seconds: Processor time of one core; None where no rates are known.
+        server_bytes: All bytes that the server sends and receives if nobody drops out.
+        server_agreements: Expected number of survivors' masks with clients that dropped out after sharing.
+        server_keystream_bytes: Expected keystream for these masks and for the self masks of the survivors.
+        client_seconds: Processor time of one core; None without rates.
+        server_seconds: Processor time of one core; None without rates.
     """
 
     sent_bytes: float
@@ -113,13 +110,13 @@ class Cost:
 
 
 class Timing(NamedTuple):
-    """Seconds for work of any size, from ascending sizes at which it was measured."""
+    """Seconds for work of any size, measured at ascending sizes."""
 
     sizes: tuple[float, ...]
     seconds: tuple[float, ...]
 
     def at(self, size: float) -> float:
-        """Return the seconds: straight between the measurements and after them, level before."""
+        """Return the seconds: constant before the measurements, and linear between and after them."""
         if size <= self.sizes[-1]:
             return float(np.interp(size, self.sizes, self.seconds))
         slope = (self.seconds[-1] - self.seconds[-2]) / (self.sizes[-1] - self.sizes[-2])
@@ -134,15 +131,15 @@ class Rates:
         key_pair: A private key from its seed, and its public key.
         agreement: From the 32 bytes of a peer's public key to the keys derived from the common secret.
         verification: One signature checked.
-        sealing: For one neighbour: its keys checked, one pair of shares sealed and another opened.
-        hybrid_sealing: The same under ``x25519-mlkem768``, with a seed derived, deposited and masked with;
-            None if the installed ``cryptography`` has no ML-KEM.
+        sealing: The keys of one neighbour checked, one pair of shares sealed and another opened.
+        hybrid_sealing: The same under ``x25519-mlkem768``, with a seed derived, deposited and masked with; None if the
+            installed ``cryptography`` has no ML-KEM.
         splitting: Both secrets of a client, by holders times threshold: the matrix product.
         joining: One secret among many, by threshold times (1 + absent holders): the Lagrange weights.
         masking: One keystream made and added, by bytes.
-        taking: One masked vector taken in, by bytes: they are parsed, compared with their tag and added up.
-        signed_taking: The same where it has a digest that is signed, without the signatures.
-        edge: One direction of an edge at the server: drawn, its keys and its sealed shares passed on.
+        taking: One masked vector parsed, compared with its tag and added to the sum, by bytes.
+        signed_taking: The same with a digest in place of the tag, without the signatures.
+        edge: One direction of an edge at the server: drawn, with its keys and its sealed shares passed on.
     """
 
     key_pair: float
@@ -162,8 +159,8 @@ def price(what: "Plan | Shape", rates: Rates | None = None) -> Cost:
     """Return the cost of one round in bytes and operations, which are the same on every machine.
 
     Args:
-        what: A plan, or a ``Shape`` of any round.
-        rates: The speed of a machine, as ``calibrate()`` measures it; there are seconds only with it.
+        what: A plan, or the ``Shape`` of a round.
+        rates: The speed of a machine, as ``calibrate()`` measures it; adds the seconds.
     """
     shape = what if isinstance(what, Shape) else what.shape
     sent = sum(_message_bytes(step.reply, shape) for step in shape.steps)
@@ -184,37 +181,25 @@ def price(what: "Plan | Shape", rates: Rates | None = None) -> Cost:
 
 
 def _message_bytes(kind: type[m.Message], shape: Shape) -> float:
-    """Return the size of an array of name, context, client's id and fields, each behind its header."""
-    name = str(kind.__struct_config__.tag)
-    head = 1 + 1 + len(name) + 2 + _CONTEXT_BYTES + _mean_id_bytes(shape.clients)
+    """Return the size of an array of name, context, client's id and fields, with headers in msgpack's shortest form."""
+    head = 1 + 1 + len(str(kind.__struct_config__.tag)) + 2 + _CONTEXT_BYTES + _mean_id_bytes(shape.clients)
     sizes = [
-        size.of(
-            agreement=shape.agreement,
-            clients=shape.clients,
-            vector_bytes=shape.vector_bytes,
-            neighbours=shape.degree,
-            proof=_proof_bytes(shape),
-        )
+        size.of(shape.agreement, shape.clients, shape.vector_bytes, shape.degree, proof=_proof_bytes(shape))
         for size in m.sizes(kind).values()
     ]
-    return head + sum(_header_bytes(size) + size for size in sizes)
+    return head + sum(size + (2 if size < 1 << 8 else 3 if size < 1 << 16 else 5) for size in sizes)
 
 
 def _proof_bytes(shape: Shape) -> float:
-    """Return the expected size of a proof: on each level, the siblings that are not known from below.
+    """Return the expected size of a proof for neighbours anywhere among the leaves.
 
-    Neighbours are anywhere among the leaves. A node over 2^k leaves is known if one of these is.
+    A node is known if a leaf below it is. Each level adds the unknown siblings of known nodes.
     """
     unknown, nodes, siblings = max(0.0, 1 - (shape.degree + 1) / shape.clients), float(shape.clients), 0.0
     while nodes > 1:
         siblings += nodes * (1 - unknown) * unknown
         unknown, nodes = unknown**2, nodes / 2
     return HASH_BYTES * siblings
-
-
-def _header_bytes(size: float) -> int:
-    """Return the size of the header of a byte string, in msgpack's shortest form."""
-    return 2 if size < 1 << 8 else 3 if size < 1 << 16 else 5
 
 
 def _mean_id_bytes(clients: int) -> float:
@@ -229,8 +214,8 @@ def _mean_id_bytes(clients: int) -> float:
 def _pairs_to_open(shape: Shape) -> float:
     """Return how many masks survivors share with clients that dropped out before they masked.
 
-    The graph is drawn over V1, so a mask neighbour is in V1 for certain, and in V3 with probability v3 / v1.
-    Where edges are drawn pair by pair there are slightly fewer: earlier dropouts have none.
+    The graph is drawn over V1, so a mask neighbour is in V3 with probability v3 / v1. In an Erdős-Rényi graph there are
+    slightly fewer such masks, because earlier dropouts leave no edges.
     """
     v1, v2, v3 = shape.settled
     return (v2 - v3) * min(shape.mask_degree, max(v1 - 1, 0)) * v3 / v1
@@ -274,7 +259,7 @@ def _server_seconds(shape: Shape, rates: Rates) -> float:
 
 
 def _taking_seconds(reply: type[m.Message], shape: Shape, rates: Rates) -> float:
-    """Return the time to take in a reply: a vector costs its bytes, a signature its verification."""
+    """Return the time to take in a reply, by the bytes of a vector and the verification of a signature."""
     is_signed = "signature" in m.sizes(reply)
     signed = rates.verification if is_signed else 0.0
     if m.has_vector(reply):

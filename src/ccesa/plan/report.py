@@ -1,4 +1,4 @@
-"""A plan for people and for programs: its figures, as a JSON object, and its parts in words."""
+"""The figures of a plan as JSON for programs, and its parts in words for people."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -28,32 +28,22 @@ class Protection:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The figures of a plan's noise; standard deviations are in units of the vector.
+    """The figures of a plan's noise. Standard deviations are those of a coordinate, in units of the vector."""
 
-    Attributes:
-        follows: The protection against a server that follows the protocol.
-        lies: The protection against one that lies; None if nothing is promised.
-        per_client: The standard deviation of the noise that one client adds to a coordinate.
-        in_sum: That of the expected sum.
-        in_mean: That of its mean: by so much a coordinate is off.
-        curator: The noise that a trusted curator would add to a sum for the same promise.
-        ratio: The noise of the expected sum beside the curator's.
-        ratio_if_all_stay: The same if nobody drops out.
-        drowning: The L2 norm of the noise in the mean beside the bound on a client's vector; 0 where the
-            noise hides records, of which there may be any number.
-        field_bits: Bits of a parameter in a sum.
-        bytes_each: Bytes of a parameter on the wire.
-    """
-
+    #: The protection against a server that follows the protocol, and one that lies; None if nothing is promised.
     follows: Protection | None
     lies: Protection | None
+    #: The standard deviation of one client's noise, of the expected sum, of its mean, and of a trusted curator's noise.
     per_client: float
     in_sum: float
     in_mean: float
     curator: float
+    #: The noise of the expected sum, and of the sum if nobody drops out, divided by the curator's.
     ratio: float
     ratio_if_all_stay: float
+    #: The L2 norm of the noise in the mean divided by the bound on a client's vector; 0 if the noise hides records.
     drowning: float
+    #: Bits of a parameter in a sum, and bytes of it on the wire.
     field_bits: int
     bytes_each: float
 
@@ -64,14 +54,15 @@ class Figures:
 
 
 def compute_figures(plan: Plan, mechanism: Mechanism) -> Figures:
-    """Return the figures of a plan with this noise, with (1 - q) n survivors expected."""
+    """Return the figures of a plan with this noise, for the expected number of survivors."""
     expected = plan.assumptions.staying
-    in_mean = mechanism.noise(expected) / expected
+    in_sum = mechanism.noise(expected)
+    in_mean = in_sum / expected
     return Figures(
-        follows=_kept(plan, mechanism, "follows"),
-        lies=_kept(plan, mechanism, "lies"),
+        follows=_protection(plan, mechanism, "follows"),
+        lies=_protection(plan, mechanism, "lies"),
         per_client=mechanism.noise(1),
-        in_sum=mechanism.noise(expected),
+        in_sum=in_sum,
         in_mean=in_mean,
         curator=mechanism.curator,
         ratio=noise_ratio(mechanism, expected),
@@ -82,37 +73,20 @@ def compute_figures(plan: Plan, mechanism: Mechanism) -> Figures:
     )
 
 
-def _kept(plan: Plan, mechanism: Mechanism, against: str) -> Protection | None:
-    """Return the protection against a server for which the noise may not have been made."""
-    promise = plan.promised(against)
+def _protection(plan: Plan, mechanism: Mechanism, against: str) -> Protection | None:
+    """Return the protection against a server, even if the noise was made for another kind."""
+    promise = plan.promise(against)
     if promise is None:
         return None
-    epsilon = mechanism.certified(promise.honest, promise.fails)
+    epsilon = mechanism.certify(promise.honest, promise.fails)
     return None if epsilon == math.inf else Protection(epsilon=epsilon, honest=promise.honest)
 
 
 #: log2 of an impossible event, since JSON has no infinity.
 IMPOSSIBLE = -1e9
 #: Figures that are properties of a plan with the same name.
-_FIGURES = (
-    "clients",
-    "guard",
-    "agreement",
-    "accept",
-    "privacy_bits",
-    "reliability_bits",
-    "length",
-    "bits",
-    "degree",
-    "mask_degree",
-    "least_honest",
-    "least_roster",
-    "least_survivors",
-    "colluders",
-    "around",
-)
-#: Figures of an offer, besides the name of its graph.
-_OFFERED = ("degree", "honest", "ratio", "sent_bytes", "agreements")
+_TERMS = ("clients", "guard", "agreement", "accept", "privacy_bits", "reliability_bits", "length", "bits")
+_FIGURES = ("degree", "mask_degree", "least_honest", "least_roster", "least_survivors", "colluders", "around")
 #: The meaning of each event of a certificate.
 _MEANING = {
     "unreliable": "a client has too few live share holders: the round is lost",
@@ -124,7 +98,7 @@ _MEANING = {
 
 
 class Bill(NamedTuple):
-    """The cost of a round as planned, by the paper's rule if it has one, and in conventional aggregation."""
+    """The cost of a round by the plan, by the paper's rule if it has one, and in conventional aggregation."""
 
     plan: Cost
     paper: Cost | None
@@ -132,27 +106,21 @@ class Bill(NamedTuple):
 
 
 def bill(plan: Plan, rates: Rates | None = None) -> Bill:
-    """Price a plan beside its alternatives, with seconds if there are rates.
-
-    The paper has one t for all; conventional aggregation everyone with everyone and a majority of shares.
-    """
+    """Price a plan and its alternatives, in seconds too if rates are given."""
     rule, n = paper.rule(plan.clients, plan.assumptions.dropout), plan.clients
 
     def instead(degree: float, t: int) -> Cost:
         return price(replace(plan.shape, degree=degree, mask_degree=degree, threshold=t), rates)
 
-    return Bill(
-        plan=price(plan, rates),
-        paper=None if rule is None else instead(rule.degree, rule.t),
-        conventional=instead(n - 1, n // 2 + 1),
-    )
+    by_rule = None if rule is None else instead(rule.degree, rule.t)
+    return Bill(plan=price(plan, rates), paper=by_rule, conventional=instead(n - 1, n // 2 + 1))
 
 
 def bound_events(plan: Plan) -> dict[str, float]:
-    """Return log2 of each event of the certificate that the guard's server cannot bring about at will.
+    """Return log2 of each event of the certificate that the server cannot bring about at will.
 
-    A server that lies decides which clients drop out, so it can split masks: *disconnected* says nothing.
-    The promise is then that no part has fewer than ``least_honest`` honest clients.
+    A server that lies chooses the dropouts and can split masks, so *disconnected* says nothing. The promise is then
+    that each part has ``least_honest`` honest clients.
     """
     lies = guard_named(plan.guard).chooses_roster
     events = plan.certificate.as_dict().items()
@@ -160,12 +128,12 @@ def bound_events(plan: Plan) -> dict[str, float]:
 
 
 def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
-    """Return every figure of the plan; failures are log2 of probabilities, seconds are there with rates."""
+    """Return every figure of the plan, with seconds if rates are given. Failures are log2 of probabilities."""
     rule, costs = paper.rule(plan.clients, plan.assumptions.dropout), bill(plan, rates)
     fails, parameters = plan.least_honest_fails, msgspec.to_builtins(plan.graph)
-    steps = plan.assumptions.per_step
+    steps, rule_fields = plan.assumptions.per_step, msgspec.to_builtins(plan.threshold)
     return {
-        **{name: getattr(plan, name) for name in _FIGURES},
+        **{name: getattr(plan, name) for name in _TERMS + _FIGURES},
         "dropout": plan.assumptions.dropout,
         "exact_dropout": plan.assumptions.exact,
         "dropout_per_step": None if steps is None else dict(zip(ORDER, steps.each, strict=True)),
@@ -173,7 +141,7 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
         "graph": plan.graph.name,
         "p": parameters.get("p"),
         "mask_p": parameters.get("mask_p"),
-        "threshold": _threshold(plan),
+        "threshold": {"rule": rule_fields.pop("type"), "at_mean_degree": plan.t, **rule_fields},
         "exchanges": exchanges(plan),
         "failure": {name: max(log2, IMPOSSIBLE) for name, log2 in bound_events(plan).items()},
         "spare_bits": {name: min(bits, -IMPOSSIBLE) for name, bits in plan.spare_bits.items()},
@@ -192,25 +160,17 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
 
 
 def _noise(plan: Plan, mechanism: Mechanism) -> dict[str, object]:
-    fields = msgspec.to_builtins(mechanism)
-    return {
-        **asdict(compute_figures(plan, mechanism)),
-        "mechanism": {**fields, "fails": max(mechanism.fails, IMPOSSIBLE)},
-        "offers": [{"graph": one.graph.name, **{name: getattr(one, name) for name in _OFFERED}} for one in plan.offers],
-    }
+    fields = msgspec.to_builtins(mechanism) | {"fails": max(mechanism.fails, IMPOSSIBLE)}
+    offers = [one._asdict() | {"graph": one.graph.name} for one in plan.offers]
+    return {**asdict(compute_figures(plan, mechanism)), "mechanism": fields, "offers": offers}
 
 
 def _cost(cost: Cost) -> dict[str, float]:
     return {name: value for name, value in asdict(cost).items() if value is not None}
 
 
-def _threshold(plan: Plan) -> dict[str, object]:
-    fields = msgspec.to_builtins(plan.threshold)
-    return {"rule": fields.pop("type"), "at_mean_degree": plan.t, **fields}
-
-
 def dropout_in_words(total: float, per_step: Iterable[float] | None) -> str:
-    """Describe the dropouts that are assumed, by step where they are given per step."""
+    """Describe the dropouts that are assumed, in all or per step."""
     if per_step is None:
         return f"{total:.3g} drop out"
     each = [f"{q:.3g} in {name}" for name, q in zip(ORDER, per_step, strict=True) if q]
@@ -218,7 +178,7 @@ def dropout_in_words(total: float, per_step: Iterable[float] | None) -> str:
 
 
 def exchanges(plan: Plan) -> dict[str, int]:
-    """Return how often a client is asked: in a round by itself, and in each round of a series."""
+    """Return how many requests a client gets in a single round, and in each round of a series."""
     return {"round": len(plan.shape.steps), "series": guard_named(plan.guard).stride}
 
 
@@ -239,14 +199,14 @@ def threshold_in_words(plan: Plan) -> str:
 
 
 def tightest_in_words(plan: Plan) -> str:
-    """Name the demand that decides the cost of the graph, and the bits by which each is met."""
+    """Name the demand that decides the cost of the graph, and the bits by which each demand is exceeded."""
     (first, least), (other, more) = plan.spare_bits.items()
     spare = "cannot fail" if more == math.inf else f"has {more:.1f} to spare"
     return "neither can fail" if least == math.inf else f"{first}, {least:.1f} bits to spare; {other} {spare}"
 
 
 def promise_in_words(plan: Plan) -> str:
-    """Describe the honest clients in every opened sum; empty where nobody chooses dropouts."""
+    """Describe the honest clients in every opened sum; return an empty text if nobody can choose dropouts."""
     if plan.least_honest is None or plan.least_honest_fails is None:
         return ""
     fails = plan.least_honest_fails
@@ -264,20 +224,20 @@ def promise_in_words(plan: Plan) -> str:
 
 
 def covers_in_words(honest: str, *, noisy: bool, releases: int = 1) -> str:
-    """Say what covers the honest clients: all that is opened for a task, or each sum by itself."""
+    """Say what covers the honest clients: all sums of a task together, or each sum by itself."""
     if noisy or releases > 1:
         return f"any sum covers {honest}"
     return f"whatever is opened for a task, in all attempts together, covers {honest}"
 
 
 def one_sum_in_words(threshold: Threshold, clients: int, colluders: int) -> str:
-    """Say that a task has one sum at most, where two sets of holders that release once cannot be disjoint."""
+    """Say that a task has one sum at most, if no two sets of holders that release once can be disjoint."""
     alone = isinstance(threshold, Fixed) and 2 * threshold.t > clients + colluders
     return "; there is at most one sum for a task" if alone else ""
 
 
 def probability_in_words(log2: float) -> str:
-    """Say a probability as a power of two and of ten."""
+    """Return a probability as a power of two and of ten."""
     if log2 == -math.inf:
         return "impossible"
     if log2 > -10:
@@ -290,19 +250,15 @@ def certificate_in_words(plan: Plan) -> Iterator[tuple[str, float, str]]:
     guard, bounds = guard_named(plan.guard), bound_events(plan)
     for name in guard.events:
         if name in bounds:
-            set_aside = name == "unreliable" and plan.roster.log_short / LN2 > bounds[name] - 1
-            yield name, bounds[name], _few_join(plan) if set_aside else _MEANING[name]
+            meaning = _MEANING[name]
+            if name == "unreliable" and plan.roster.log_short / LN2 > bounds[name] - 1:
+                meaning = f"mostly set aside: fewer than {plan.least_roster:,} clients join, or {meaning}"
+            yield name, bounds[name], meaning
     if "disconnected" not in bounds and plan.least_honest_fails is not None:
         fewer = f"a sum that can be opened covers fewer than {plan.least_honest:,} honest clients"
         yield "least honest", plan.least_honest_fails, fewer
     if plan.mechanism is not None and plan.parted > -math.inf and not guard.chooses_roster:
         yield "parted", plan.parted, _MEANING["parted"]
-
-
-def _few_join(plan: Plan) -> str:
-    """Explain a bound that consists mostly of the part set aside for small rosters."""
-    few = f"fewer than {plan.least_roster:,} clients join"
-    return f"mostly set aside: {few}, or {_MEANING['unreliable']}"
 
 
 def demand_in_words(mechanism: Mechanism) -> str:
@@ -312,22 +268,22 @@ def demand_in_words(mechanism: Mechanism) -> str:
     within = "" if mechanism.unit else f" and an L2 norm of at most {mechanism.norm:g}"
     return (
         f"epsilon = {mechanism.epsilon:g} at delta = {mechanism.delta:g}{about} if the server {server}, for "
-        f"{mechanism.rounds:,} vectors of a client, each with {mechanism.dimension:,} {noted(mechanism)}s"
+        f"{mechanism.rounds:,} vectors of a client, each with {mechanism.dimension:,} {number_in_words(mechanism)}s"
         f"{within}"
     )
 
 
-def noted(mechanism: Mechanism) -> str:
-    """Name the unit of the noise: a parameter of a model, or a count of records."""
+def number_in_words(mechanism: Mechanism) -> str:
+    """Name a number of the vector: a parameter of a model, or a count of records."""
     return "count" if mechanism.unit else "parameter"
 
 
 def noise_in_words(plan: Plan, mechanism: Mechanism) -> Iterator[tuple[str, str]]:
     """Yield lines about the promise, the amount and the cost of the noise."""
-    found, expected, each = compute_figures(plan, mechanism), plan.assumptions.staying, noted(mechanism)
+    found, expected, each = compute_figures(plan, mechanism), plan.assumptions.staying, number_in_words(mechanism)
     yield "noise", demand_in_words(mechanism)
-    yield "server follows", _kept_in_words(found.follows)
-    yield "server lies", _kept_in_words(found.lies)
+    yield "server follows", _protection_in_words(found.follows)
+    yield "server lies", _protection_in_words(found.lies)
     yield "survivors", f"no sum over fewer than {plan.least_survivors:,} is opened"
     yield (
         "a client adds",
@@ -344,7 +300,7 @@ def noise_in_words(plan: Plan, mechanism: Mechanism) -> Iterator[tuple[str, str]
     yield f"a {each}", f"takes {found.field_bits} bits, {found.bytes_each:.3g} bytes on the wire"
 
 
-def _kept_in_words(kept: Protection | None) -> str:
+def _protection_in_words(kept: Protection | None) -> str:
     if kept is None:
         return "no promise"
     return f"epsilon = {kept.epsilon:.3g}, by the noise of {kept.honest:,} honest clients in every sum"
@@ -352,7 +308,5 @@ def _kept_in_words(kept: Protection | None) -> str:
 
 def drowning_in_words(found: Figures, options: tuple[Option, ...]) -> str:
     """Say that there is more noise than signal, and name changes that help."""
-    return (
-        f"the noise in a mean has {found.drowning:.3g} times the L2 norm of a client's vector, so little but "
-        f"noise is left; {in_words(options) if options else 'no single change helps'}"
-    )
+    much = f"the noise in a mean has {found.drowning:.3g} times the L2 norm of a client's vector"
+    return f"{much}, so little but noise is left; {in_words(options) if options else 'no single change helps'}"

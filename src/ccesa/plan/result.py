@@ -23,7 +23,7 @@ from ccesa.graphs.assumptions import (
 from ccesa.graphs.reliability import log_fewer
 from ccesa.graphs.tails import LN2, find_first, log2_upwards
 from ccesa.graphs.thresholds import Threshold
-from ccesa.guards import guard_named
+from ccesa.guards import Guard, guard_named
 from ccesa.plan.certificate import Certificate, certify, left_out
 from ccesa.plan.price import Cost, Shape, price
 from ccesa.plan.search import Found
@@ -31,52 +31,31 @@ from ccesa.privacy import Mechanism
 
 
 class Promise(NamedTuple):
-    """So many honest clients are in every sum that can be opened, except with 2^``fails`` in a round."""
+    """The number of honest clients in every sum that can be opened, except with 2^``fails`` in a round."""
 
     honest: int
     fails: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Offer:
-    """A denser graph for the same demand, with its noise and its price.
-
-    Attributes:
-        graph: The graph.
-        degree: Neighbours of a client.
-        honest: H, the honest clients whose noise is counted on.
-        ratio: The noise of an expected sum beside that of a trusted curator.
-        sent_bytes: Bytes that a client sends in a round.
-        agreements: How often a client agrees on keys in a round.
-    """
+class Offer(NamedTuple):
+    """A denser graph for the same demand: its noise in an expected sum beside a trusted curator's, and its cost."""
 
     graph: Graph
     degree: int
+    #: H, the honest clients whose noise is counted on.
     honest: int
     ratio: float
     sent_bytes: float
     agreements: float
 
-    @classmethod
-    def of(cls, plan: "Plan", mechanism: Mechanism) -> "Offer":
-        """Make an offer of a plan with this noise."""
-        return cls(
-            graph=plan.graph,
-            degree=int(plan.degree),
-            honest=mechanism.honest,
-            ratio=noise_ratio(mechanism, plan.assumptions.staying),
-            sent_bytes=plan.cost.sent_bytes,
-            agreements=plan.cost.agreements,
-        )
-
 
 def noise_ratio(mechanism: Mechanism, survivors: int) -> float:
-    """Return the noise of a sum over these survivors, divided by that of a trusted curator."""
+    """Return the noise of a sum over this number of survivors, divided by that of a trusted curator."""
     return mechanism.noise(survivors) / mechanism.curator
 
 
-def add_log2(one: float, other: float) -> float:
-    """Return log2 of the sum of two probabilities that are given as such."""
+def _add_log2(one: float, other: float) -> float:
+    """Return log2 of the sum of two probabilities that are given as log2."""
     return min(0.0, float(np.logaddexp2(one, other)))
 
 
@@ -89,7 +68,7 @@ class Plan:
     """A graph and a threshold rule, what they promise, and what they cost.
 
     Attributes:
-        roster: Which clients a round accepts, and what is assumed about them.
+        roster: The clients that a round accepts, and what is assumed about them.
         guard: ``curious`` or ``active``.
         length: Words of a vector.
         bits: Bits of a word.
@@ -98,12 +77,12 @@ class Plan:
         graph: The graph.
         threshold: The threshold rule.
         certificate: Bounds on everything that can go wrong.
-        notes: Remarks, such as where the plan differs from the request.
-        survivors: Sums over fewer are not opened, where that is more than ``least_honest`` says.
-        agreement: How two clients come to a common secret, ``x25519`` or ``x25519-mlkem768``.
+        notes: Remarks, such as differences between the plan and the request.
+        survivors: Sums over fewer are not opened, if that is more than ``least_honest`` says.
+        agreement: How two clients agree on a common secret, ``x25519`` or ``x25519-mlkem768``.
         accept: Whether rounds have the step *accept*.
-        mechanism: The noise of every vector; None where none was asked for.
-        offers: Denser graphs with less noise, where that is counted on neighbours.
+        mechanism: The noise of every vector, if it was asked for.
+        offers: Denser graphs with less noise, if the noise depends on neighbours.
     """
 
     roster: Roster
@@ -124,7 +103,7 @@ class Plan:
 
     @property
     def assumptions(self) -> Assumptions:
-        """How many clients there are, drop out and collude."""
+        """The number of clients, and how many of them drop out and collude."""
         return self.roster.assumptions
 
     @property
@@ -149,35 +128,26 @@ class Plan:
 
     @property
     def least_roster(self) -> int:
-        """F: a round of fewer is refused, under ``curious`` by its server, under ``active`` by its clients.
-
-        Without colluders nothing rests on it under ``curious``, and nobody refuses.
-        """
+        """F: smaller rounds are refused, by clients under ``active``, with colluders also by a ``curious`` server."""
         return self.roster.least
 
     @property
     def colluders(self) -> int:
-        """How many clients of the whole list may collude.
-
-        Under ``active`` whichever roster of at least ``least_roster`` the server chooses, be they all in it.
-        """
+        """How many of all clients may collude, even if all of them are in a roster of ``least_roster``."""
         return self.roster.colluders
 
     @cached_property
     def around(self) -> int:
-        """The most colluding neighbours that any honest client has, except with 2^-privacy_bits.
-
-        Under ``active`` in every roster that the server may choose.
-        """
+        """The most colluding neighbours of any honest client, in every roster, except with 2^-privacy_bits."""
         most = self.colluders
         return find_first(lambda many: self._is_rare(more_colluders(many)), most) or most
 
     @cached_property
     def least_honest(self) -> int | None:
-        """Honest clients in any part of a sum that can be opened, whoever drops out; the least t_i - c_i.
+        """The honest clients in any part of a sum that can be opened, for any dropouts: the smallest t_i - c_i.
 
-        Except with 2^``least_honest_fails``. None where nobody colludes and the server follows the protocol:
-        then nobody chooses dropouts.
+        This fails with 2^``least_honest_fails``. It is None if nobody can choose dropouts, because nobody colludes and
+        the server follows the protocol.
         """
         if self.assumptions.colluders == 0:
             return None
@@ -196,9 +166,9 @@ class Plan:
     def least_survivors(self) -> int:
         """S: sums over fewer are not opened. No reliable round has fewer.
 
-        Each client that is unmasked has t_i live holders, and t_i is above ``least_honest``. Where clients
-        collude under ``curious`` it is F, on which the certificate rests: nothing else refuses a small V1.
-        With noise it is the largest number that the demand on reliability allows.
+        Each client that is unmasked has t_i live holders, and t_i is above ``least_honest``. With colluders under
+        ``curious`` it is F, because nothing else keeps V1 as large as the certificate needs. With noise it is the
+        largest number that the demand on reliability allows.
         """
         return max(3, self._least_sum)
 
@@ -207,23 +177,23 @@ class Plan:
         insisted = self.roster.least if self.colluders and not self.roster.chosen else 0
         return max(self.least_honest or 0, self.survivors, insisted)
 
-    def promised(self, against: str) -> Promise | None:
-        """Return how many honest clients are in every sum that a server can open, whose noise counts.
+    def promise(self, against: str) -> Promise | None:
+        """Return how many honest clients, whose noise counts, are in every sum that a server can open.
 
-        A server that lies chooses who drops out, and opens any part with ``least_honest`` of them. One that
-        follows the protocol opens the sum over S survivors, unless colluders can part the masks.
+        A server that lies chooses the dropouts and opens any part with ``least_honest`` of them. A server that follows
+        the protocol opens the sum over S survivors, unless colluders can part the masks.
 
         Args:
-            against: ``follows``, or ``lies``, of which ``curious`` promises nothing: then it is None.
+            against: ``follows`` or ``lies``. Under ``curious`` nothing is promised against ``lies``: it is None.
         """
         lies, private = against == "lies", self.certificate.privacy(self.guard)
-        if lies and not guard_named(self.guard).chooses_roster:
+        if lies and not self._guard.chooses_roster:
             return None
         promises = []
         if self.least_honest is not None and self.least_honest_fails is not None:
-            promises.append(Promise(self.least_honest, add_log2(private, self.least_honest_fails)))
+            promises.append(Promise(self.least_honest, _add_log2(private, self.least_honest_fails)))
         if not lies and self.parted <= -self.privacy_bits:
-            promises.append(Promise(self.least_survivors - self.colluders, add_log2(private, self.parted)))
+            promises.append(Promise(self.least_survivors - self.colluders, _add_log2(private, self.parted)))
         best = max(promises, default=None)
         return best if best and best.honest > 0 else None
 
@@ -231,11 +201,11 @@ class Plan:
     def parted(self) -> float:
         """The log2 of a bound on P(colluders can part the honest clients' masks, if the server does not lie).
 
-        By garbage for chosen clients they do so at will; with *accept* under ``curious`` it costs edges only.
+        They can send garbage to chosen clients. With *accept* under ``curious`` that only removes edges.
         """
         if self.assumptions.colluders == 0:
             return -math.inf
-        mild = self.accept and not guard_named(self.guard).chooses_roster and not self.masks_are_thin
+        mild = self.accept and not self._guard.chooses_roster and not self.masks_are_thin
         complete = self.mask_degree == self.clients - 1
         return left_out(self.graph, self.threshold, self.assumptions) if mild or complete else 0.0
 
@@ -245,9 +215,13 @@ class Plan:
         return self.mask_degree < self.degree
 
     def _fewer(self, honest: int) -> Event:
-        """Return the event that some part has fewer; t_i - c_i counts only if nobody is unmaskable."""
+        """Return the event that some part has fewer. If clients are unmaskable, t_i - c_i says nothing."""
         few = fewer_honest(honest)
-        return either(few, unmaskable) if "unmaskable" in guard_named(self.guard).privacy_events else few
+        return either(few, unmaskable) if "unmaskable" in self._guard.privacy_events else few
+
+    @property
+    def _guard(self) -> Guard:
+        return guard_named(self.guard)
 
     def _is_rare(self, event: Event) -> bool:
         return self._log2(event) <= -self.privacy_bits
@@ -258,23 +232,21 @@ class Plan:
 
     @property
     def degrees(self) -> tuple[int, ...]:
-        """Every number of neighbours that a client has to expect, in rosters from F clients to all.
+        """The numbers of neighbours that a client can have in rosters of F or more, except with 2^-privacy_bits.
 
-        Except with the probability that privacy may fail. With a threshold above what its neighbourhood can
-        reach nobody takes part.
+        Clients whose neighbourhood cannot reach the threshold do not take part.
         """
         rare = -self.privacy_bits * LN2 - math.log(self.clients)
         fewest, _ = self.graph.degrees(self.roster.least).likely(rare)
         _, most = self.graph.degrees(self.clients).likely(rare)
-        every, itself = range(fewest, most + 1), guard_named(self.guard).dealer_counts
+        every, itself = range(fewest, most + 1), self._guard.dealer_counts
         return tuple(d for d in every if self.threshold.of(d) <= d + itself) or tuple(every)
 
     @property
     def floor(self) -> Floor:
-        """The minimum that a client with this plan can insist on under ``curious``; honest rounds reach it.
+        """The minimum that a client with this plan can insist on under ``curious``. Honest rounds reach it.
 
-        A roster of F clients, the plan's degrees and thresholds even then, and sums over nobody less. It is
-        about means: a server that lies needs more than that, and under ``active`` everything is agreed on.
+        It is about means, so it is not enough against a server that lies. Under ``active`` the charter has everything.
         """
         degree = int(self.degree) if self.graph.varies else self.graph.max_degree(self.roster.least)
         return Floor(
@@ -288,7 +260,7 @@ class Plan:
 
     @property
     def shortfalls(self) -> tuple[str, ...]:
-        """Demands that the certificate does not meet; a plan has none, a checked configuration may."""
+        """The demands that the certificate does not meet. Only a checked configuration can have some."""
         found = []
         reliable = 0 - self.certificate.unreliable  # never -0.0
         if reliable < self.reliability_bits:
@@ -305,10 +277,7 @@ class Plan:
 
     @property
     def spare_bits(self) -> dict[str, float]:
-        """By how many bits each demand is met, the tightest first; that one decides what the graph costs.
-
-        The other bounds may be far above the real probability.
-        """
+        """The bits by which each demand is exceeded. The first has the fewest and decides the cost of the graph."""
         spare = {
             "reliability": -self.certificate.unreliable - self.reliability_bits,
             "privacy": -self.certificate.privacy(self.guard) - self.privacy_bits,
@@ -332,17 +301,17 @@ class Plan:
 
     @property
     def cost(self) -> Cost:
-        """The cost of a round in bytes and operations; ``price`` adds seconds."""
+        """The cost of a round in bytes and operations. ``price`` adds seconds."""
         return price(self.shape)
 
     def config(self, **others: Any) -> RoundConfig:
         """Return the configuration of one round of this plan, with ``least_survivors`` as ``min_survivors``.
 
         Args:
-            **others: Fields of RoundConfig that the plan does not say, such as ``number``, or says otherwise.
+            **others: More fields of RoundConfig, such as ``number``, or other values for fields of the plan.
 
         Raises:
-            ConfigError: A field cannot be; under ``active`` a charter makes configurations.
+            ConfigError: A field is out of range, or the guard is ``active``, where charters make configurations.
         """
         shared = ("clients", "length", "bits", "graph", "threshold", "guard", "agreement", "accept")
         settings: dict[str, Any] = {name: getattr(self, name) for name in shared}
@@ -351,7 +320,7 @@ class Plan:
 
 
 def make_plan(demand: Demand, found: Found, **terms: Any) -> Plan:
-    """Return the plan of a graph and a rule with their certificate; ``terms`` are other fields of it."""
+    """Return the plan of a graph and a rule, with their certificate and ``terms``, its other fields."""
     made = Plan(
         roster=demand.roster,
         guard=demand.guard.name,
@@ -363,37 +332,30 @@ def make_plan(demand: Demand, found: Found, **terms: Any) -> Plan:
         notes=found.notes,
         **terms,
     )
-    return _promising_more(demand, made) if demand.roster.chosen and made.is_private else made
+    return _promise_more(demand, made) if demand.roster.chosen and made.is_private else made
 
 
 def insist_on(made: Plan, least: int) -> Plan:
-    """Return the plan of a round that opens no sum over fewer than ``least``, which may be above its own.
-
-    With fewer than t survivors a round is lost in any case, for want of share holders.
-    """
+    """Return the plan of a round that opens no sum over fewer than ``least`` or the plan's own minimum."""
     if least <= made.least_survivors:
         return made
     made, bounds = replace(made, survivors=least), made.certificate
     if least <= made.threshold.of(min(made.degrees)):
-        return made
+        return made  # rounds with fewer than t survivors lack share holders and are lost anyway
     lost = np.logaddexp(bounds.unreliable * LN2, log_fewer(made.assumptions, least))
     return replace(made, certificate=replace(bounds, unreliable=log2_upwards(lost)))
 
 
-def _promising_more(demand: Demand, made: Plan) -> Plan:
-    """Return the plan, about more colluders than a fraction γ of the smallest roster, where it bears them."""
-    surely = min(_bearable(demand, made), demand.assumptions.colluders)
+def _promise_more(demand: Demand, made: Plan) -> Plan:
+    """Return the plan for more colluders than a fraction γ of the smallest roster, if it bears them."""
+    if made.graph.varies:
+        return made
+    degrees = np.array(made.degrees)
+    t = made.threshold.of(degrees)
+    impossible = min(int(event(t, degrees).min()) for event in demand.events) - 1  # colluders, in any places
+    surely = min(impossible, demand.assumptions.colluders)
     if surely <= made.colluders:
         return made
     roster = replace(demand.roster, anywhere=surely)
     certificate = certify(made.graph, made.threshold, demand.assumptions, roster)
     return replace(made, roster=roster, certificate=certificate)
-
-
-def _bearable(demand: Demand, made: Plan) -> int:
-    """Return with how many colluders no event can happen, wherever they are; none where degrees vary."""
-    if made.graph.varies:
-        return 0
-    degrees = np.array(made.degrees)
-    t = made.threshold.of(degrees)
-    return min(int(event(t, degrees).min()) for event in demand.events) - 1

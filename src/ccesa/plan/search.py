@@ -1,7 +1,7 @@
-"""The search for the cheapest graph that keeps every promise; and if there is none, why, and what would work.
+"""The search for the cheapest graph that keeps every promise; if no graph does, the reason, and changes that help.
 
-On a ladder that is not monotone a candidate is accepted by its certificate, and the search skips only those
-that cannot work (docs/planning.md): it finds the sparsest. On a monotone one it bisects.
+On a monotone ladder the search bisects. On others the certificate accepts a candidate, and the search skips only
+candidates that cannot work (docs/planning.md), so it finds the sparsest.
 """
 
 import math
@@ -32,31 +32,22 @@ class Found:
 
 
 def find_cheapest(demand: Demand, graph: str) -> Found | None:
-    """Return the cheapest of the family that was asked for; the complete graph where no sparse one works."""
+    """Return the cheapest graph of a family, or else the complete graph."""
     kind = kind_named(graph)
-    sparse = None if kind is Complete else _sparse(demand, kind)
+    sparse = None if kind is Complete else find_sparsest(demand, kind_named(BEST))
+    if sparse is not None and kind is not kind_named(BEST):  # other families need as many neighbours
+        sparse = find_sparsest(demand, kind, sparse.graph.mean_degree(demand.assumptions.clients))
     if sparse is not None:
         return sparse
     everyone = find_sparsest(demand, Complete)
     if everyone is None or kind is Complete:
         return everyone
     note = f"{demand.assumptions.clients} clients are too few for a sparse graph: the complete graph is taken"
-    return Found(everyone.graph, everyone.threshold, notes=(note,))
-
-
-def _sparse(demand: Demand, kind: type[Kind]) -> Found | None:
-    """Search from where the best family ends: any other needs as many neighbours."""
-    found = find_sparsest(demand, kind_named(BEST))
-    if found is None or kind is kind_named(BEST):
-        return found
-    return find_sparsest(demand, kind, found.graph.mean_degree(demand.assumptions.clients))
+    return replace(everyone, notes=(note,))
 
 
 def find_sparsest(demand: Demand, kind: type[Kind], mean_degree: float = 0.0) -> Found | None:
-    """Return the sparsest graph of a family that works, its masks on every edge, and its threshold rule.
-
-    It is probably not sparser than ``mean_degree``.
-    """
+    """Return the sparsest graph of a family that works, with masks on every edge; the guess is ``mean_degree``."""
     n = demand.assumptions.clients
     ladder = kind.candidates(n)
     found = cache(lambda step: fit_rule(demand, ladder.at(step)))
@@ -65,18 +56,19 @@ def find_sparsest(demand: Demand, kind: type[Kind], mean_degree: float = 0.0) ->
         start = (denser or ladder.most + 1) - 1
         step = find_first(lambda step: found(step) is not None, ladder.most, start)
         return None if step is None else found(step)
-    least = find_first(lambda step: _log_apart(demand, ladder.at(step)) <= demand.log_private, ladder.most)
-    if least is None:
-        return None
 
-    def possible(low: int, high: int) -> bool:
+    def is_connected(step: int) -> bool:
+        return ladder.at(step).masks(n).log_apart(demand.assumptions) <= demand.log_private
+
+    def is_possible(low: int, high: int) -> bool:
         return ladder.at(low).degrees(n).may_hold(demand, ladder.at(high).max_degree(n))
 
-    return find_leftmost(least, ladder.most, found, possible)
+    least = find_first(is_connected, ladder.most)
+    return None if least is None else find_leftmost(least, ladder.most, found, is_possible)
 
 
 def fit_rule(demand: Demand, graph: Graph) -> Found | None:
-    """Return the graph with the best rule with which it keeps the demand, if there is one."""
+    """Return the graph with the best rule that keeps the demand, if one does."""
     n = demand.assumptions.clients
     log_apart = graph.masks(n).log_apart(demand.assumptions, demand.roster) + SLACK
     if log_apart > demand.log_private:
@@ -86,72 +78,58 @@ def fit_rule(demand: Demand, graph: Graph) -> Found | None:
 
 
 def keeps(demand: Demand, graph: Graph, rule: Threshold) -> bool:
-    """Return whether the certificate says that the demand is kept."""
+    """Return whether the demand is kept, by the certificate."""
     certificate = certify(graph, rule, demand.assumptions, demand.roster)
     reliable = certificate.unreliable <= -demand.graph_bits
     return reliable and certificate.privacy(demand.guard.name) <= -demand.privacy_bits
 
 
 def densest_degree(assumptions: Assumptions) -> int:
-    """Return how many neighbours a client can have at most."""
+    """Return the largest number of neighbours that a client can have."""
     return assumptions.clients - 1 if assumptions.clients <= MAX_HOLDERS else MAX_HOLDERS - 2
 
 
 def thin_masks(demand: Demand, found: Found) -> Found:
-    """Return the same with the thinnest mask subgraph; for rounds in which nobody colludes."""
+    """Return the same with the thinnest mask subgraph, for rounds in which nobody colludes."""
     ladder = found.graph.thinner(demand.assumptions.clients)
+    if ladder is None:
+        return found
     budget = demand.log_private - SLACK - MARGIN
 
     def holds(step: int) -> bool:
-        graph = ladder.at(step) if ladder else found.graph
-        return log_disconnected(graph, found.threshold, demand.assumptions, demand.roster) <= budget
+        return log_disconnected(ladder.at(step), found.threshold, demand.assumptions, demand.roster) <= budget
 
-    step = ladder and find_first(holds, ladder.most)
-    return replace(found, graph=ladder.at(step)) if ladder and step else found
-
-
-def _log_apart(demand: Demand, graph: Graph) -> float:
-    """Bound P(the masks fall apart) in the roster of everyone."""
-    return graph.masks(demand.assumptions.clients).log_apart(demand.assumptions)
+    step = find_first(holds, ladder.most)
+    return found if step is None else replace(found, graph=ladder.at(step))
 
 
 #: A change: arguments of the planner, with their values.
 Option = dict[str, Any]
-#: Plans with a change, and says whether that worked.
+#: Returns whether there is a plan with a change.
 Tries = Callable[[Option], bool]
 
-#: Fractions that would work are named in steps of this.
+#: Fractions that work are named in steps of this.
 _STEP = 1e-3
 #: Bits that adding up in another order may cost.
 _ROUNDING = 1e-8
-#: A round is planned where at least half of all come through.
-LEAST_BITS = 1
-
-
-def explain(demand: Demand, graph: str, works: Tries, free: Option, *, gives_way: bool = False) -> ImpossiblePlan:
-    """Explain why not even the densest graph of this kind works, and name changes that do.
-
-    ``free`` is part of every change: a degree that was asked for is in the way of each.
-    ``gives_way``: less reliability than was demanded is taken, so a change need not reach all of it.
-    """
-    options = _options(demand, graph, works, free, gives_way=gives_way)
-    return ImpossiblePlan(f"{_problem(demand, graph)}; {in_words(options)}", options)
+#: Plans have at least one bit of reliability: half of all rounds succeed.
+MIN_BITS = 1
 
 
 def find_reachable_bits(demand: Demand) -> float | None:
-    """Return the bits of reliability of the densest graph with the lowest private threshold, if any is."""
+    """Return the bits of reliability of the densest graph with the lowest private threshold, if there is one."""
     assumptions, t = demand.assumptions, _lowest_private(demand)
     if t is None:
         return None
     degree = densest_degree(assumptions)
     lost = EqualDegrees(degree).unreliable(common_rule(assumptions, degree, t), assumptions) + SLACK
     bits = max(0.0, -lost / LN2)
-    # A part of the budget is for rounds that too few clients join, unless it is known how many do.
+    # A part of the budget is for rounds that too few clients join, unless their number is certain.
     return bits if demand.roster.log_short == -math.inf else bits + math.log2(1 - 2.0**-SHORT_BITS) - _ROUNDING
 
 
 def take_complete(demand: Demand) -> Found | None:
-    """Return the complete graph with the lowest threshold that is private, however many rounds are lost."""
+    """Return the complete graph with the lowest threshold that is private, even if most rounds are lost."""
     assumptions, t = demand.assumptions, _lowest_private(demand)
     if t is None or assumptions.clients > MAX_HOLDERS:
         return None
@@ -159,14 +137,11 @@ def take_complete(demand: Demand) -> Found | None:
 
 
 def _lowest_private(demand: Demand) -> int | None:
-    """Return the lowest threshold that is private, with as many neighbours as there can be."""
+    """Return the lowest threshold that is private, with as many neighbours as possible."""
     one = OneDegree(demand, densest_degree(demand.assumptions))
     t = np.arange(one.majority, one.degree + 1)
     private = t[one.private(t) <= demand.log_private]
     return int(private[0]) if private.size else None
-
-
-# The problem
 
 
 def _problem(demand: Demand, graph: str) -> str:
@@ -177,10 +152,8 @@ def _problem(demand: Demand, graph: str) -> str:
     whom = f"{clients} clients, dropout {assumptions.dropout:.3g}"
     whom += " (given per step)" * (assumptions.per_step is not None)
     whom += f" and {assumptions.colluders} colluders" * (assumptions.colluders > 0)
-    everyone = clients <= MAX_HOLDERS
-    even = "even with " + (
-        f"all {most} others as neighbours" if everyone else f"{most} neighbours (as many as can hold shares)"
-    )
+    others = f"all {most} others as neighbours" if clients <= MAX_HOLDERS else ""
+    even = f"even with {others or f'{most} neighbours (as many as can hold shares)'}"
     if reliable is None:
         out = f"privacy of {demand.privacy_bits:g} bits is out of reach"
         return f"{out} with {whom}: {even}, no threshold gives it"
@@ -188,41 +161,38 @@ def _problem(demand: Demand, graph: str) -> str:
         return f"{graph} graphs are planned up to {top:.0f} neighbours on average, too few for {whom}"
     if assumptions.colluders:
         even += f" and the lowest threshold that gives {demand.privacy_bits:g} bits of privacy"
-    bits = max(0, math.floor(reliable))  # what is set aside for small rosters may be all there is
+    bits = max(0, math.floor(reliable))  # the budget may not exceed what is set aside for small rosters
     reached = f"at most {bits} bit{'s' * (bits > 1)}" if bits else "less than one bit"
     out = f"reliability of {demand.reliability_bits:g} bits is out of reach"
     return f"{out} with {whom}: {even}, it is {reached}"
 
 
 def _top_degree(demand: Demand, graph: str) -> float | None:
-    """Return the mean degree of the densest graph of this family; None where it has none for so many."""
+    """Return the mean degree of the densest graph of this family; None if it has no graph for these clients."""
     clients = demand.assumptions.clients
     ladder = kind_named(graph).candidates(clients)
     return ladder.at(ladder.most).mean_degree(clients) if ladder.most else None
 
 
 def _reaches_densest(demand: Demand, graph: str) -> bool:
-    """Return whether the family, or the complete graph instead, has as many edges as there can be."""
+    """Return whether the family, or the complete graph instead, has as many edges as possible."""
     clients, top = demand.assumptions.clients, _top_degree(demand, graph)
     return clients <= MAX_HOLDERS or (top or 0) >= densest_degree(demand.assumptions)
-
-
-# Changes that work
 
 
 def in_words(options: tuple[Option, ...]) -> str:
     """Return options as the command line takes them."""
     if not options:
         return "no single change is enough: plan for fewer dropouts and colluders, or for fewer bits"
-    said = [_change(option) for option in options]
-    return "try " + " or ".join([", ".join(said[:-1]), said[-1]] if said[:-1] else said)
+    changes = [_change(option) for option in options]
+    return "try " + " or ".join([", ".join(changes[:-1]), changes[-1]] if changes[:-1] else changes)
 
 
 def _change(option: Option) -> str:
     """Return the options to add, and those to leave out."""
-    said = (f"--{name.replace('_', '-')} {_text(value)}" for name, value in option.items() if value is not None)
-    without = (f"without --{name.replace('_', '-')}" for name, value in option.items() if value is None)
-    return " ".join([*said, *without])
+    flags = {f"--{name.replace('_', '-')}": value for name, value in option.items()}
+    added = (f"{flag} {_text(value)}" for flag, value in flags.items() if value is not None)
+    return " ".join([*added, *(f"without {flag}" for flag, value in flags.items() if value is None)])
 
 
 def _text(value: Any) -> str:
@@ -231,97 +201,93 @@ def _text(value: Any) -> str:
 
 
 def _options(demand: Demand, graph: str, works: Tries, free: Option, *, gives_way: bool) -> tuple[Option, ...]:
-    """Return another kind of graph where that is enough, else all changes that would work."""
+    """Return another kind of graph if that is enough, or else all changes that work.
+
+    ``free`` is part of every change, because a degree that was asked for prevents each. With ``gives_way`` a change
+    need not reach all of the reliability.
+    """
     best: Option = {"graph": BEST}
     if graph != BEST and works(best):
         return (best,)
     with_each = free if _reaches_densest(demand, graph) else best
 
-    def found(demand: Demand) -> tuple[Option, ...]:
+    def find(demand: Demand) -> tuple[Option, ...]:
         changes = (with_each | change for change in _changes(demand))
         return tuple(option for option in changes if works(option))
 
-    return (gives_way and found(demand.changed(reliability_bits=LEAST_BITS))) or found(demand)
+    return (gives_way and find(demand.change(reliability_bits=MIN_BITS))) or find(demand)
 
 
 def _changes(demand: Demand) -> Iterator[Option]:
     """Yield changes that the densest graph allows, the mildest of each kind."""
-    clients, reliable = demand.assumptions.clients, find_reachable_bits(demand)
-    if reliable is not None and LEAST_BITS <= reliable < demand.reliability_bits:
+    per_step, reliable = demand.assumptions.per_step, find_reachable_bits(demand)
+    if reliable is not None and MIN_BITS <= reliable < demand.reliability_bits:
         yield {"reliability_bits": math.floor(reliable)}
     else:
         yield from _a_few_more(demand)
-    for name in ("dropout", "collusion"):
-        fraction = _largest(demand, name)
-        if fraction is not None:
-            yield _said(demand, name, fraction)
-    more = find_first(lambda more: _may_work(demand, clients=clients + more), MAX_HOLDERS - clients)
-    if more is not None:
-        yield {"clients": clients + more}
+    if (fraction := _largest(demand, "dropout")) is not None:
+        yield {"dropout": fraction} if per_step is None else {"dropout_per_step": per_step.scaled(fraction).named}
+    if (fraction := _largest(demand, "collusion")) is not None:
+        yield {"collusion": fraction}
+    if (clients := _fewest_clients(demand)) is not None:
+        yield {"clients": clients}
 
 
 def _a_few_more(demand: Demand) -> Iterator[Option]:
-    """Yield the fewest clients with whom most rounds come through, and how reliable these are."""
-    clients, least = demand.assumptions.clients, {"reliability_bits": LEAST_BITS}
-    more = find_first(lambda more: _may_work(demand, clients=clients + more, **least), MAX_HOLDERS - clients)
-    if more is None:
-        return
-    bits = find_reachable_bits(demand.changed(clients=clients + more, **least)) or 0
-    if LEAST_BITS <= bits < demand.reliability_bits:
-        yield {"reliability_bits": math.floor(bits), "clients": clients + more}
+    """Yield the fewest clients with which most rounds succeed, and their reliability."""
+    lower = demand.change(reliability_bits=MIN_BITS)
+    if (clients := _fewest_clients(lower)) is not None:
+        bits = find_reachable_bits(lower.change(clients=clients)) or 0
+        if MIN_BITS <= bits < demand.reliability_bits:
+            yield {"reliability_bits": math.floor(bits), "clients": clients}
 
 
-def _said(demand: Demand, name: str, fraction: float) -> Option:
-    """Return the option in the words in which the demand was made."""
-    per_step = demand.assumptions.per_step
-    if name != "dropout" or per_step is None:
-        return {name: fraction}
-    return {"dropout_per_step": per_step.scaled(fraction).named}
+def _fewest_clients(demand: Demand) -> int | None:
+    clients = demand.assumptions.clients
+    more = find_first(lambda more: _may_work(demand, clients=clients + more), MAX_HOLDERS - clients)
+    return None if more is None else clients + more
 
 
 def _largest(demand: Demand, name: str) -> float | None:
-    """Return the largest fraction below the one that was asked for that may work."""
+    """Return the largest fraction below the given one that may work."""
     steps = math.ceil(round(getattr(demand.assumptions, name) / _STEP, 6))
-    most = steps - 1 if name == "dropout" else steps  # nobody can count on all to stay
-    fewer = find_first(lambda less: _may_work(demand, **{name: _fraction(steps - less)}), most)
-    return None if fewer is None else _fraction(steps - fewer)
-
-
-def _fraction(steps: int) -> float:
-    return round(steps * _STEP, 3)
+    last = 0 if name == "dropout" else -1  # nobody can promise that all clients stay
+    fractions = [round(step * _STEP, 3) for step in range(steps - 1, last, -1)]
+    place = find_first(lambda place: _may_work(demand, **{name: fractions[place - 1]}), len(fractions))
+    return None if place is None else fractions[place - 1]
 
 
 def _may_work(demand: Demand, **changes: float) -> bool:
-    """Return whether the densest graph keeps the changed demand, but for a certificate."""
-    changed = demand.changed(**changes)
+    """Return whether the densest graph keeps the changed demand, unless the certificate says otherwise."""
+    changed = demand.change(**changes)
     t = _lowest_private(changed)
     return t is not None and OneDegree(changed, densest_degree(changed.assumptions)).reliable(t)
 
 
 class Wanted(NamedTuple):
-    """Which graphs may be taken: those of a family, or one of so many neighbours."""
+    """The graphs that may be taken: those of a family, or a circle of this degree."""
 
     graph: str
-    degree: int | None = None
+    degree: int | None
     #: Plans the same with a change; without it a failure is not explained.
     works: Tries | None = None
 
-    @classmethod
-    def checked(cls, graph: str, degree: int | None, clients: int, works: Tries | None = None) -> "Wanted":
-        kind = kind_named(graph)
-        if degree is not None:
+    def check(self, clients: int) -> None:
+        """Refuse a family that does not exist, and a degree that does not fit."""
+        kind = kind_named(self.graph)
+        if self.degree is not None:
             if kind is not Harary:
-                raise ConfigError(f"degree goes with graph = harary, not with graph = {graph}")
-            Harary(degree=degree).check(clients)
-        return cls(graph, degree, works)
+                raise ConfigError(f"degree goes with graph = harary, not with graph = {self.graph}")
+            Harary(degree=self.degree).check(clients)
 
-    def found(self, demand: Demand) -> Found | None:
-        return (
-            find_cheapest(demand, self.graph) if self.degree is None else fit_rule(demand, Harary(degree=self.degree))
-        )
+    def find(self, demand: Demand) -> Found | None:
+        """Return the cheapest of these graphs that keeps the demand, with its rule."""
+        if self.degree is None:
+            return find_cheapest(demand, self.graph)
+        return fit_rule(demand, Harary(degree=self.degree))
 
-    def explained(self, demand: Demand, *, gives_way: bool = False) -> ImpossiblePlan:
-        """Explain why there is none, and name changes that work; each of them was planned."""
+    def explain(self, demand: Demand, *, gives_way: bool = False) -> ImpossiblePlan:
+        """Return the reason why no graph works, and changes that do, each of which was planned."""
         tries = self.works
         if tries is None:
             return ImpossiblePlan("no graph keeps the demand", ())
@@ -330,32 +296,33 @@ class Wanted(NamedTuple):
             return tries(option if gives_way else {"reliability_bits": demand.reliability_bits, **option})
 
         if self.degree is not None:
-            other = find_cheapest(demand, Harary(degree=2).name)
-            degree = other.graph.degree if other and isinstance(other.graph, Harary) else None
-            if works({"degree": degree}):
+            other = find_cheapest(demand, self.graph)
+            change = {"degree": other.graph.degree if other and isinstance(other.graph, Harary) else None}
+            if works(change):
                 problem = f"with degree = {self.degree} no threshold keeps the demand"
-                return ImpossiblePlan(f"{problem}; {in_words(({'degree': degree},))}", ({"degree": degree},))
+                return ImpossiblePlan(f"{problem}; {in_words((change,))}", (change,))
         free: Option = {} if self.degree is None else {"degree": None}
-        return explain(demand, self.graph, works, free, gives_way=gives_way)
+        options = _options(demand, self.graph, works, free, gives_way=gives_way)
+        return ImpossiblePlan(f"{_problem(demand, self.graph)}; {in_words(options)}", options)
 
 
 def search(demand: Demand, wanted: Wanted, *, gives_way: bool, margins: tuple[float, ...] = ()) -> tuple[Found, Demand]:
-    """Return the cheapest graph for the demand, or for a lower reliability than the default.
+    """Return the cheapest graph for the demand, or for a lower reliability if ``gives_way``.
 
     ``margins`` are the bits by which it should be more reliable than the round, tried in turn.
     """
     for margin in (*margins, 0.0):
         stricter = replace(demand, margin=margin)
-        found = wanted.found(stricter)
+        found = wanted.find(stricter)
         if found is not None:
             return found, stricter
-    # Only a default gives way, and only in reliability: a lost round can be run again.
-    lower = _lowered(demand, min(margins, default=0.0)) if gives_way and wanted.degree is None else None
-    all_with_all = None if lower is None else find_sparsest(lower, Complete)
-    if lower is None or all_with_all is None:
-        raise wanted.explained(demand, gives_way=gives_way)
-    note = f"{wanted.explained(demand)}; planned with {lower.reliability_bits:.3g} bits on the complete graph"
-    return replace(all_with_all, notes=(note,)), lower
+    # Only reliability gives way, because a lost round can be run again.
+    lower = _lower(demand, min(margins, default=0.0)) if gives_way and wanted.degree is None else None
+    complete = None if lower is None else find_sparsest(lower, Complete)
+    if lower is None or complete is None:
+        raise wanted.explain(demand, gives_way=gives_way)
+    note = f"{wanted.explain(demand)}; planned with {lower.reliability_bits:.3g} bits on the complete graph"
+    return replace(complete, notes=(note,)), lower
 
 
 def note_if_all_needed(demand: Demand) -> Iterator[str]:
@@ -366,15 +333,14 @@ def note_if_all_needed(demand: Demand) -> Iterator[str]:
     if roster.chosen:
         yield f"no dropout is given for advertise, so a round needs all {roster.least:,} clients to start"
     elif roster.colluders:
-        vectors = f"the vectors of all {roster.least:,} clients"
-        yield f"no dropout is given before unmask, so a round needs {vectors}"
+        yield f"no dropout is given before unmask, so a round needs the vectors of all {roster.least:,} clients"
 
 
-def _lowered(demand: Demand, margin: float) -> Demand | None:
-    """Return the demand with as much reliability as there is; None where that is less than a bit."""
+def _lower(demand: Demand, margin: float) -> Demand | None:
+    """Return the demand with as much reliability as possible; None if that is less than a bit."""
     bits = find_reachable_bits(demand) or 0.0
-    if margin:  # what is set aside for small rosters weighs more then
+    if margin:  # the part that is set aside for small rosters weighs more then
         bits -= margin + 2.0 ** (margin - SHORT_BITS + 1)
-    if bits < LEAST_BITS:
+    if bits < MIN_BITS:
         return None
-    return replace(demand.changed(reliability_bits=min(demand.reliability_bits, bits)), margin=margin)
+    return replace(demand.change(reliability_bits=min(demand.reliability_bits, bits)), margin=margin)

@@ -1,8 +1,8 @@
-"""What a sum of discrete Gaussians reveals: pure mathematics, proved in docs/privacy.md.
+"""The privacy loss of a sum of discrete Gaussians: pure mathematics, proved in docs/privacy.md.
 
-The sum of H contributions, each an integer drawn from the discrete Gaussian of standard deviation s around a
-real centre, is within a factor e^(+-L) a post-processing of the continuous Gaussian mechanism of variance
-H s^2 - R^2 on the sum of the centres. That one is known exactly: with mu = sensitivity / standard deviation,
+The sum of H contributions, each an integer drawn from the discrete Gaussian of standard deviation s around a real
+centre, is within a factor e^(+-L) a post-processing of the continuous Gaussian mechanism of variance H s^2 - R^2 on the
+sum of the centres. For that mechanism, with mu = sensitivity / standard deviation, delta is known exactly:
 
     delta(epsilon) = Phi(mu / 2 - epsilon / mu) - e^epsilon Phi(-mu / 2 - epsilon / mu).
 """
@@ -10,30 +10,30 @@ H s^2 - R^2 on the sum of the centres. That one is known exactly: with mu = sens
 import math
 from collections.abc import Callable
 
-#: The standard deviation that is given away so that the continuous Gaussian comes to lie on the integers.
+#: The standard deviation that is given up so that the continuous Gaussian lies on the integers.
 R = 1.75
-#: Searches for an epsilon end here; what is asked for ends long before.
+#: The end of searches for an epsilon. Demands end long before.
 _FARTHEST = 300.0
-#: Thirty-two roundings of floats. Each counts as often as a function's value follows its argument.
+#: Thirty-two roundings of floats. Each counts as often as the value of a function changes with its argument.
 _ROUNDING = 2.0**-48
-#: More than all that is lost where floats run out near zero.
+#: More than floats lose near zero.
 _NOTHING = 1e-190
-#: Terms of the slack that are added one by one; they only get smaller.
+#: Terms of the slack that are added one by one. Later terms are smaller.
 _TERMS = 64
 
 
 def eta(s: float) -> float:
     """Return a bound on |sum over integers z of the normal density at z - c, minus 1|, for every centre c.
 
-    It is 2 (x + x^4 + x^9 + ...) with x = e^(-2 pi^2 s^2), by Poisson summation.
+    By Poisson summation it is 2 (x + x^4 + x^9 + ...) with x = e^(-2 pi^2 s^2).
     """
-    power = min(2 * (math.pi * s) ** 2, 400.0)  # e^-400 is a float, and above whatever follows
-    x = min(math.exp(-power), 1 / 3)  # from there on it says nothing: 1
+    power = min(2 * (math.pi * s) ** 2, 400.0)  # e^-400 is a float and bounds all smaller values
+    x = min(math.exp(-power), 1 / 3)  # for larger x the bound is 1
     return min(1.0, 2 * x / (1 - x) * (1 + _ROUNDING * (1 + power)))
 
 
 def slack(honest: int, s: float, coordinates: float) -> float:
-    """Return L of a sum of so many contributions, over so many coordinates of all rounds together."""
+    """Return L of a sum of ``honest`` contributions, over the coordinates of all rounds together."""
     terms = [_log_error(s * math.sqrt(k / (k + 1))) for k in range(1, min(honest, _TERMS))]
     if honest > _TERMS:
         terms.append((honest - _TERMS) * terms[-1])
@@ -41,10 +41,7 @@ def slack(honest: int, s: float, coordinates: float) -> float:
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Return the least delta of a Gaussian mechanism with this mu, for this epsilon, rounded up.
-
-    Epsilon lies in 0..300.
-    """
+    """Return the smallest delta of a Gaussian mechanism with this mu, for this epsilon in 0..300, rounded up."""
     if epsilon >= 1000 * mu:  # near is below e^-400000
         return _NOTHING
     away = mu / 2 + epsilon / mu
@@ -53,7 +50,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
-    """Return the least epsilon for this delta, rounded up; infinity where it is above 300."""
+    """Return the smallest epsilon for this delta, rounded up; infinity if it is above 300."""
     if gaussian_delta(_FARTHEST, mu) > delta:
         return math.inf
     return _end(lambda epsilon: gaussian_delta(epsilon, mu) <= delta, _FARTHEST, 0.0)
@@ -69,13 +66,13 @@ def _phi(x: float) -> float:
 
 
 def _log_error(s: float) -> float:
-    """Return ln of the factor by which one sum over the integers is off at most."""
+    """Return ln of the largest factor by which one sum over the integers can be off."""
     far = eta(s)
     return -math.log1p(-far) if far < 1 else math.inf
 
 
 def _end(holds: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Return the last number on the way to ``outside`` at which it still holds, as it does ``inside``."""
+    """Return the last number on the way from ``inside`` to ``outside`` at which it holds."""
     if holds(outside):
         return outside
     while (middle := (inside + outside) / 2) not in (inside, outside):

@@ -1,15 +1,16 @@
-"""``Mechanism``: the numbers that every client has in common, and what they promise.
+"""``Mechanism``: the numbers of the noise that all clients share, and what they promise.
 
-All of them are public and none comes in a message: they stand in the charter, or whatever was agreed on.
-A vector of L2 norm up to ``norm`` becomes ``dimension`` whole numbers on a fine grid with the step
-2^-``grid_bits``, of L2 norm up to ``bound``. Each is the centre of a draw from the discrete Gaussian on the
-integers with variance ``variance`` / 256, and the draws lie in fields of ``field_bits`` bits.
+All of them are public, and none is in a message: they are in the charter, or in another agreement. A vector of L2 norm
+up to ``norm`` becomes ``dimension`` whole numbers on a fine grid with the step 2^-``grid_bits``, of L2 norm up to
+``bound``. Each is the centre of a draw from the discrete Gaussian on the integers with variance ``variance`` / 256. The
+draws are in fields of ``field_bits`` bits.
 """
 
+import dataclasses
 import math
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal, get_args
@@ -18,7 +19,7 @@ import msgspec
 
 from ccesa import labels, wire
 from ccesa.errors import ConfigError, quoted
-from ccesa.parts import Part, check_integer
+from ccesa.parts import Part, check_integer, check_range
 from ccesa.privacy import accounting
 from ccesa.privacy.table import VARIANCE_UNITS, most_distance
 from ccesa.values.fields import WORD_BITS, Fields, is_positive
@@ -26,18 +27,18 @@ from ccesa.values.fields import WORD_BITS, Fields, is_positive
 # Releases
 
 
-#: More than the sums and roots of floats here can flatter.
-_FLATTERY = 2.0**-40
+#: More than the rounding errors of all sums and roots of floats here.
+_ROUNDING = 2.0**-40
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What one vector that leaves spends, or several together.
+    """The spending of one vector, or of several together.
 
     Attributes:
         mu2: The square of its mu, which adds up over releases.
-        delta: What it adds to delta besides: the table's distance, and the chance that the graph fails.
-        slack: What it adds to L.
+        delta: The part of delta that it adds outright: the table's distance, and the probability that the graph fails.
+        slack: The part of L that it adds.
     """
 
     mu2: float
@@ -45,35 +46,21 @@ class Release:
     slack: float
 
     def times(self, count: int) -> "Release":
-        """Return what so many vectors like this one spend together.
-
-        Args:
-            count: How many, from 0 on.
-        """
+        """Return what ``count`` vectors like this one spend together."""
         return Release(mu2=count * self.mu2, delta=count * self.delta, slack=count * self.slack)
 
     def epsilon(self, allowed: float) -> float:
-        """Return epsilon where delta may be ``allowed``, rounded up; infinity if there is none.
-
-        It holds if it is at most the epsilon for which ``delta`` was computed.
-
-        Args:
-            allowed: Delta in all.
-        """
-        left = (allowed * (1 - _FLATTERY) - self.delta) * math.exp(-self.slack)
+        """Return epsilon at a delta, rounded up. It holds if it is at most the epsilon that ``self.delta`` is for."""
+        left = (allowed * (1 - _ROUNDING) - self.delta) * math.exp(-self.slack)
         if left <= 0:
             return math.inf
-        return accounting.gaussian_epsilon(left, math.sqrt(self.mu2) * (1 + _FLATTERY)) + 2 * self.slack
+        return accounting.gaussian_epsilon(left, math.sqrt(self.mu2) * (1 + _ROUNDING)) + 2 * self.slack
 
 
 def total(releases: Iterable[Release]) -> Release:
-    """Add up what vectors spend; each sum is exact, and then rounded up.
-
-    Args:
-        releases: Of any mechanisms.
-    """
+    """Add up releases of any mechanisms. Each sum is exact, and then rounded up."""
     every = list(releases)
-    sums = {one.name: math.fsum(getattr(release, one.name) for release in every) for one in fields(Release)}
+    sums = {one.name: math.fsum(getattr(release, one.name) for release in every) for one in dataclasses.fields(Release)}
     return Release(**{name: math.nextafter(value, math.inf) if value else 0.0 for name, value in sums.items()})
 
 
@@ -81,28 +68,28 @@ def total(releases: Iterable[Release]) -> Release:
 
 
 Against = Literal["follows", "lies"]
-#: What a promise is about, where it is not a client's whole vector.
+#: The subject of a promise, if not a client's whole vector.
 Unit = Literal["record"]
 
-#: Below, floats cannot tell the terms of delta apart; above, nothing is private.
-LEAST_DELTA, MOST_EPSILON = 1e-12, 50.0
-MOST_ROUNDS = 10**9
+#: With a smaller delta, floats cannot tell its terms apart. With a larger epsilon nothing is private.
+MIN_DELTA, MAX_EPSILON = 1e-12, 50.0
+MAX_ROUNDS = 10**9
 
 
 class DifferentialPrivacy(Part, frozen=True, kw_only=True):
-    """How little all published sums together tell about any one client.
+    """How little all published sums together reveal about any one client.
 
-    Whatever is published would have been as likely, up to a factor e^epsilon and except with delta, if one
-    client's vectors had all been zero. Who survived each round is public.
+    Everything that is published would be as likely, up to a factor e^epsilon and except with delta, if one client's
+    vectors had all been zero. The survivors of each round are public.
 
     Attributes:
-        epsilon: Above 0 and at most 50; below 1 is strong, above 10 says little.
-        delta: At least 10^-12 and below 1; well below one over the number of clients.
-        rounds: So many vectors of one client may leave, those of lost rounds included.
+        epsilon: Above 0 and at most 50. Below 1 is strong, above 10 says little.
+        delta: At least 10^-12 and below 1; much less than one over the number of clients.
+        rounds: How many vectors of one client may leave, including those of lost rounds.
         norm: The L2 norm to which a client's vector is clipped.
-        against: ``follows``: a server that follows the protocol; ``lies``: one that may not.
-        unit: ``record``: the promise is about one record of a client's table more or less, and ``norm`` about
-            what it adds to the client's vector. Left out, it is about the client.
+        against: ``follows`` for a server that follows the protocol, ``lies`` for a server that may not.
+        unit: ``record`` if the promise is about one record of a client's table; ``norm`` is then about what a record
+            adds to the client's vector. Without it the promise is about the client.
 
     Raises:
         ConfigError: A field is out of range.
@@ -116,24 +103,22 @@ class DifferentialPrivacy(Part, frozen=True, kw_only=True):
     unit: Unit | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
-        check_demand(self)
-        for name in ("epsilon", "delta", "norm"):  # numpy's narrower floats would round what follows
-            msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
+        _check_demand(self)
+        settle(self, "epsilon", "delta", "norm")
 
 
-def check_demand(asked: Part) -> None:
-    """Check the fields of a demand, wherever they are.
+def settle(part: Part, *names: str) -> None:
+    """Store numbers as floats: 3 and 3.0 would have two digests, and numpy's narrower floats would round."""
+    for name in names:
+        msgspec.structs.force_setattr(part, name, float(getattr(part, name)))
 
-    Raises:
-        ConfigError: A field is out of range; the text names it.
-    """
+
+def _check_demand(asked: Part) -> None:
     epsilon, delta, rounds, norm, against, unit = (
         getattr(asked, name) for name in DifferentialPrivacy.__struct_fields__
     )
     check_budget(epsilon, delta)
-    check_integer("rounds", rounds)
-    if not 1 <= rounds <= MOST_ROUNDS:
-        raise ConfigError(f"rounds must lie in 1..{MOST_ROUNDS}, not {rounds}")
+    check_range("rounds", rounds, 1, MAX_ROUNDS)
     if not is_positive(norm) or not 1e-100 < float(norm) < 1e100:
         raise ConfigError(f"norm must be a positive number, not {quoted(norm)}")
     if against not in get_args(Against):
@@ -143,53 +128,39 @@ def check_demand(asked: Part) -> None:
 
 
 def check_budget(epsilon: float, delta: float) -> None:
-    """Check an epsilon with its delta.
-
-    Raises:
-        ConfigError: One of them is out of range; the text names it.
-    """
-    if not is_positive(epsilon) or float(epsilon) > MOST_EPSILON:
-        raise ConfigError(f"epsilon must lie above 0 and be at most {MOST_EPSILON:g}, not {quoted(epsilon)}")
-    if not is_positive(delta) or not LEAST_DELTA <= float(delta) < 1:
-        raise ConfigError(f"delta must be at least {LEAST_DELTA:g} and below 1, not {quoted(delta)}")
+    """Refuse an epsilon or a delta that is out of range."""
+    if not is_positive(epsilon) or float(epsilon) > MAX_EPSILON:
+        raise ConfigError(f"epsilon must lie above 0 and be at most {MAX_EPSILON:g}, not {quoted(epsilon)}")
+    if not is_positive(delta) or not MIN_DELTA <= float(delta) < 1:
+        raise ConfigError(f"delta must be at least {MIN_DELTA:g} and below 1, not {quoted(delta)}")
 
 
 # The mechanism
 
 
-#: The bounds on the standard deviation of one client's noise. Below, sums of draws are not Gaussian enough.
-LEAST_DEVIATION, MOST_DEVIATION = 2.2, 32.0
-_LEAST_VARIANCE = math.ceil(VARIANCE_UNITS * LEAST_DEVIATION**2)
-_MOST_VARIANCE = math.floor(VARIANCE_UNITS * MOST_DEVIATION**2)
-#: A field holds so many standard deviations of the sum on each side; what lies beyond wraps.
-_SIDES = 4.5
-#: How much more noise the fine grid may cost, and the integers; and how much of epsilon the slack.
-_ROUNDING_LOSS, _LATTICE_LOSS, MOST_SLACK = 0.006, 0.002, 1e-6
-_GRID_BITS = range(6, 13)
+#: The bounds on the standard deviation of one client's noise. With less, sums of draws are not Gaussian enough.
+MIN_DEVIATION, MAX_DEVIATION = 2.2, 32.0
+_MIN_VARIANCE = math.ceil(VARIANCE_UNITS * MIN_DEVIATION**2)
+_MAX_VARIANCE = math.floor(VARIANCE_UNITS * MAX_DEVIATION**2)
+#: The part of epsilon that the slack may take.
+MAX_SLACK = 1e-6
 _LARGEST = {"honest": 2**32, "dimension": 2**36, "variance": 2**20, "bound": 2**31, "grid_bits": 12}
-_FLOATS = ("epsilon", "delta", "norm", "fails")
 
 
 class Mechanism(Part, frozen=True, kw_only=True, dict=True):
-    """Everything public about the noise of a federation's rounds, with what was asked for.
+    """Everything public about the noise of a federation's rounds, with the fields of the ``DifferentialPrivacy``.
 
     Attributes:
-        epsilon: As in ``DifferentialPrivacy``, and so are the four after it and ``unit``.
-        delta: As above.
-        rounds: As above.
-        norm: As above.
-        against: As above.
         honest: H: honest clients in every sum that can be opened, whose noise is counted on.
         dimension: Parameters of the model, d.
         variance: The variance of one client's noise, in units of 1/256.
         grid_bits: The fine grid has the step 2^-grid_bits.
         bound: The largest L2 norm of a contribution, in steps of the fine grid.
         field_bits: Bits of a field.
-        fails: The log2 of a bound on the chance, per round, that fewer than ``honest`` add noise.
-        unit: As above.
+        fails: The log2 of a bound on the probability, per round, that fewer than ``honest`` add noise.
 
     Raises:
-        ConfigError: Numbers that cannot be, or with which the promise does not hold.
+        ConfigError: A number is out of range, or the promise does not hold with these numbers.
     """
 
     epsilon: float
@@ -207,32 +178,29 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
     unit: Unit | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
-        check_demand(self)
+        _check_demand(self)
         for name, most in _LARGEST.items():
-            check_integer(name, getattr(self, name))
-            if not 1 <= getattr(self, name) <= most:
-                raise ConfigError(f"{name} of the noise must lie in 1..{most}, not {getattr(self, name)}")
+            check_range(name, getattr(self, name), 1, most, of=" of the noise")
         _check_fails(self.fails)
-        for name in _FLOATS:  # 3 and 3.0 would have two digests
-            msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
+        settle(self, "epsilon", "delta", "norm", "fails")
         _ = self.fields
-        if not LEAST_DEVIATION <= self.deviation <= MOST_DEVIATION:
+        if not MIN_DEVIATION <= self.deviation <= MAX_DEVIATION:
             raise ConfigError(
                 f"noise with a standard deviation of {self.deviation:.3g} per client; it must lie in "
-                f"{LEAST_DEVIATION}..{MOST_DEVIATION:g} steps"
+                f"{MIN_DEVIATION}..{MAX_DEVIATION:g} steps"
             )
-        if not self.release.slack * self.rounds <= MOST_SLACK:
+        if not self.release.slack * self.rounds <= MAX_SLACK:
             raise ConfigError(
                 f"over {self.rounds} rounds of {self.dimension} parameters the noise is not Gaussian enough: "
                 "take fewer rounds, or more bits per parameter"
             )
-        kept = self.certified()
+        kept = self.certify()
         if not kept <= self.epsilon:
             raise ConfigError(f"this noise gives epsilon = {kept:.4g}, not the {self.epsilon:g} it promises")
 
     @property
     def demand(self) -> DifferentialPrivacy:
-        """What was asked for."""
+        """The demand that the noise was made for."""
         return DifferentialPrivacy(**{name: getattr(self, name) for name in DifferentialPrivacy.__struct_fields__})
 
     @cached_property
@@ -257,7 +225,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
 
     @property
     def fields(self) -> Fields:
-        """How numbers lie in words. What is too large for its field wraps, which is no error."""
+        """The fields of a word. A number that is too large for its field wraps, which is no error."""
         return Fields(self.field_bits, 1)
 
     @property
@@ -275,21 +243,21 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
 
     @property
     def curator(self) -> float:
-        """The standard deviation that a trusted curator would add to a sum for the same promise."""
+        """The standard deviation of the noise that a trusted curator would add to a sum for the same promise."""
         return self.norm * math.sqrt(self.rounds) / accounting.gaussian_mu(self.epsilon, self.delta)
 
     @cached_property
     def release(self) -> Release:
-        """What one vector spends, if ``honest`` clients are in every sum."""
-        return self.released(self.honest)
+        """The spending of one vector, if ``honest`` clients are in every sum."""
+        return self.release_at(self.honest)
 
-    def released(self, honest: int, epsilon: float | None = None, fails: float | None = None) -> Release:
-        """Return what one vector spends if every sum has the noise of so many honest clients.
+    def release_at(self, honest: int, epsilon: float | None = None, fails: float | None = None) -> Release:
+        """Return what one vector spends with another number of honest clients, or at another epsilon.
 
         Args:
-            honest: At least 1.
-            epsilon: At which delta is asked for, where that is not the mechanism's own.
-            fails: The log2 of a bound on the chance of fewer, where that is not the mechanism's own.
+            honest: Honest clients in every sum, at least 1.
+            epsilon: The epsilon that delta is for; the mechanism's own unless given.
+            fails: The log2 of a bound on the probability of fewer; the mechanism's own unless given.
         """
         variance = float(honest * self.s2) - accounting.R**2
         draws = self.dimension * honest
@@ -301,27 +269,43 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
             slack=accounting.slack(honest, self.deviation, self.dimension),
         )
 
-    def certified(self, honest: int | None = None, fails: float | None = None) -> float:
-        """Return the epsilon that all rounds together keep at ``delta``, rounded up; infinity if none.
+    def certify(self, honest: int | None = None, fails: float | None = None) -> float:
+        """Return the epsilon that all rounds together keep at ``delta``, rounded up; infinity if they keep none.
 
         Args:
-            honest: Honest clients in every sum, where that is not ``honest`` of the mechanism.
-            fails: The log2 of a bound on the chance of fewer, where that is not the mechanism's own.
+            honest: Honest clients in every sum; the mechanism's own number unless given.
+            fails: The log2 of a bound on the probability of fewer; the mechanism's own unless given.
         """
-        honest = self.honest if honest is None else honest
 
-        def kept(most: float) -> float:
+        def keep(most: float) -> float:
             """Return epsilon, which holds if it is at most ``most``."""
-            return self.released(honest, most, fails).times(self.rounds).epsilon(self.delta)
+            one = self.release_at(self.honest if honest is None else honest, most, fails)
+            return one.times(self.rounds).epsilon(self.delta)
 
-        found = kept(self.epsilon)
+        found = keep(self.epsilon)
         if found <= self.epsilon or found == math.inf:
             return found
-        again = kept(found + 1)  # the draws' distance counts e^epsilon times
+        again = keep(found + 1)  # the draws' distance counts e^epsilon times
         return again if again <= found + 1 else math.inf
 
 
-def chosen(
+def _check_fails(fails: object) -> None:
+    """Refuse what is not the log2 of a probability, and integers beyond all floats."""
+    if not isinstance(fails, int | float) or not (-sys.float_info.max <= fails <= 0 or fails == -math.inf):
+        raise ConfigError(f"fails must be the log2 of a probability, not {quoted(fails)}")
+
+
+# The choice of a mechanism
+
+
+#: A field holds this many standard deviations of the sum on each side. Larger numbers wrap.
+_SIDES = 4.5
+#: How much more noise the fine grid may cost, and the integers.
+_ROUNDING_LOSS, _LATTICE_LOSS = 0.006, 0.002
+_GRID_BITS = range(6, 13)
+
+
+def choose_mechanism(
     demand: DifferentialPrivacy,
     *,
     clients: int,
@@ -330,45 +314,32 @@ def chosen(
     fails: float = -math.inf,
     field_bits: int | None = None,
 ) -> Mechanism:
-    """Return the mechanism with the narrowest fields that cost hardly any noise, or with the given ones.
+    """Return the mechanism with the narrowest fields that cost hardly any noise, or with the given fields.
 
     Args:
-        demand: What is asked for.
-        clients: The most clients in a sum: fields have room for the noise of all of them.
+        demand: The demand.
+        clients: The most clients in a sum; fields have room for the noise of all of them.
         honest: Honest clients in every sum that can be opened.
         dimension: Parameters of the model.
-        fails: The log2 of a bound on the chance, per round, that fewer than ``honest`` add noise.
-        field_bits: Bits of a field, where they are not to be chosen.
+        fails: The log2 of a bound on the probability, per round, that fewer than ``honest`` add noise.
+        field_bits: Bits of a field; chosen unless given.
 
     Raises:
-        ConfigError: No noise keeps the demand, or not in fields of so few bits.
+        ConfigError: No noise keeps the demand, or none in fields of ``field_bits`` bits.
     """
     for name, value in (("clients", clients), ("honest", honest), ("dimension", dimension)):
         check_integer(name, value)
         if value < 1:
             raise ConfigError(f"{name} must be at least 1, not {value}")
     _check_fails(fails)
+    widths, loss = [Fields(WORD_BITS // per_word, 1) for per_word in range(WORD_BITS // 8, 0, -1)], _LATTICE_LOSS
     if field_bits is not None:
-        Fields(field_bits, 1)  # refuses what cannot be
-    draws = (1 + math.exp(demand.epsilon)) * honest * dimension * float(most_distance(_MOST_VARIANCE))
-    left = demand.delta * (1 - 1e-6) - demand.rounds * (2.0**fails + draws)
-    if not left > 0:
-        raise ConfigError(
-            f"the graph may fail with 2^{fails:.1f} in each of {demand.rounds} rounds, and the draws' "
-            f"distance counts as {draws:.1g}: more than delta = {demand.delta:g} in all. Ask for more "
-            "privacy_bits, a larger delta or a smaller epsilon"
-        )
-    epsilon = max(0.0, demand.epsilon * (1 - 1e-9) - 2 * MOST_SLACK)
-    mu = accounting.gaussian_mu(epsilon, left) / math.sqrt(demand.rounds)
-    too_coarse = False
-    for bits, loss in _widths(field_bits):
-        deviation = _deviation(bits, clients, honest, dimension, mu)
-        variance = math.floor(VARIANCE_UNITS * deviation**2)
-        if variance < _LEAST_VARIANCE or 2 * loss * honest * deviation**2 < accounting.R**2:
-            continue
-        grid = _grid_bits(honest, dimension, variance, mu)
-        too_coarse = grid is None
-        if grid is not None:
+        widths, loss = [Fields(field_bits, 1)], math.inf
+    mu, variance = _largest_mu(demand, honest, dimension, fails), None
+    for fields in widths:
+        variance = _variance(fields, clients, honest, dimension, mu, loss=loss)
+        grid = None if variance is None else _grid_bits(honest, dimension, variance, mu)
+        if variance is not None and grid is not None:
             return Mechanism(
                 **msgspec.structs.asdict(demand),
                 honest=honest,
@@ -376,65 +347,62 @@ def chosen(
                 variance=variance,
                 grid_bits=grid,
                 bound=_bound(honest, variance, grid, mu),
-                field_bits=bits,
+                field_bits=fields.bits,
                 fails=fails,
             )
-    if too_coarse:
+    if variance is not None:  # in the widest fields
         raise ConfigError(
-            f"rounding {dimension} parameters would cost more than {_ROUNDING_LOSS:.1%} of a vector: "
-            f"with epsilon = {demand.epsilon:g} and {demand.rounds} rounds, the noise of {honest} honest "
-            "clients, the fewest in a sum, hides only vectors that are as short as that. Take a larger "
-            "epsilon, fewer rounds or more clients"
+            f"rounding {dimension} parameters would cost more than {_ROUNDING_LOSS:.1%} of a vector: with epsilon = "
+            f"{demand.epsilon:g} and {demand.rounds} rounds, the noise of {honest} honest clients, the fewest in a "
+            "sum, hides only vectors that are as short as that. Take a larger epsilon, fewer rounds or more clients"
         )
-    width = f"{field_bits} bits are" if field_bits else f"up to {WORD_BITS} bits are"
-    raise ConfigError(
-        f"fields of {width} too narrow for the noise of {clients} clients over {dimension} parameters: take "
-        + ("more bits, or leave the number out, and it is chosen" if field_bits else "fewer clients")
-    )
+    width = f"{field_bits} bits" if field_bits else f"up to {WORD_BITS} bits"
+    remedy = "more bits, or leave the number out, and it is chosen" if field_bits else "fewer clients"
+    noise = f"the noise of {clients} clients over {dimension} parameters"
+    raise ConfigError(f"fields of {width} are too narrow for {noise}: take {remedy}")
 
 
-def mixed(dimension: int) -> int:
-    """Return over how many coordinates one of this many is spread: the largest power of two among them."""
-    return 1 << (dimension.bit_length() - 1)
+def _largest_mu(demand: DifferentialPrivacy, honest: int, dimension: int, fails: float) -> float:
+    """Return the largest mu of one vector that keeps the demand."""
+    draws = (1 + math.exp(demand.epsilon)) * honest * dimension * float(most_distance(_MAX_VARIANCE))
+    left = demand.delta * (1 - 1e-6) - demand.rounds * (2.0**fails + draws)
+    if not left > 0:
+        raise ConfigError(
+            f"the graph may fail with 2^{fails:.1f} in each of {demand.rounds} rounds, and the draws' distance counts "
+            f"as {draws:.1g}: more than delta = {demand.delta:g} in all. Ask for more privacy_bits, a larger delta or "
+            "a smaller epsilon"
+        )
+    epsilon = max(0.0, demand.epsilon * (1 - 1e-9) - 2 * MAX_SLACK)
+    return accounting.gaussian_mu(epsilon, left) / math.sqrt(demand.rounds)
 
 
-def _check_fails(fails: object) -> None:
-    """Refuse what is not the log2 of a probability, or an integer that is no float."""
-    if not isinstance(fails, int | float) or not (-sys.float_info.max <= fails <= 0 or fails == -math.inf):
-        raise ConfigError(f"fails must be the log2 of a probability, not {quoted(fails)}")
+def _variance(fields: Fields, clients: int, honest: int, dimension: int, mu: float, *, loss: float) -> int | None:
+    """Return the largest variance of one client's noise for these fields; None if the integers cost too much.
 
-
-def _widths(field_bits: int | None) -> Iterator[tuple[int, float]]:
-    """Yield widths of fields that fill a word, and how much noise each may cost; a given one may cost any."""
-    if field_bits is not None:
-        yield field_bits, math.inf
-        return
-    for per_word in range(WORD_BITS // 8, 0, -1):
-        yield WORD_BITS // per_word, _LATTICE_LOSS
-
-
-def _deviation(bits: int, clients: int, honest: int, dimension: int, mu: float) -> float:
-    """Return the largest standard deviation of one client's noise for fields of so many bits.
-
-    A coordinate of the sum has the noise of all clients; and of the vectors, which point the same way at
-    worst, as much as the rotation leaves in one of 2^k coordinates.
+    A coordinate of the sum has the noise of all clients. It also has as much of the vectors, which point the same way
+    in the worst case, as the rotation leaves in one of 2^k coordinates.
     """
-    variance = clients + clients**2 * mu**2 * honest / mixed(dimension)
-    return min(2.0**bits / (2 * _SIDES * math.sqrt(variance)), MOST_DEVIATION)
+    in_sum = clients + clients**2 * mu**2 * honest / rotated_size(dimension)
+    deviation = min(2.0**fields.bits / (2 * _SIDES * math.sqrt(in_sum)), MAX_DEVIATION)
+    variance = math.floor(VARIANCE_UNITS * deviation**2)
+    costs_little = 2 * loss * honest * deviation**2 >= accounting.R**2
+    return variance if variance >= _MIN_VARIANCE and costs_little else None
 
 
 def _grid_bits(honest: int, dimension: int, variance: int, mu: float) -> int | None:
-    """Return the coarsest grid on which rounding costs hardly any of the norm.
-
-    Vectors are rounded, which is d / 12 in its square, and so is the bound itself.
-    """
+    """Return the coarsest grid on which rounding costs hardly any of the norm, if there is one."""
     for bits in _GRID_BITS:
-        bound = _bound(honest, variance, bits, mu)
+        bound = _bound(honest, variance, bits, mu)  # it is rounded, and a vector loses d / 12 of the square of its norm
         if dimension / 24 + bound / 2 <= _ROUNDING_LOSS * bound**2 and bound:
             return bits
     return None
 
 
 def _bound(honest: int, variance: int, grid_bits: int, mu: float) -> int:
-    """Return the largest norm, in steps of the fine grid, that this noise hides as much as mu says."""
+    """Return the largest norm, in steps of the fine grid, that this noise hides as well as mu demands."""
     return math.floor(2.0**grid_bits * mu * math.sqrt(honest * variance / VARIANCE_UNITS - accounting.R**2))
+
+
+def rotated_size(dimension: int) -> int:
+    """Return the number of coordinates that one rotation mixes: the largest power of two up to the dimension."""
+    return 1 << (dimension.bit_length() - 1)

@@ -1,23 +1,21 @@
 """``NoisyQuantizer``: a model becomes a vector of words with noise in it, and a sum becomes the mean.
 
-A client clips its vector to the norm, rotates it, rounds it to the fine grid, checks the norm there in whole
-numbers, and draws an integer around every value. No float decides how far a client can change the sum, or
-how noise falls.
+A client clips its vector to the norm, rotates it, rounds it to the fine grid, checks the norm there in whole numbers,
+and draws an integer around every value. No float decides how far a client can change the sum, or how noise falls.
 
-The rotation spreads what a vector has in a few places over all of them, so that fields can be narrow: signs
-from a public keystream, then the Walsh-Hadamard transform, scaled so that norms stay. It works on powers of
-two: of d coordinates first the leading 2^k are rotated, then the last 2^k, with k as large as it gets, and
-nothing is padded. Privacy does not rest on it.
+The rotation spreads large coordinates over all coordinates, so that fields can be narrow. It multiplies by signs from a
+public keystream and applies the Walsh-Hadamard transform, which keeps norms. Of d coordinates the first 2^k are
+rotated, then the last 2^k, with the largest such k. Privacy does not rest on it.
 
-A draw of the discrete Gaussian takes 16 bytes of an AES-128-CTR keystream whose key is fresh in every call,
-and finds its place among the thresholds of a ``table``. Integers are compared, nothing else. The keystream
-stands for uniform bits, as it does in masks. How long a draw takes depends on it: somebody that can measure
-single draws on the client's machine is not kept out.
+A draw of the discrete Gaussian takes 16 bytes of an AES-128-CTR keystream, whose key is fresh in every call, and finds
+its place among the thresholds of a ``table`` by comparing integers. The keystream stands for uniform bits, as it does
+in masks. The time of a draw depends on them, so an attacker that can measure single draws on the client's machine
+learns about the noise.
 """
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Generic
@@ -30,13 +28,14 @@ from ccesa.crypto.masks import mask_words
 from ccesa.crypto.shamir import Randomness
 from ccesa.errors import ConfigError, VectorError
 from ccesa.parts import check_type, whole_number
-from ccesa.privacy.mechanism import Mechanism, mixed
+from ccesa.privacy.mechanism import Mechanism, rotated_size
 from ccesa.privacy.table import Tables, tables
 from ccesa.values.fields import WORD_BITS, Arrays, Layout, Row
 from ccesa.values.quantize import Mean, Model, Quantized
 from ccesa.words import Vector
 
 Floats = NDArray[np.float64]
+Words = NDArray[np.uint64]
 
 _GENERATOR = "aes128-ctr"
 
@@ -45,12 +44,7 @@ _GENERATOR = "aes128-ctr"
 
 
 def rotate(values: Floats, context: bytes) -> Floats:
-    """Return the rotated vector, of the same norm but for rounding.
-
-    Args:
-        values: At least one number.
-        context: The round's 32 bytes, which every client has and the server.
-    """
+    """Return the rotated vector, of the same norm but for rounding, with signs from the context of the round."""
     rotated = values.copy()
     for part, signs in _passes(rotated, context):
         part *= signs
@@ -59,12 +53,7 @@ def rotate(values: Floats, context: bytes) -> Floats:
 
 
 def unrotate(values: Floats, context: bytes) -> Floats:
-    """Return the vector whose rotation this is.
-
-    Args:
-        values: What ``rotate`` returned, or a sum of such vectors.
-        context: The same 32 bytes.
-    """
+    """Return the vector that ``rotate`` turned into this one, or the sum of such vectors."""
     restored = values.copy()
     for part, signs in reversed(list(_passes(restored, context))):
         _transform(part)
@@ -73,8 +62,8 @@ def unrotate(values: Floats, context: bytes) -> Floats:
 
 
 def _passes(values: Floats, context: bytes) -> Iterator[tuple[Floats, NDArray[np.int8]]]:
-    """Yield the parts that are rotated, one after the other, and their signs."""
-    many = mixed(values.size)
+    """Yield the parts that are rotated, in their order, with their signs."""
+    many = rotated_size(values.size)
     starts = (0,) if many == values.size else (0, values.size - many)
     key = labels.digest(labels.ROTATION, context)[:16]
     stream = mask_words(_GENERATOR, key, 0, -(-many * len(starts) // 8), 8)
@@ -84,10 +73,7 @@ def _passes(values: Floats, context: bytes) -> Iterator[tuple[Floats, NDArray[np
 
 
 def _transform(values: Floats) -> None:
-    """Replace 2^k contiguous numbers by their orthonormal Walsh-Hadamard transform.
-
-    Every result comes from the same additions in the same order, compiled or not, on every machine.
-    """
+    """Replace 2^k numbers by their orthonormal Walsh-Hadamard transform, with the same additions on every machine."""
     native = compiled.module()
     if native:
         native.walsh(values)
@@ -98,9 +84,9 @@ def _transform(values: Floats) -> None:
 def _transformed(values: Floats) -> Floats:
     """Return the transform: numbers are scaled, then paired at the distances 1, 2, 4, ...
 
-    Scaled first, so that nothing on the way is larger than the norm. Each step writes sums and differences
-    of neighbours into the two halves of the result. That turns the bits of every place by one, which brings
-    pairs of the next distance together, and after the last step everything to its own place.
+    They are scaled first, so that no intermediate result exceeds the norm. Each step writes sums and differences of
+    neighbours into the two halves of the result. That rotates the bits of each place by one, so pairs of the next
+    distance become neighbours, and after the last step every number is at its own place.
     """
     half, spare = values.size // 2, np.empty_like(values)
     values = values * (1 / math.sqrt(values.size))
@@ -115,45 +101,26 @@ def _transformed(values: Floats) -> Floats:
 # Noise
 
 
-Words = NDArray[np.uint64]
-Numbers = NDArray[np.int64]
-
-#: Draws that are made before moving on: what they need stays in cache.
+#: Draws that are made at a time, so that their data stay in cache.
 CHUNK = 2**15
 #: Fine values lie within these bounds, so that no draw can wrap.
-MOST_FINE = 2**62
-#: So many bits of u lead through the guide.
+MAX_FINE = 2**62
+#: The number of bits of u that index the guide.
 GUIDE_BITS = 8
-
-_GENERATOR = "aes128-ctr"
 
 
 class Noise:
-    """Draws integers around numbers of the fine grid, from tables that everybody has.
-
-    Args:
-        variance: Of each draw, in units of 1/256.
-        grid_bits: The fine grid has the step 2^-grid_bits.
-
-    Raises:
-        ConfigError: A number is out of range, or the tables would be too large.
-    """
+    """Draws integers around numbers of the fine grid, from the tables of a variance and a grid."""
 
     def __init__(self, variance: int, grid_bits: int) -> None:
         self.tables = tables(variance, grid_bits)
         self._inversion = _inversion(self.tables)
 
-    def sample(self, fine: Numbers, random: Callable[[int], bytes] = os.urandom) -> Numbers:
-        """Return a draw for each number, independent of all others, in units of the coarse grid.
+    def sample(self, fine: Row, random: Randomness = os.urandom) -> Row:
+        """Return an independent draw for each number of the fine grid, in units of the coarse grid.
 
-        Draw j takes block j of the keystream: the high word first, each little-endian.
-
-        Args:
-            fine: Centres in steps of the fine grid, a vector of int64 between -2^62 and 2^62.
-            random: Asked once for the 16 bytes of the key, which nobody keeps.
-
-        Raises:
-            VectorError: The centres are not a vector of int64, or out of range.
+        ``random`` gives the 16 bytes of a key, which nobody keeps. Draw j takes block j of the keystream: the high word
+        first, each little-endian.
         """
         _check_centres(fine)
         key, drawn = random(16), np.empty(fine.size, np.int64)
@@ -164,29 +131,24 @@ class Noise:
         return drawn
 
 
-def around_zero(mechanism: Mechanism, random: Callable[[int], bytes] = os.urandom) -> Vector:
-    """Return the vector of a client that has nothing to send: with noise, and nothing else.
-
-    Args:
-        mechanism: The noise.
-        random: Asked once for 16 bytes.
-    """
+def around_zero(mechanism: Mechanism, random: Randomness = os.urandom) -> Vector:
+    """Return the vector of a client without a contribution, which is noise alone."""
     noise = Noise(mechanism.variance, mechanism.grid_bits)
     return mechanism.fields.pack(noise.sample(np.zeros(mechanism.dimension, np.int64), random))
 
 
-def _check_centres(fine: Numbers) -> None:
+def _check_centres(fine: Row) -> None:
     if not isinstance(fine, np.ndarray) or fine.dtype != np.int64 or fine.ndim != 1:
         raise VectorError("expected a vector of int64: numbers in steps of the fine grid")
-    if fine.size and not -MOST_FINE <= int(fine.min()) <= int(fine.max()) <= MOST_FINE:
+    if fine.size and not -MAX_FINE <= int(fine.min()) <= int(fine.max()) <= MAX_FINE:
         raise VectorError("numbers of the fine grid must lie between -2^62 and 2^62")
 
 
 class Inversion:
     """Finds draws among the thresholds of a table, by the first bits of u and then by bisection.
 
-    The guide has a row for each phase, indexed by these bits: twice the least that a u beginning with them
-    draws, plus one where it may draw more, at most what the next entry says.
+    The guide has a row for each phase. Its entry for some first bits is twice the smallest draw of a u with these bits,
+    plus one if there are larger draws, which are at most that of the next entry.
     """
 
     def __init__(self, made: Tables, guide_bits: int = GUIDE_BITS) -> None:
@@ -200,8 +162,8 @@ class Inversion:
         self._guide = (2 * least + more).astype(np.int32).ravel()
         self._origin = made.starts[:-1] - made.first
 
-    def draw(self, fine: Numbers, words: Words, drawn: Numbers) -> None:
-        """Write the draw of each number; u has a row of two words, the high one first."""
+    def draw(self, fine: Row, words: Words, drawn: Row) -> None:
+        """Write the draw of each number. The rows of ``words`` are u, the high word first."""
         native, made = compiled.module(), self._tables
         if not native:
             drawn[:] = self._drawn(fine, words[:, 0], words[:, 1])
@@ -209,7 +171,7 @@ class Inversion:
         numbers = np.ascontiguousarray(fine), np.ascontiguousarray(words), drawn
         native.draw_noise(*numbers, made.grid_bits, self._shift, self._guide, self._origin, made.high, made.low)
 
-    def _drawn(self, fine: Numbers, high: Words, low: Words) -> Numbers:
+    def _drawn(self, fine: Row, high: Words, low: Words) -> Row:
         coarse, phase = fine >> self._tables.grid_bits, fine & (2**self._tables.grid_bits - 1)
         place = phase * self._stride + (high >> self._shift).view(np.int64)
         least = self._guide.take(place)
@@ -220,8 +182,8 @@ class Inversion:
         drawn[left] = coarse[left] + self._bisect(start, end, high[left], low[left]) - origin
         return drawn
 
-    def _bisect(self, start: Numbers, end: Numbers, high: Words, low: Words) -> Numbers:
-        """Return the first place from start on, before end, whose threshold is above u, or else the end."""
+    def _bisect(self, start: Row, end: Row, high: Words, low: Words) -> Row:
+        """Return the first place from start to end whose threshold exceeds u, or else the end."""
         left = np.arange(start.size)
         while left.size:
             middle = (start[left] + end[left]) >> 1
@@ -231,23 +193,21 @@ class Inversion:
             left = left[start[left] < end[left]]
         return start
 
-    def _at_most(self, place: Numbers, high: Words, low: Words) -> NDArray[np.bool_]:
-        """Tell which thresholds are at most u."""
+    def _at_most(self, place: Row, high: Words, low: Words) -> NDArray[np.bool_]:
+        """Flag the thresholds that are at most u."""
         found = self._tables.high[place]
         passed, same = found < high, np.flatnonzero(found == high)
         passed[same] = self._tables.low[place[same]] <= low[same]
         return passed
 
 
-@lru_cache(maxsize=4)
-def _inversion(made: Tables) -> Inversion:
-    return Inversion(made)
+_inversion = lru_cache(maxsize=4)(Inversion)
 
 
 # The quantizer
 
 
-#: How often a vector that is still too long on the fine grid is made shorter; then it is zero.
+#: How often a vector that is too long on the fine grid is made shorter, before it is set to zero.
 _TRIES = 4
 
 
@@ -255,16 +215,15 @@ _TRIES = 4
 class NoisyQuantizer(Generic[Model]):
     """Turns the models of all clients of a round into vectors with noise. Agree on it before the round.
 
-    Every client counts one. Whatever else is to be released, such as metrics, has to be among the arrays,
-    under the same norm.
+    Every client has the weight 1. Anything else that is released, such as metrics, has to be among the arrays, under
+    the same norm.
 
     Attributes:
         layout: Names, shapes and types of the arrays; ``for_model`` reads them off a model.
-        mechanism: The noise, as it stands in a charter or comes from a plan.
+        mechanism: The noise, from a charter or a plan.
 
     Raises:
-        ConfigError: The model has another number of parameters than the mechanism, or the noise is for
-            records.
+        ConfigError: The model has another number of parameters than the mechanism, or the noise is for records.
     """
 
     layout: Layout
@@ -273,10 +232,8 @@ class NoisyQuantizer(Generic[Model]):
     def __post_init__(self) -> None:
         check_type("mechanism", self.mechanism, Mechanism, "; plan(..., privacy=...).mechanism is one")
         if self.layout.size != self.mechanism.dimension:
-            raise ConfigError(
-                f"a model of {self.layout.size} parameters, and noise that is made for "
-                f"{self.mechanism.dimension}: plan for this model"
-            )
+            sizes = f"a model of {self.layout.size} parameters, and noise that is made for {self.mechanism.dimension}"
+            raise ConfigError(f"{sizes}: plan for this model")
         if self.mechanism.unit:
             raise ConfigError(f"this noise hides a {self.mechanism.unit}, not a client's whole model")
 
@@ -300,15 +257,12 @@ class NoisyQuantizer(Generic[Model]):
         return self.mechanism.length
 
     def encode(self, arrays: Arrays, context: bytes, random: Randomness = os.urandom) -> Quantized:
-        """Return a client's vector of ``length`` words, with fresh noise in it.
+        """Return a client's vector of ``length`` words with fresh noise; ``clipped`` is 1 if the model was too long.
 
         Args:
             arrays: The client's model, with the names and shapes of the layout.
-            context: ``RoundConfig.context`` of the round for which it is.
-            random: Gives so many random bytes; anything but the system's is for tests.
-
-        Returns:
-            The vector, and 1 under ``clipped`` if the model was longer than the norm.
+            context: ``RoundConfig.context`` of its round.
+            random: Returns a number of random bytes. Only tests give their own.
 
         Raises:
             VectorError: Other names or shapes, NaN or infinity.
@@ -322,7 +276,7 @@ class NoisyQuantizer(Generic[Model]):
 
         Args:
             total: The sum of the survivors' vectors, ``length`` words.
-            survivors: How many they are.
+            survivors: The number of survivors.
             context: ``RoundConfig.context`` of the round.
 
         Raises:
@@ -336,30 +290,27 @@ class NoisyQuantizer(Generic[Model]):
         return Mean(arrays=self.layout.restore(unrotate(steps, context)), weight=float(survivors))
 
     def _on_grid(self, flat: Floats, context: bytes) -> tuple[Row, bool]:
-        """Return the rotated vector on the fine grid, of norm ``bound`` at most, and if it was clipped.
-
-        Rounding adds about d / 12 to the square of a norm, so a vector is clipped to as much less.
-        """
+        """Return the rotated vector on the fine grid, of norm ``bound`` at most, and whether it was clipped."""
         mechanism = self.mechanism
         largest = float(max(flat.max(), -flat.min()))
         if largest == 0:
             return np.zeros(flat.size, np.int64), False
-        flat /= largest  # the squares of large and small floats are no floats
+        flat /= largest  # otherwise squares of large and small floats overflow and underflow
         length = float(np.linalg.norm(flat))
-        longest = math.sqrt(max(mechanism.bound**2 - mechanism.dimension / 12, 0.0))
+        longest = math.sqrt(max(mechanism.bound**2 - mechanism.dimension / 12, 0.0))  # rounding adds about d / 12
         wanted, allowed = largest * (mechanism.bound / mechanism.norm), longest / length
         flat *= min(wanted, allowed)
         return self._shortened(rotate(flat, context)), wanted > allowed
 
     def _shortened(self, rotated: Floats) -> Row:
-        """Return the nearest point of the fine grid; of a shorter vector where it is too far out, or zero."""
+        """Return the nearest point of the fine grid, or that of a shorter vector, or zero, if it is too long."""
         most = self.mechanism.bound**2
         fine = np.empty(rotated.size, np.int64)
         for _ in range(_TRIES):
             np.rint(rotated, out=fine, casting="unsafe")
             if (found := square(fine)) <= most:
                 return fine
-            rotated *= most / found * (1 - 1 / self.mechanism.bound)  # by a step more than is missing
+            rotated *= most / found * (1 - 1 / self.mechanism.bound)  # a step shorter than necessary
         return np.zeros_like(fine)
 
     @cached_property
@@ -368,11 +319,7 @@ class NoisyQuantizer(Generic[Model]):
 
 
 def square(row: Row) -> int:
-    """Return the square of a norm, in whole numbers of any size.
-
-    Args:
-        row: Whole numbers below 2^31.
-    """
+    """Return the exact square of the norm of whole numbers below 2^31."""
     largest = max(int(row.max(initial=1)), -int(row.min(initial=0)))
-    many = (2**63 - 1) // largest**2  # so many squares add up to less than 2^63
+    many = (2**63 - 1) // largest**2  # the sum of this number of squares is below 2^63
     return sum(int(np.dot(some, some)) for some in (row[at : at + many] for at in range(0, row.size, many)))

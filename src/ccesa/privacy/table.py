@@ -1,27 +1,25 @@
 """The tables that noise is drawn from: thresholds of the discrete Gaussian, exact to the last bit.
 
-Definition. The standard deviation is s with s² = variance / 256, the fine grid has the step 2^-p, and phase f
-in 0..2^p - 1 stands for the centre f / 2^p. Let w(z) = exp(-(z - f / 2^p)² / (2 s²)) for integers z, F(z) the
-sum of w over all z' <= z divided by the sum over all integers, and B twice the bits of a word. The
-thresholds are T_z = floor(2^B F(z)). The row of a phase begins at the first z with T_z >= 1 and ends at the
-first with T_z = 2^B - 1. A number u, uniform in 0..2^B - 1, draws
+Definition. The standard deviation is s with s² = variance / 256, the fine grid has the step 2^-p, and phase f in
+0..2^p - 1 stands for the centre f / 2^p. Let w(z) = exp(-(z - f / 2^p)² / (2 s²)) for integers z, F(z) the sum of w
+over all z' <= z divided by the sum over all integers, and B twice the bits of a word. The thresholds are
+T_z = floor(2^B F(z)). The row of a phase begins at the first z with T_z >= 1 and ends at the first with T_z = 2^B - 1.
+A number u, uniform in 0..2^B - 1, draws
 
-    z = (first z of the row) + (how many thresholds of the row are at most u),
+    z = (first z of the row) + (number of thresholds of the row that are at most u),
 
-so P(draw <= z) = P(u < T_z) = T_z / 2^B for every z of the row, and draws below its first z do not happen.
-The one u that is not below the last threshold, 2^B - 1, draws the number after the last z.
+so P(draw <= z) = P(u < T_z) = T_z / 2^B for every z of the row, and draws below its first z do not happen. The one u
+that is not below the last threshold, 2^B - 1, draws the number after the last z.
 
-Distance. Let n be the length of the row, and e(z) = F(z) - P(draw <= z). The distance in total variation of a
-draw from the discrete Gaussian is half the sum over z of |e(z) - e(z - 1)|. Rounding down leaves e in
-[0, 2^-B) up to the last z. Up to the number before the row, where nothing is drawn, e = F rises from 0: these
-terms sum up to less than 2^-B. Each of the n terms of the row is less than 2^-B. Beyond it the exact
-probabilities sum up to at most 2^-B and those of the draws to 2^-B: at most 2 · 2^-B. So the distance is
-below (n + 3) 2^-(B + 1).
+Distance. Let n be the length of the row, and e(z) = F(z) - P(draw <= z). The distance in total variation of a draw from
+the discrete Gaussian is half the sum over z of |e(z) - e(z - 1)|. Rounding down leaves e in [0, 2^-B) up to the last z.
+Before the row nothing is drawn, and e = F rises from 0: these terms sum up to less than 2^-B. Each of the n terms of
+the row is less than 2^-B. After the row the exact probabilities sum up to at most 2^-B, and so do those of the draws.
+So the distance is below (n + 3) 2^-(B + 1).
 
-Everything is computed in integers, as lower and upper bounds. Where the bounds of some threshold have
-different floors, they are computed again with twice the precision: the definition decides, never a rounding,
-and everybody has the same tables. One threshold is a whole number, which no precision would decide: for the
-centre 1/2, F(0) = 1/2 by symmetry.
+Everything is computed in integers, as lower and upper bounds. If both bounds of a threshold have different floors, they
+are computed again with twice the precision. So the definition decides and not a rounding, and all tables are the same.
+No precision decides a threshold that is a whole number. There is one: for the centre 1/2, F(0) = 1/2 by symmetry.
 """
 
 from bisect import bisect_left
@@ -37,43 +35,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa.errors import ConfigError
-from ccesa.parts import check_integer
+from ccesa.parts import check_integer, check_range
 
-#: A variance is a whole number of 1 / 256, so that everyone builds the same tables.
+#: A variance is a whole number of 1 / 256, so that all tables are the same.
 VARIANCE_UNITS = 256
 WORD_BITS = 64
-MOST_GRID_BITS = 16
+_MAX_GRID_BITS = 16
 #: s² 4^p is at most this, for tables of up to five million thresholds, 80 MB.
-MOST_SPREAD = 2**35
-#: Bits to start with beyond those of the thresholds; in usual tables all roundings together blur 40 of them.
-SPARE_BITS = 96
+_MAX_SPREAD = 2**35
+#: Bits of the first precision beyond those of the thresholds. In usual tables all roundings together blur 40 of them.
+_SPARE_BITS = 96
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """The thresholds of all phases, one row after the other, each in two words.
-
-    Attributes:
-        variance: Of the noise, in units of 1/256.
-        grid_bits: There are 2^grid_bits phases.
-        word_bits: Bits of a word.
-        high: The higher words of all thresholds.
-        low: The lower words.
-        starts: Where the row of each phase starts, and where the last one ends.
-        first: The first z of each phase.
-    """
+    """The thresholds of all 2^grid_bits phases, one row after the other, each as a high and a low word."""
 
     variance: int
     grid_bits: int
     word_bits: int
     high: NDArray[np.uint64]
     low: NDArray[np.uint64]
+    #: The place where the row of each phase starts, and the end of the last row.
     starts: NDArray[np.int64]
+    #: The first z of each phase.
     first: NDArray[np.int64]
 
     @property
     def distance(self) -> Fraction:
-        """How far a draw is at most, in total variation, from the discrete Gaussian with the same centre."""
+        """A bound on the distance of a draw, in total variation, from the discrete Gaussian with the same centre."""
         longest = int(np.diff(self.starts).max())
         return Fraction(longest + 3, 2 ** (2 * self.word_bits + 1))
 
@@ -81,32 +71,20 @@ class Tables:
 def most_distance(variance: int, word_bits: int = WORD_BITS) -> Fraction:
     """Return a bound on ``Tables.distance`` for all grids, without the tables.
 
-    Let m = _reach(variance, B + 64), so that weights at a distance of m or more from the centre are below
-    2^-(B + 64). One of them and all beyond sum up to at most 1 + s² / m <= 1 + s times as much (see
-    ``_weights``). The weight next to the centre is at least exp(-1 / (8 s²)), and so is the sum of all. For
-    1/16 <= s <= 2^18 the former are less than 2^-B of the latter. So T_z = 0 for z <= -m and
-    T_z = 2^B - 1 for z >= m: no row is longer than 2 m.
+    Let m = _reach(variance, B + 64), so that weights at a distance of m or more from the centre are below 2^-(B + 64).
+    One of them and all beyond sum up to at most 1 + s² / m <= 1 + s times as much (see ``_weights``). The weight next
+    to the centre is at least exp(-1 / (8 s²)), and so is the sum of all. For 1/16 <= s <= 2^18 the former are less than
+    2^-B of the latter. So T_z = 0 for z <= -m and T_z = 2^B - 1 for z >= m: no row is longer than 2 m.
     """
     bits = 2 * word_bits
     return Fraction(2 * _reach(variance, bits + 64) + 3, 2 ** (bits + 1))
 
 
 def tables(variance: int, grid_bits: int, word_bits: int = WORD_BITS) -> Tables:
-    """Return the tables of a variance and a grid; the latest ones are kept.
-
-    Args:
-        variance: Of the noise, in units of 1/256.
-        grid_bits: The fine grid has the step 2^-grid_bits.
-        word_bits: Fewer than 64 are for tests.
-
-    Raises:
-        ConfigError: A number is out of range, or the tables would be too large.
-    """
+    """Return the tables of a variance, in units of 1/256, and of the grid with the step 2^-grid_bits."""
     check_integer("variance", variance)
-    check_integer("grid_bits", grid_bits)
-    if not 0 <= grid_bits <= MOST_GRID_BITS:
-        raise ConfigError(f"grid_bits must lie in 0..{MOST_GRID_BITS}, not {grid_bits}")
-    most = VARIANCE_UNITS * MOST_SPREAD >> 2 * grid_bits
+    check_range("grid_bits", grid_bits, 0, _MAX_GRID_BITS)
+    most = VARIANCE_UNITS * _MAX_SPREAD >> 2 * grid_bits
     if not 1 <= variance <= most:
         raise ConfigError(f"with {grid_bits} grid bits the variance must lie in 1..{most}, not {variance}")
     return _tables(variance, grid_bits, word_bits)
@@ -116,7 +94,7 @@ def tables(variance: int, grid_bits: int, word_bits: int = WORD_BITS) -> Tables:
 def _tables(variance: int, grid_bits: int, word_bits: int) -> Tables:
     bits, mask = 2 * word_bits, 2**word_bits - 1
     first, high, low = [], [], []
-    for z, row in rows(variance, grid_bits, bits, bits + SPARE_BITS):
+    for z, row in rows(variance, grid_bits, bits, bits + _SPARE_BITS):
         first.append(z)
         high.append(np.array([threshold >> word_bits for threshold in row], np.uint64))
         low.append(np.array([threshold & mask for threshold in row], np.uint64))
@@ -128,7 +106,7 @@ def _tables(variance: int, grid_bits: int, word_bits: int) -> Tables:
 
 
 def rows(variance: int, grid_bits: int, bits: int, precision: int) -> Iterator[tuple[int, list[int]]]:
-    """Yield the first z and the thresholds of each phase; the first precision does not change them."""
+    """Yield the first z and the thresholds of each phase, which do not depend on the first precision."""
     weights = _weights(variance, grid_bits, precision)
     for phase in range(2**grid_bits):
         while (row := _row(weights, phase, 2**grid_bits, bits)) is None:
@@ -153,11 +131,11 @@ class _Weights(NamedTuple):
 def _weights(variance: int, grid_bits: int, precision: int) -> _Weights:
     """Compute w = q^(k²) with q = exp(-1 / (2 s² 4^p)), from one k to the next.
 
-    The tail: let d be the largest distance on one side, at least reach - 1. As w falls, the sum over d + 1,
-    d + 2, ... is at most the integral of exp(-t² / (2 s²)) from d on, which is at most that of t / d times
-    as much: s² / d · exp(-d² / (2 s²)). That falls in d, too.
+    The tail: let d be the largest distance on one side, at least reach - 1. As w falls, the sum over d + 1, d + 2, ...
+    is at most the integral of exp(-t² / (2 s²)) from d on. That is at most the integral of t / d times as much, which
+    is s² / d · exp(-d² / (2 s²)) and falls in d.
     """
-    reach = _reach(variance, precision) + 1  # any would do, but after a shorter one the tail is large
+    reach = _reach(variance, precision) + 1  # a shorter reach is correct too, but has a large tail
     low, high = _exponential(VARIANCE_UNITS, 2 * variance << 2 * grid_bits, precision)
     lower = _powers(low, reach << grid_bits, precision, 0)
     upper = _powers(high, reach << grid_bits, precision, 2**precision - 1)
@@ -173,9 +151,9 @@ def _reach(variance: int, bits: int) -> int:
 def _exponential(numerator: int, denominator: int, precision: int) -> tuple[int, int]:
     """Return bounds of exp(-numerator / denominator) in units of 2^-precision.
 
-    They are those of 1 / exp(x), whose series has positive terms. It ends at a term x^n / n! of at most one
-    unit. Up to n = 2 x terms are larger, as (n / 2)^n / n! >= 1/2. From there on each is at most half of the
-    one before it, so those left out are together at most the last one.
+    They are bounds of 1 / exp(x), whose series has positive terms. It ends at a term x^n / n! of at most one unit. Up
+    to n = 2 x terms are larger, as (n / 2)^n / n! >= 1/2. After that each is at most half of the term before it, so the
+    terms that are left out sum up to at most the last one.
     """
     n, below, above = 0, 2**precision, 2**precision
     low, high = below, above
@@ -190,19 +168,19 @@ def _exponential(numerator: int, denominator: int, precision: int) -> tuple[int,
 def _powers(q: int, count: int, precision: int, carry: int) -> list[int]:
     """Return q^(k²) for 0 <= k < count, each product rounded down (carry 0) or up (carry 2^precision - 1)."""
     power, factor, square = 2**precision, q, (q * q + carry) >> precision
-    found = []
+    powers = []
     for _ in range(count):
-        found.append(power)
+        powers.append(power)
         power = (power * factor + carry) >> precision  # (k + 1)² - k² = 2 k + 1
         factor = (factor * square + carry) >> precision
-    return found
+    return powers
 
 
 def _row(weights: _Weights, phase: int, phases: int, bits: int) -> list[int] | None:
-    """Return T_z for all z from -reach on, or None where the bounds do not decide.
+    """Return T_z for all z from -reach on, or None if the bounds do not decide.
 
-    F < 1, so T_z is at most 2^bits - 1. At -reach the lower bound is 0, and at the last z the upper one is
-    2^bits - 1: what is decided begins and ends with these.
+    F < 1, so T_z is at most 2^bits - 1. At -reach the lower bound is 0, and at the last z the upper bound is
+    2^bits - 1. So a row that is decided begins and ends with these.
     """
     lower, upper = ([*part[phase::phases][::-1], *part[phases - phase :: phases]] for part in weights[:2])
     least, most, largest = sum(lower), sum(upper) + 2 * weights.tail, 2**bits - 1

@@ -12,7 +12,6 @@ import numpy as np
 
 from ccesa.crypto import merkle, primitives
 from ccesa.errors import FaultyServer
-from ccesa.graphs.assignment import neighbourhood
 from ccesa.graphs.neighbourhood import Flags, Ids, Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
@@ -126,7 +125,7 @@ def derive_neighbourhood(round: Round, v1: Flags, root: bytes) -> Neighbourhood:
     """Derive the neighbours from the committed roster alone. Masks run on every edge."""
     ids = np.flatnonzero(v1)
     node = int(np.searchsorted(ids, round.client))
-    near = ids[neighbourhood(round.config.graph, signed_texts.seed(round.context, root), ids, node)]
+    near = ids[round.config.graph.neighbours(signed_texts.seed(round.context, root), ids, node)]
     return Neighbourhood.around(round.client, near, np.ones(near.size, bool))
 
 

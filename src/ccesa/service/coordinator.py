@@ -15,7 +15,7 @@ import numpy as np
 from ccesa.errors import ConfigError
 from ccesa.service.errors import CoordinatorFailed
 from ccesa.service.tasks import NamedArrays
-from ccesa.values.fields import stepped_aside
+from ccesa.values.fields import step_aside
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -114,7 +114,7 @@ class Averaging(Coordinator):
 
     def lost(self, question: int) -> None:
         floats = {name: value for name, value in self.model.items() if value.dtype.kind == "f"}
-        self.model |= stepped_aside(floats, np.random.default_rng(question))
+        self.model |= step_aside(floats, np.random.default_rng(question))
 
 
 @contextmanager

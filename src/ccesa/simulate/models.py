@@ -64,7 +64,7 @@ class AggregatedModels(Generic[Model]):
     @property
     def epsilon(self) -> float | None:
         """The epsilon that all planned rounds keep together, rounded up; None without noise."""
-        return None if self.mechanism is None else self.mechanism.certified()
+        return None if self.mechanism is None else self.mechanism.certify()
 
     def __repr__(self) -> str:
         inside = f"{len(self.survivors)} of {self.report.clients} clients in the mean"

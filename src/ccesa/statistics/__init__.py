@@ -1,8 +1,7 @@
 """Joint statistics over the tables of several sites, of which the server sees only the sums.
 
-``schema`` is what all sites have agreed on, ``table`` reads a site's file, ``tally`` counts it and leaves
-small groups out, ``packing`` turns a tally into words and sums of words back into sums, and ``report`` is
-made of these.
+All sites agree on a ``schema``. ``table`` reads a site's file, ``tally`` counts it and leaves small groups out,
+``packing`` turns a tally into words and sums of words into sums, and ``report`` shows them.
 """
 
 from ccesa.statistics.report import Bin, Group, Measured, Quantile, Report

@@ -1,11 +1,11 @@
-"""Tallies as words and back: exactly, or with noise around them, which hides any one record.
+"""Tallies as words and back: exactly, or with noise that hides any one record.
 
-Exactly, each number is one or more digits, a 64-bit word each. With up to 2^20 sites a digit is below 2^43,
-so sums of digits stay within a word, whatever they are of.
+Without noise each number is one or more digits, each in a 64-bit word. With up to 2^20 sites a digit is below 2^43, so
+sums of digits stay within a word.
 
-With noise, every quantity has the same share of it: a record moves the centre of each by at most ``share``
-fine steps, in one of its numbers, and all of them together by at most the mechanism's ``bound`` in L2 norm.
-docs/statistics.md proves it.
+With noise all quantities have equal shares of it. A record moves the centre of one number of each quantity by at most
+``share`` fine steps, and all centres together by at most the mechanism's ``bound`` in L2 norm. docs/statistics.md
+proves it.
 """
 
 import math
@@ -27,19 +27,19 @@ from ccesa.values.fields import WORD_BITS, Digits, Fields, Row
 from ccesa.words import Vector
 
 #: The most sites in a sum.
-MOST_SITES = 2**20
-_FIELDS = Fields(WORD_BITS, MOST_SITES)
+MAX_SITES = 2**20
+_FIELDS = Fields(WORD_BITS, MAX_SITES)
 
 
 def check_sites(sites: int) -> None:
     """Refuse a number of sites that no sum has."""
     check_integer("sites", sites)
-    if not 1 <= sites <= MOST_SITES:
-        raise ConfigError(f"statistics are of 1..{MOST_SITES} sites, not {sites}")
+    if not 1 <= sites <= MAX_SITES:
+        raise ConfigError(f"statistics are of 1..{MAX_SITES} sites, not {sites}")
 
 
-def length_of(schema: Schema) -> int:
-    """Return how many words a vector has."""
+def exact_length(schema: Schema) -> int:
+    """Return the number of words of a vector without noise."""
     return sum(len(schema.cells) * one.width * len(_digits(schema, one).places) for one in schema.quantities)
 
 
@@ -51,7 +51,7 @@ def pack_exact(tally: Tally) -> Vector:
 
 
 def unpack_exact(schema: Schema, total: Vector, sites: int) -> Sums:
-    """Return the sums of all numbers; VectorError where so many sites cannot have them."""
+    """Return the sums of all numbers; raise VectorError if this number of sites cannot have them."""
     row, sums, at = _FIELDS.unpack(total, schema.length), Sums(), 0
     for quantity in schema.quantities:
         digits = _digits(schema, quantity)
@@ -59,10 +59,8 @@ def unpack_exact(schema: Schema, total: Vector, sites: int) -> Sums:
         sums[quantity.key] = found = digits.decode(row[at : at + count])
         at += count
         if max(found) > sites * digits.largest:
-            raise VectorError(
-                f"more in the sum than {sites} sites with up to {schema.max_records} records each can have; "
-                "is it their sum?"
-            )
+            can_have = f"{sites} sites with up to {schema.max_records} records each can have"
+            raise VectorError(f"more in the sum than {can_have}; is it their sum?")
     return sums
 
 
@@ -76,25 +74,20 @@ def _digits(schema: Schema, quantity: Quantity) -> Digits:
 T = TypeVar("T", int, float)
 NoisySums = dict[tuple[str, str], list[float]]
 
-#: More than any draw is away from its centre.
+#: More than the distance of any draw from its centre.
 _FARTHEST = 2**20
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How numbers become centres of noise, and draws numbers.
-
-    Attributes:
-        schema: What was agreed on.
-        mechanism: The noise.
-    """
+    """Turns numbers into centres of noise, and draws into numbers."""
 
     schema: Schema
     mechanism: Mechanism
 
     @cached_property
     def share(self) -> int:
-        """By how many fine steps a record moves the centre of any quantity at most."""
+        """The most fine steps by which a record moves the centre of any quantity."""
         return isqrt(self.mechanism.bound**2 // len(self.schema.quantities))
 
     def check(self, sites: int) -> None:
@@ -102,14 +95,10 @@ class Scale:
         mechanism, schema = self.mechanism, self.schema
         check_sites(sites)
         check_type("mechanism", mechanism, Mechanism)
-        for name, found, expected in (
-            ("unit", mechanism.unit, schema.privacy_unit),
-            ("dimension", mechanism.dimension, schema.dimension),
-            ("norm", mechanism.norm, schema.norm),
-            ("field_bits", mechanism.field_bits, WORD_BITS),
-        ):
-            if found != expected:
-                raise ConfigError(f"noise for this schema has {name} = {expected}, not {found}")
+        due = {"unit": schema.privacy_unit, "dimension": schema.dimension, "norm": schema.norm, "field_bits": WORD_BITS}
+        for name, expected in due.items():
+            if getattr(mechanism, name) != expected:
+                raise ConfigError(f"noise for this schema has {name} = {expected}, not {getattr(mechanism, name)}")
         if self.share < 1:
             raise ConfigError("a record would have less than one step of the fine grid in each quantity")
         most = (schema.max_records * self.share >> mechanism.grid_bits) + _FARTHEST
@@ -117,28 +106,28 @@ class Scale:
             raise ConfigError(f"sums of {sites} sites could overflow: take a smaller max_records")
 
     def centre(self, quantity: Quantity, number: int) -> int:
-        """Return a centred number in fine steps, rounded; moving it by ``largest`` moves that by a share."""
+        """Return a centred number in fine steps, rounded. A change by ``largest`` is a change by one share."""
         return (2 * number * self.share + quantity.largest) // (2 * quantity.largest)
 
     def unit(self, quantity: Quantity) -> float:
-        """Return what one integer of a draw is, in units of the number."""
+        """Return one integer of a draw in units of the number."""
         return quantity.largest * 2.0**self.mechanism.grid_bits / self.share
 
     def noise(self, quantity: Quantity, sites: int) -> float:
-        """Return the standard deviation of a sum over so many sites, in units of the number."""
+        """Return the standard deviation of a sum over this number of sites, in units of the number."""
         return math.sqrt(sites) * self.mechanism.deviation * self.unit(quantity)
 
 
 def pack_noisy(tally: Tally, mechanism: Mechanism, random: Callable[[int], bytes]) -> Vector:
     """Return the words of one site's numbers, each a draw around its centre."""
-    from ccesa.privacy.quantizer import Noise  # what draws noise is loaded where it is drawn
+    from ccesa.privacy.quantizer import Noise  # only sites need the code that draws noise
 
     noise = Noise(mechanism.variance, mechanism.grid_bits)
     return mechanism.fields.pack(noise.sample(centres(tally, mechanism), random))
 
 
 def centres(tally: Tally, mechanism: Mechanism) -> Row:
-    """Return what noise is drawn around, in fine steps."""
+    """Return the centres of the noise, in fine steps."""
     scale, sums = Scale(tally.schema, mechanism), _centred(tally.schema, tally.sums)
     row = [scale.centre(one, number) for one in tally.schema.quantities for number in sums[one.key]]
     return np.array(row, np.int64)
@@ -159,30 +148,29 @@ def unpack_noisy(schema: Schema, total: Vector, mechanism: Mechanism) -> NoisySu
 def _centred(schema: Schema, sums: Sums) -> Sums:
     """Return sums of 2 u - R and of (2 u - R)^2 in place of those of u and u^2, for u from 0 to R.
 
-    A record then adds between -R and R, and between 0 and R^2; to 2 u and 4 u^2 it would be twice as much,
-    and four times.
+    A record then adds between -R and R, and between 0 and R^2: at most a half and a quarter of 2 u and 4 u^2.
     """
-    found = dict(sums)
+    centred = dict(sums)
     for column in schema.numbers:
         most = column.range
         triples = _moments(sums, column)
-        found[column.name, "sum"] = [2 * s - n * most for n, s, _ in triples]
-        found[column.name, "square"] = [4 * q - 4 * most * s + n * most**2 for n, s, q in triples]
-    return found
+        centred[column.name, "sum"] = [2 * s - n * most for n, s, _ in triples]
+        centred[column.name, "square"] = [4 * q - 4 * most * s + n * most**2 for n, s, q in triples]
+    return centred
 
 
 def _uncentred(schema: Schema, sums: NoisySums) -> NoisySums:
-    """Return the sums that ``_centred`` was given, but for the noise."""
-    found = dict(sums)
+    """Return the sums that ``_centred`` turned into these, but for the noise."""
+    plain = dict(sums)
     for column in schema.numbers:
         most = column.range
-        pairs = [((s + n * most) / 2, n, q) for n, s, q in _moments(sums, column)]
-        found[column.name, "sum"] = [s for s, _, _ in pairs]
-        found[column.name, "square"] = [(q + 4 * most * s - n * most**2) / 4 for s, n, q in pairs]
-    return found
+        triples = [(n, (s + n * most) / 2, q) for n, s, q in _moments(sums, column)]
+        plain[column.name, "sum"] = [s for _, s, _ in triples]
+        plain[column.name, "square"] = [(q + 4 * most * s - n * most**2) / 4 for n, s, q in triples]
+    return plain
 
 
 def _moments(sums: Mapping[tuple[str, str], list[T]], column: Number) -> list[tuple[T, T, T]]:
-    """Return count, sum and sum of squares in each group; any for those that nobody asked for."""
+    """Return count, sum and sum of squares in each group; the count in place of sums that nobody asked for."""
     present = sums[column.name, "present"]
     return list(zip(present, *(sums.get((column.name, what), present) for what in ("sum", "square")), strict=True))

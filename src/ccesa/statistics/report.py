@@ -1,8 +1,8 @@
 """``Report``: joint statistics, from the sums of all sites.
 
-Without noise everything is exact: counts are whole numbers; sums, means and variances are fractions of them.
-Quantiles are interpolated within bins, whose ends bound the error. With noise everything is approximate, and
-computed from noisy sums only, so nothing here spends any privacy.
+Without noise counts are whole numbers, and sums, means and variances are exact fractions. Quantiles are interpolated
+within bins, whose ends bound the error. With noise everything is approximate. It is computed from noisy sums alone, so
+nothing here spends any privacy.
 """
 
 import math
@@ -22,11 +22,11 @@ Value = int | Fraction | float
 
 @dataclass(frozen=True, kw_only=True)
 class Bin:
-    """How many values lie from ``lower`` to below ``upper``; the last bin has its upper end, too.
+    """The number of values from ``lower`` to below ``upper``. The last bin includes its upper end.
 
     Attributes:
-        lower: Where it begins.
-        upper: Where it ends.
+        lower: The lower end.
+        upper: The upper end.
         count: How many values.
     """
 
@@ -37,12 +37,12 @@ class Bin:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantile:
-    """An estimate of the least value that a fraction ``at`` of all values does not exceed.
+    """An estimate of the smallest value that a fraction ``at`` of all values does not exceed.
 
     Attributes:
         at: The fraction.
-        value: The estimate: its bin's values are taken to be evenly spread.
-        lower: The lower end of the bin; without noise, the true one is between both ends for certain.
+        value: The estimate, as if the values of its bin were evenly spread.
+        lower: The lower end of the bin. Without noise the true quantile is between both ends.
         upper: The upper end.
     """
 
@@ -54,18 +54,18 @@ class Quantile:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What is known of a number column in a group; None for what was not asked for or cannot be said.
+    """The statistics of a number column in a group; None if they were not asked for or cannot be computed.
 
     Attributes:
         count: How many records have a value.
-        missing: How many have none, or one at a site that left out the column for having few values.
-        clipped: How many values were beyond the bounds and cut to them.
-        sum: Of all values.
-        mean: Of all values.
-        variance: That of a sample: squares are divided by the count less one.
+        missing: How many have no value, or are at a site that left out the column because it has few values.
+        clipped: How many values were beyond the bounds and clipped to them.
+        sum: The sum of all values.
+        mean: The mean of all values.
+        variance: The variance of a sample: squares are divided by the count less one.
         histogram: The bins.
-        quantiles: In the order of the schema.
-        noise: With noise, the standard deviation of the mean that it causes, about.
+        quantiles: The quantiles, in the order of the schema.
+        noise: With noise, about the standard deviation that it gives the mean.
     """
 
     count: Value
@@ -84,9 +84,9 @@ class Group:
     """The records with the same values in all columns that are grouped by.
 
     Attributes:
-        key: These values, by column; empty where nothing is grouped by.
-        records: How many records, at those sites that have not left the group out.
-        numbers: What is known of each number column.
+        key: These values by column; empty without grouping.
+        records: How many records, at the sites that did not leave the group out.
+        numbers: The statistics of each number column.
         categories: How many records have each value of the other categories.
     """
 
@@ -101,9 +101,9 @@ class Report:
     """The joint statistics of some sites; ``str`` gives them for people.
 
     Attributes:
-        name: Of the schema.
+        name: The name of the schema.
         sites: How many sites are in the sum.
-        groups: Those with records; all of them where there is noise.
+        groups: The groups with records, or all groups with noise.
         noise: With noise, the standard deviation of every count.
     """
 
@@ -166,19 +166,15 @@ def _shown(value: Value) -> str:
 
 AllSums = Mapping[tuple[str, str], Sequence[Value]]
 
-#: A noisy count is divided by only if it is so many standard deviations above zero.
+#: Nothing is divided by a noisy count unless it is this number of standard deviations above zero.
 _CLEAR = 3.0
 
 
-def reported(schema: Schema, sums: AllSums, sites: int, scale: Scale | None = None) -> Report:
-    """Return the report on sums, of which ``scale`` says how much noise there is.
-
-    Raises:
-        VectorError: Sums without noise that no records can have.
-    """
+def make_report(schema: Schema, sums: AllSums, sites: int, scale: Scale | None = None) -> Report:
+    """Return the report on sums, noisy ones with their ``scale``; raise VectorError if no records have exact ones."""
     noise = None if scale is None else scale.noise(schema.quantities[0], sites)
     cells = (_Cell(schema, sums, noise, place) for place in range(len(schema.cells)))
-    groups = tuple(cell.group() for cell in cells if scale is not None or cell.is_there())
+    groups = tuple(cell.group() for cell in cells if scale is not None or cell.has_records())
     return Report(name=schema.name, sites=sites, groups=groups, noise=noise)
 
 
@@ -200,8 +196,8 @@ class _Cell:
     def one(self, column: str, what: str) -> Value:
         return self.numbers(column, what)[0]
 
-    def is_there(self) -> bool:
-        """Tell whether any record is in the group; refuse sums that no records have."""
+    def has_records(self) -> bool:
+        """Return whether any record is in the group; refuse sums that no records have."""
         records = self.one("", "records")
         totals = [self.numbers(one.name, "values") for one in self.schema.counted]
         if any(sum(total) != records for total in totals) or not all(map(self._is_possible, self.schema.numbers)):
@@ -211,13 +207,13 @@ class _Cell:
     def _is_possible(self, column: Number) -> bool:
         name, most = column.name, column.range
         n = self.one(name, "present")
-        s = self.one(name, "sum") if column.needs("sum") else 0
-        q = self.one(name, "square") if column.needs("square") else s * s
+        s = self.one(name, "sum") if "sum" in column.sums else 0
+        q = self.one(name, "square") if "square" in column.sums else s * s
         return (
             self.one(name, "clipped") <= n <= self.one("", "records")
             and s <= n * most
-            and (not column.needs("square") or (s * s <= n * q and q <= s * most))
-            and (not column.needs("bins") or sum(self.numbers(name, "bins")) == n)
+            and ("square" not in column.sums or (s * s <= n * q and q <= s * most))
+            and ("bins" not in column.sums or sum(self.numbers(name, "bins")) == n)
         )
 
     def group(self) -> Group:
@@ -233,36 +229,35 @@ class _Cell:
 
     def _measured(self, column: Number) -> Measured:
         n = self.one(column.name, "present")
-        bins = self.numbers(column.name, "bins") if column.needs("bins") else ()
+        bins = self.numbers(column.name, "bins") if "bins" in column.sums else ()
         return Measured(
             count=n,
             missing=self.one("", "records") - n,
             clipped=self.one(column.name, "clipped") if self.noise is None else None,
-            histogram=tuple(_bins(column, bins)) if "histogram" in column.measures else (),
+            histogram=_bins(column, bins) if "histogram" in column.measures else (),
             quantiles=tuple(_quantiles(column, bins)) if "quantiles" in column.measures and self._is_clear(n) else (),
             **self._moments(column, n),
         )
 
     def _is_clear(self, n: Value) -> bool:
-        """Tell whether there is something to take a mean of, and not only noise."""
+        """Return whether a count is large enough for a mean, and not only noise."""
         return n > (0 if self.noise is None else _CLEAR * self.noise)
 
     def _moments(self, column: Number, n: Value) -> dict[str, Any]:
-        """Return sum, mean and variance, as far as they are asked for and can be said."""
-        if not column.needs("sum"):
+        """Return sum, mean and variance, if they are asked for and can be computed."""
+        if "sum" not in column.sums:
             return {}
         s, step = self.one(column.name, "sum"), Fraction(1, 10**column.places)
-        found: dict[str, Any] = {"sum": (column.least * n + s) * _like(s, step)}
+        found: dict[str, Any] = {"sum": (column.minimum * n + s) * _like(s, step)}
         if self._is_clear(n):
-            mean = _clipped(_like(s, Fraction(1)) * s / n, 0, column.range)
-            found["mean"] = (column.least + mean) * _like(s, step)
-            if self.noise is not None:
+            mean = _clip(_like(s, Fraction(1)) * s / n, 0, column.range)
+            found["mean"] = (column.minimum + mean) * _like(s, step)
+            if self.noise is not None and "mean" in column.measures:
                 found["noise"] = self._error(column, n, mean)
-        if column.needs("square") and n > (1 if self.noise is None else _CLEAR * self.noise + 1):
+        if "square" in column.sums and n > (1 if self.noise is None else _CLEAR * self.noise + 1):
             q = self.one(column.name, "square")
             found["variance"] = max((q - _like(s, Fraction(1)) * s * s / n) / (n - 1), 0) * _like(s, step**2)
-        asked = {*column.measures, *(["noise"] if "mean" in column.measures else [])}
-        return {name: value for name, value in found.items() if name in asked}
+        return {name: value for name, value in found.items() if name in (*column.measures, "noise")}
 
     def _error(self, column: Number, n: Value, mean: Value) -> float:
         """Return the standard deviation of a noisy mean, to first order.
@@ -274,33 +269,33 @@ class _Cell:
 
 
 def _like(value: Value, exact: Fraction) -> Value:
-    """Return a factor that keeps what is exact exact, and what has noise a float."""
+    """Return a factor as a float for a noisy value, and as it is for an exact one."""
     return float(exact) if isinstance(value, float) else exact
 
 
-def _clipped(value: Value, least: int, most: int) -> Value:
-    return min(max(value, least), most)
+def _clip(value: Value, low: int, high: int) -> Value:
+    return min(max(value, low), high)
 
 
-def _bins(column: Number, counts: Sequence[Value]) -> Iterator[Bin]:
-    for (lower, upper), count in zip(pairwise(_ends(column)), counts, strict=True):
-        yield Bin(lower=lower, upper=upper, count=count)
+def _bins(column: Number, counts: Sequence[Value]) -> tuple[Bin, ...]:
+    ends = pairwise(_ends(column))
+    return tuple(Bin(lower=low, upper=high, count=count) for (low, high), count in zip(ends, counts, strict=True))
 
 
 def _quantiles(column: Number, counts: Sequence[Value]) -> Iterator[Quantile]:
-    """Yield quantiles; none if there is nothing to take them of. Less than nothing counts as nothing."""
+    """Yield quantiles, unless there are no values. Noisy counts below zero count as zero."""
     counts = [max(count, 0) for count in counts]
     before, ends = list(accumulate(counts, initial=0)), _ends(column)
     if (n := before[-1]) < 1:
         return
     for at in column.quantiles:
-        rank = min(max(math.ceil(Fraction(repr(at)) * Fraction(n)), 1), n)  # of the value among all, from 1 on
+        rank = min(max(math.ceil(Fraction(repr(at)) * Fraction(n)), 1), n)  # the first value has rank 1
         place = next(place for place, upto in enumerate(before[1:]) if upto >= rank)
         lower, upper = ends[place], ends[place + 1]
-        within = _clipped((Fraction(rank) - Fraction(before[place]) - Fraction(1, 2)) / Fraction(counts[place]), 0, 1)
+        within = _clip((Fraction(rank) - Fraction(before[place]) - Fraction(1, 2)) / Fraction(counts[place]), 0, 1)
         value = lower + (upper - lower) * within
         yield Quantile(at=at, value=value, lower=lower, upper=upper)
 
 
 def _ends(column: Number) -> list[Fraction]:
-    return [Fraction(column.least + end, 10**column.places) for end in column.ends]
+    return [Fraction(column.minimum + end, 10**column.places) for end in column.ends]

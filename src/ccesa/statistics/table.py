@@ -1,4 +1,4 @@
-"""``read_csv``: the records of a file. Errors name file, line and column, and never what stands there."""
+"""``read_csv``: the records of a file. Errors name file, line and column, and never a value."""
 
 import csv
 from collections.abc import Iterator
@@ -8,51 +8,42 @@ from typing import Any, BinaryIO
 
 from ccesa.errors import VectorError, quoted
 from ccesa.statistics.schema import Schema
-from ccesa.statistics.tally import read_number, trimmed
+from ccesa.statistics.tally import read_number, trim
 
-#: What may lie between two fields.
+#: Characters between two fields.
 SEPARATORS = ",;\t|"
 
 
 def read_csv(path: Path | str, schema: Schema) -> Iterator[dict[str, Any]]:
     """Yield a mapping per record, with the columns of the schema.
 
-    The first line names the columns, in any order; others than the schema's are not read. Fields lie between
-    commas, semicolons, tabs or bars, whichever gives these columns.
+    The first line names the columns, in any order. Columns that are not in the schema are not read. Fields are
+    separated by commas, semicolons, tabs or bars: by the character that gives the columns of the schema.
 
     Args:
         path: A file in UTF-8, with a byte order mark or without.
-        schema: What was agreed on.
+        schema: The schema.
 
     Yields:
-        Numbers as Decimal, words as they are, and None for numbers that are missing.
+        Numbers as Decimal, words as text, and None for missing numbers.
 
     Raises:
-        VectorError: A column is not there, or a line cannot be read; no text says what stands in it.
+        VectorError: A column is missing, or a line cannot be read. No text contains a value.
         OSError: The system cannot read the file.
     """
-    with _opened(path) as lines:
+    with _open(path) as lines:
         yield from _records(lines, schema)
 
 
 def check_columns(path: Path | str, schema: Schema) -> None:
-    """Refuse a file without the columns of a schema. No record is read, so nothing here depends on any.
-
-    Args:
-        path: As for ``read_csv``.
-        schema: What was agreed on.
-
-    Raises:
-        VectorError: A column is not there, or the first line cannot be read.
-        OSError: The system cannot read the file.
-    """
-    with _opened(path) as lines:
+    """Refuse a file without the columns of a schema. It reads no record, so the result depends on none."""
+    with _open(path) as lines:
         _header(next(lines, ""), schema)
 
 
 @contextmanager
-def _opened(path: Path | str) -> Iterator["_Lines"]:
-    """Open a file; errors in it say in which line."""
+def _open(path: Path | str) -> Iterator["_Lines"]:
+    """Open a file and add the line to errors in it."""
     with Path(path).open("rb") as file:
         lines = _Lines(file)
         try:
@@ -66,15 +57,12 @@ def _opened(path: Path | str) -> Iterator["_Lines"]:
             raise VectorError(f"{place} {error}") from None
 
 
-class _Lines:
+class _Lines(Iterator[str]):
     """The lines of a file, decoded one by one, so that each error has its number."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.number = 0
-
-    def __iter__(self) -> "_Lines":
-        return self
 
     def __next__(self) -> str:
         data = self._file.readline()
@@ -85,8 +73,7 @@ class _Lines:
 
 
 def _records(lines: _Lines, schema: Schema) -> Iterator[dict[str, Any]]:
-    line = next(lines, "")
-    separator, header = _header(line, schema)
+    separator, header = _header(next(lines, ""), schema)
     numbers = {one.name: header.index(one.name) for one in schema.numbers}
     words = {one.name: header.index(one.name) for one in schema.categories}
     for fields in csv.reader(lines, delimiter=separator, strict=True):
@@ -100,10 +87,10 @@ def _records(lines: _Lines, schema: Schema) -> Iterator[dict[str, Any]]:
 
 
 def _header(line: str, schema: Schema) -> tuple[str, list[str]]:
-    """Return the separator that gives the most columns of the schema, and the names that it gives."""
+    """Return the separator that gives the most columns of the schema, and the names of the columns."""
     if not line:
         raise VectorError("the file is empty; its first line must name the columns")
-    found = {one: [trimmed(name) for name in _split(line, one)] for one in SEPARATORS}
+    found = {one: [trim(name) for name in _split(line, one)] for one in SEPARATORS}
     separator = max(SEPARATORS, key=lambda one: len(set(schema.columns) & set(found[one])))
     header = found[separator]
     for name in schema.columns:

@@ -1,6 +1,6 @@
-"""Count a site's own records in one pass, in whole numbers, and leave out what few records have.
+"""Count a site's own records in one pass, in whole numbers, and leave small groups out.
 
-``previewed`` says what a site's table will come to. It is for the site itself and never leaves it.
+``preview`` says what becomes of a site's table. It is for the site itself and never leaves it.
 """
 
 import math
@@ -17,43 +17,31 @@ from unicodedata import normalize
 from ccesa.errors import VectorError, quoted
 from ccesa.statistics.schema import MISSING, OTHER, Category, Number, Quantity, Schema
 
-#: By ``Quantity.key``, its numbers in all groups: those of the first group, then those of the next one.
+#: A record: its values by the names of columns.
+Row = Mapping[str, Any]
+#: The numbers of each quantity by its key: those of the first group, then those of the next one.
 Sums = dict[tuple[str, str], list[int]]
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What a site has counted, small groups left out. Only its sum with those of others is for them.
-
-    Attributes:
-        schema: What was agreed on.
-        sums: The numbers of each quantity, by its key: those of the first group, then of the next one.
-        records: How many records the site has, small groups included; for the site itself.
-        left_out: How many of them are in groups that were left out; for the site itself.
-    """
+    """The sums of a site, without small groups. Other sites only learn sums over several sites."""
 
     schema: Schema
     sums: Sums
+    #: How many records the site has, and how many of them are in groups that were left out; for the site itself.
     records: int
     left_out: int
 
 
-def tallied(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> Tally:
-    """Count a site's records.
-
-    Args:
-        schema: What was agreed on.
-        rows: A mapping per record, from the names of columns to values.
-
-    Raises:
-        VectorError: Too many records, or a value that is none; the text says where, and never the value.
-    """
-    sums, count = counted(schema, rows)
+def count_table(schema: Schema, rows: Iterable[Row]) -> Tally:
+    """Count a site's records; raise VectorError for too many, or for an invalid value, which no text contains."""
+    sums, count = _count(schema, rows)
     return Tally(schema, sums, count, _leave_out(schema, sums))
 
 
-def counted(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> tuple[Sums, int]:
-    """Count a site's records, without leaving anything out: for nobody but the site. Also return how many."""
+def _count(schema: Schema, rows: Iterable[Row]) -> tuple[Sums, int]:
+    """Return the sums of all records, including small groups, and the number of records."""
     sums: Sums = {one.key: [0] * (one.width * len(schema.cells)) for one in schema.quantities}
     count = 0
     for count, row in enumerate(rows, 1):
@@ -66,8 +54,8 @@ def counted(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> tuple[Sums, in
     return sums, count
 
 
-def _add(schema: Schema, sums: Sums, row: Mapping[str, Any]) -> None:
-    """Add what one record adds."""
+def _add(schema: Schema, sums: Sums, row: Row) -> None:
+    """Add one record."""
     cell = 0
     for category in schema.grouped:
         cell = cell * len(category.labels) + category.places[label(schema, category, row)]
@@ -75,7 +63,7 @@ def _add(schema: Schema, sums: Sums, row: Mapping[str, Any]) -> None:
     for column in schema.numbers:
         value = read_number(_value(row, column.name), schema.missing, column.name)
         if value is not None:
-            added |= {(column.name, what): one for what, one in _of(column, value).items()}
+            added |= {(column.name, what): one for what, one in _additions(column, value).items()}
     for category in schema.counted:
         added[category.name, "values"] = category.places[label(schema, category, row)], 1
     for quantity in schema.quantities:
@@ -84,24 +72,25 @@ def _add(schema: Schema, sums: Sums, row: Mapping[str, Any]) -> None:
             sums[quantity.key][cell * quantity.width + place] += amount
 
 
-def _of(column: Number, value: Decimal) -> dict[str, tuple[int, int]]:
-    """Return where among the numbers of each quantity, and how much, a value adds."""
+def _additions(column: Number, value: Decimal) -> dict[str, tuple[int, int]]:
+    """Return the place and the amount that a value adds to each quantity of its column."""
     steps = column.steps(value)
-    lower, upper = column.bounds
     return {
         "present": (0, 1),
-        "clipped": (0, int(not lower <= value <= upper)),
+        "clipped": (0, int(not _is_within(column, value))),
         "sum": (0, steps),
         "square": (0, steps**2),
         "bins": (min(bisect(column.ends, steps), len(column.ends) - 1) - 1, 1),
     }
 
 
-def _leave_out(schema: Schema, sums: Sums) -> int:
-    """Set the numbers of small groups to zero, and in others those of columns with few values.
+def _is_within(column: Number, value: Decimal) -> bool:
+    lower, upper = column.bounds
+    return lower <= value <= upper
 
-    Return how many records were in small groups.
-    """
+
+def _leave_out(schema: Schema, sums: Sums) -> int:
+    """Set small groups, and columns with few values in others, to zero. Return the records in small groups."""
     records, left_out = list(sums["", "records"]), 0
     for cell in small_cells(schema, records):
         left_out += records[cell]
@@ -124,23 +113,14 @@ def _clear(sums: Sums, cell: int, quantities: Iterable[Quantity]) -> None:
 
 
 def read_number(value: Any, missing: Iterable[str], name: str) -> Decimal | None:
-    """Return a number exactly, or None where there is none.
-
-    Args:
-        value: A text, one of Python's or numpy's numbers, or None.
-        missing: What stands for a missing value.
-        name: Of the column, for errors.
-
-    Raises:
-        VectorError: It is not a finite number.
-    """
+    """Return a number exactly, from a text or a number of Python or numpy; None if it is missing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, str):
-        value = trimmed(value)
+        value = trim(value)
         if not value or value in missing:
             return None
-        # Decimal would take underscores and digits of other scripts, which other programs read differently.
+        # Decimal accepts underscores and digits of other scripts, which other programs read differently.
         if "_" in value or not value.isascii():
             raise VectorError(f"column {quoted(name)}: not a number; write it as in 36.6")
     elif isinstance(value, numbers.Integral) and not isinstance(value, bool):
@@ -150,73 +130,57 @@ def read_number(value: Any, missing: Iterable[str], name: str) -> Decimal | None
     elif not isinstance(value, Decimal):
         raise VectorError(f"column {quoted(name)}: not a number")
     try:
-        found = Decimal(value)
+        number = Decimal(value)
     except InvalidOperation:
         raise VectorError(f"column {quoted(name)}: not a number; write it as in 36.6") from None
-    if not found.is_finite():
+    if not number.is_finite():
         raise VectorError(f"column {quoted(name)}: not a finite number")
-    return found
+    return number
 
 
-def trimmed(text: str) -> str:
-    """Return what counts of a text: without the spaces around it, in Normalization Form C as in a schema."""
+def trim(text: str) -> str:
+    """Return a text without the spaces around it, in Normalization Form C as in a schema."""
     return normalize("NFC", text.strip())
 
 
-def label(schema: Schema, category: Category, row: Mapping[str, Any]) -> str:
-    """Return as what a record is counted in a category."""
+def label(schema: Schema, category: Category, row: Row) -> str:
+    """Return the label as which a record is counted in a category."""
     value = _value(row, category.name)
-    text = "" if value is None or (isinstance(value, float) and math.isnan(value)) else trimmed(str(value))
+    text = "" if value is None or (isinstance(value, float) and math.isnan(value)) else trim(str(value))
     if not text or text in schema.missing:
         return MISSING
     return text if text in category.values else OTHER
 
 
-def _value(row: Mapping[str, Any], name: str) -> Any:
+def _value(row: Row, name: str) -> Any:
     try:
         return row[name]
     except (KeyError, TypeError, IndexError):
         raise VectorError(f"column {quoted(name)} is missing") from None
 
 
-#: What a number is where it is not missing.
-_CLIPPED, _WITHIN = "clipped", "within"
-
-
-# What will come of a table
+# The preview of a table
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnPreview:
-    """What becomes of a column.
-
-    Attributes:
-        name: Of the column.
-        values: How many records have a value of it.
-        missing: How many have none.
-        clipped: How many values are beyond the bounds; None for words.
-        other: How many are none of the agreed values; None for numbers.
-        alike: Of those, how many look like an agreed one, by that one: they differ from it in upper and lower
-            case, in accents, or in what is no letter and no digit.
-    """
+    """The preview of a column."""
 
     name: str
+    #: How many records have a value of it, and how many do not.
     values: int
     missing: int
+    #: Numbers beyond the bounds; None for words.
     clipped: int | None = None
+    #: Words that are not agreed values; None for numbers.
     other: int | None = None
+    #: How many of them look like an agreed value, except for case, accents, and other than letters and digits.
     alike: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """What does not leave the site, because there are too few of it.
-
-    Attributes:
-        group: The labels of the group, by column.
-        column: The column of numbers that is left out of it; None where all of the group is.
-        count: How many records, or values of the column, there are.
-    """
+    """A group that does not leave the site because it is too small, or one ``column`` of numbers in it."""
 
     group: dict[str, str]
     column: str | None
@@ -225,84 +189,53 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """What becomes of a table.
-
-    Attributes:
-        records: How many it has.
-        columns: In the order of the schema, numbers first.
-        left_out: In the order of the groups.
-    """
+    """The preview of a table. Columns are in the order of the schema, numbers first."""
 
     records: int
     columns: tuple[ColumnPreview, ...]
     left_out: tuple[LeftOut, ...]
 
 
-def previewed(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> Preview:
-    """Count a site's records, and say what of them does not count.
-
-    Args:
-        schema: What was agreed on.
-        rows: A mapping per record, from the names of columns to values.
-
-    Raises:
-        VectorError: As for ``Schema.encode``.
-    """
+def preview(schema: Schema, rows: Iterable[Row]) -> Preview:
+    """Count a site's records, and return what is missing, clipped, unknown or left out; raise as ``count_table``."""
     found = {name: Counter[str]() for name in schema.columns}
     alike = {one.name: Counter[str]() for one in schema.categories}
-    sums, records = counted(schema, _watched(schema, rows, found, alike))
-    columns = [
-        ColumnPreview(
-            name=one.name,
-            values=records - found[one.name][MISSING],
-            missing=found[one.name][MISSING],
-            clipped=found[one.name][_CLIPPED],
-        )
-        for one in schema.numbers
-    ]
-    columns += [
-        ColumnPreview(
-            name=one.name,
-            values=records - found[one.name][MISSING],
-            missing=found[one.name][MISSING],
-            other=found[one.name][OTHER],
-            alike=dict(alike[one.name]),
-        )
-        for one in schema.categories
-    ]
-    return Preview(records=records, columns=tuple(columns), left_out=tuple(_left_out(schema, sums)))
+    sums, records = _count(schema, _watch(schema, rows, found, alike))
+
+    def column(name: str, **others: Any) -> ColumnPreview:
+        missing = found[name][MISSING]
+        return ColumnPreview(name=name, values=records - missing, missing=missing, **others)
+
+    numbers = [column(one.name, clipped=found[one.name][_CLIPPED]) for one in schema.numbers]
+    words = [column(name, other=found[name][OTHER], alike=dict(those)) for name, those in alike.items()]
+    return Preview(records=records, columns=(*numbers, *words), left_out=tuple(_left_out(schema, sums)))
 
 
-def _watched(
-    schema: Schema,
-    rows: Iterable[Mapping[str, Any]],
-    found: Mapping[str, Counter[str]],
-    alike: Mapping[str, Counter[str]],
-) -> Iterator[Mapping[str, Any]]:
-    """Yield the records, and count on the way what they have in each column."""
+#: The label of a number beyond the bounds.
+_CLIPPED = "clipped"
+
+
+def _watch(
+    schema: Schema, rows: Iterable[Row], found: Mapping[str, Counter[str]], alike: Mapping[str, Counter[str]]
+) -> Iterator[Row]:
+    """Yield the records, and count their labels in each column."""
     agreed = {one.name: {_bare(value): value for value in (*schema.missing, *one.values)} for one in schema.categories}
     for row in rows:
-        yield row  # what cannot be counted is refused there
+        yield row  # the caller refuses invalid values
         for column in schema.numbers:
-            found[column.name][_kind(schema, column, row)] += 1
+            value = read_number(row[column.name], schema.missing, column.name)
+            found[column.name][MISSING] += value is None
+            found[column.name][_CLIPPED] += value is not None and not _is_within(column, value)
         for category in schema.categories:
             kind = label(schema, category, row)
             found[category.name][kind] += 1
             if kind == OTHER:
-                meant = agreed[category.name].get(_bare(trimmed(str(row[category.name]))))
+                meant = agreed[category.name].get(_bare(trim(str(row[category.name]))))
                 alike[category.name].update([] if meant is None else [meant])
 
 
-def _kind(schema: Schema, column: Number, row: Mapping[str, Any]) -> str:
-    value = read_number(row[column.name], schema.missing, column.name)
-    if value is None:
-        return MISSING
-    lower, upper = column.bounds
-    return _WITHIN if lower <= value <= upper else _CLIPPED
-
-
 def _bare(text: str) -> str:
-    """Return letters and digits alone, without case and accents; all of the text where there are none."""
+    """Return the letters and digits of a text, without case and accents, or all of a text without any."""
     apart = unicodedata.normalize("NFKD", text).casefold()
     return "".join(one for one in apart if one.isalnum()) or text
 

@@ -1,11 +1,11 @@
 """Numbers in words: several fields to a word, digits of large numbers, and models as rows of numbers.
 
-A 64-bit word is the sum of number_j · 2^(k j) modulo 2^64, for fields of k bits. Numbers borrow from the
-fields above and carry into them, which is part of the arithmetic: a sum of words is the word of the sums, and
-single clients and partial sums may wrap. Only every final sum has to lie within its field.
+A 64-bit word is the sum of number_j · 2^(k j) modulo 2^64, for fields of k bits. Numbers borrow from the fields above
+and carry into them, so a sum of words is the word of the sums. Single clients and partial sums may wrap. Only final
+sums have to lie within their fields.
 
-Models are dicts and lists of numpy's arrays or of torch's tensors. torch is optional and is not imported
-here: a caller that holds a tensor has imported it.
+Models are dicts and lists of numpy's arrays or of torch's tensors. torch is optional and not imported here: a caller
+with a tensor has imported it.
 """
 
 import itertools
@@ -24,23 +24,23 @@ from ccesa import compiled, words
 from ccesa.errors import ConfigError, VectorError, quoted
 from ccesa.words import Vector
 
-#: Bits of a word in rounds whose vectors hold fields.
+#: Bits of a word in rounds whose vectors have fields.
 WORD_BITS: Literal[64] = 64
-#: Bits of a field where nobody says otherwise: two of them in a word, 4 bytes for each number.
+#: Default bits of a field: two fields in a word, 4 bytes for each number.
 USUAL_BITS = 32
-#: How far scaling a value and its inverse can move it, relative to its bound: they round, too.
+#: The largest change of a value, relative to its bound, by the rounding errors of scaling and its inverse.
 ARITHMETIC_ERROR = 8 * float(np.finfo(np.float64).eps)
-#: By how many steps each way of rounding moves a value at most.
+#: The largest number of steps by which each way of rounding moves a value.
 STEPS = {"stochastic": 1.0, "nearest": 0.5}
-#: float64 counts exactly up to here.
-_MOST = 1 << 52
+#: Up to this number float64 has every whole number.
+_MAX = 1 << 52
 
 Row: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Fields:
-    """Fields of ``bits`` bits, in which the numbers of so many clients add up without an overflow."""
+    """Fields of ``bits`` bits, in which the numbers of ``clients`` clients add up without an overflow."""
 
     bits: int
     clients: int
@@ -54,13 +54,11 @@ class Fields:
         if not 2 <= self.bits <= WORD_BITS:
             raise ConfigError(f"a field has 2 to {WORD_BITS} bits, not {quoted(self.bits)}")
         if self.most < 1:
-            raise ConfigError(
-                f"fields of {self.bits} bits overflow with {self.clients} clients; "
-                f"at most {2 ** (self.bits - 1) - 1} clients fit, or take more bits"
-            )
+            fit = f"at most {2 ** (self.bits - 1) - 1} clients fit, or take more bits"
+            raise ConfigError(f"fields of {self.bits} bits overflow with {self.clients} clients; {fit}")
 
     @classmethod
-    def chosen(
+    def choose(
         cls,
         clients: int,
         bits: int | None = None,
@@ -68,10 +66,7 @@ class Fields:
         clip: float = 1.0,
         rounding: str = "stochastic",
     ) -> "Fields":
-        """Return the narrowest fields for values of so many bits, or up to ``clip`` with such an error.
-
-        Without either they have 32 bits.
-        """
+        """Return the narrowest fields for values of these bits or this precision; of 32 bits if neither is given."""
         if bits is not None and precision is not None:
             raise ConfigError("bits and precision are two ways to say the same; give one of them")
         if bits is None and precision is None:
@@ -84,59 +79,56 @@ class Fields:
 
     @cached_property
     def most(self) -> int:
-        """The largest absolute number of one client: all clients together stay within the field."""
-        return min((2 ** (self.bits - 1) - 1) // self.clients, _MOST)
+        """The largest absolute number of one client with which the sum of all clients stays within the field."""
+        return min((2 ** (self.bits - 1) - 1) // self.clients, _MAX)
 
     @property
     def value_bits(self) -> int:
-        """Bits of one client's number: its sign, and ``most`` or a little less."""
+        """Bits of one client's number with its sign, for numbers up to ``most``."""
         return (self.most + 1).bit_length()
 
     @property
     def per_word(self) -> int:
-        """How many fields a word has."""
+        """Fields of a word."""
         return WORD_BITS // self.bits
 
     @property
     def bytes_each(self) -> float:
-        """Bytes that a number costs on the wire."""
+        """Bytes of a number on the wire."""
         return WORD_BITS / 8 / self.per_word
 
     @property
     def in_words(self) -> str:
-        """What a number takes, for people."""
-        return (
-            f"values of {self.value_bits} bits in fields of {self.bits} bits, {self.per_word} per 64-bit "
-            f"word: {self.bytes_each:.3g} bytes per value"
-        )
+        """A description for people."""
+        widths = f"values of {self.value_bits} bits in fields of {self.bits} bits"
+        return f"{widths}, {self.per_word} per 64-bit word: {self.bytes_each:.3g} bytes per value"
 
     def as_dict(self) -> dict[str, float]:
         """Return every figure by its name."""
-        names = ("bits", "value_bits", "per_word", "bytes_each")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("bits", "value_bits", "per_word", "bytes_each")}
 
     def length(self, count: int) -> int:
-        """Return how many words so many numbers take."""
+        """Return the number of words for ``count`` numbers."""
         return -(-count // self.per_word)
 
     def pack(self, row: Row) -> Vector:
-        """Return the words of one client's numbers, the first of them in the lowest field."""
+        """Return the words of one client's numbers, the first number in the lowest field."""
         native = compiled.module()
         if not native:
-            return self._packed(row)
+            return self._pack(row)
         packed = np.empty(self.length(row.size), words.dtype(WORD_BITS))
         native.pack_fields(np.ascontiguousarray(row), self.bits, packed)
         return packed
 
     def split(self, total: Vector) -> tuple[Row, bool]:
-        """Return what the fields of words hold, whatever that is, and if more is left in any word."""
+        """Return the numbers in the fields of words, and whether any word has more bits set."""
         native = compiled.module()
         if not native:
             return self._split(total)
         row = np.empty(total.size * self.per_word, np.int64)
         return row, native.split_fields(np.ascontiguousarray(total), self.bits, row)
 
-    def _packed(self, row: Row) -> Vector:
+    def _pack(self, row: Row) -> Vector:
         packed = np.zeros(self.length(row.size), np.int64)
         for place in reversed(range(self.per_word)):
             numbers = row[place :: self.per_word]
@@ -149,36 +141,31 @@ class Fields:
         rows = np.empty((self.per_word, total.size), np.int64)
         for row in rows:
             np.left_shift(rest, above, out=row)
-            row >>= above  # which repeats the sign
+            row >>= above  # this repeats the sign
             rest -= row
             rest >>= self.bits
         return rows.T.reshape(-1), bool(rest.any())
 
     def unpack(self, total: Vector, count: int) -> Row:
-        """Return the sums of ``count`` numbers, from the sum of what clients have packed.
-
-        Raises VectorError for words of another number or type, and for sums that no such clients can have.
-        """
+        """Return the sums of ``count`` numbers, from the sum of the clients' words."""
         words.check(total, self.length(count), WORD_BITS)
         row, left = self.split(total)
         most = self.clients * self.most
         if left or row[count:].any() or row.max(initial=0) > most or row.min(initial=0) < -most:
-            raise VectorError(
-                f"a sum in a field of {self.bits} bits that {self.clients} clients cannot have; "
-                "is it the sum of their vectors?"
-            )
+            wrong = f"a sum in a field of {self.bits} bits that {self.clients} clients cannot have"
+            raise VectorError(f"{wrong}; is it the sum of their vectors?")
         return row[:count]
 
 
 def _levels_of(bits: int) -> int:
-    """Return the largest number of so many bits with a sign."""
-    if type(bits) is not int or not 2 <= bits <= _MOST.bit_length():
-        raise ConfigError(f"a value has 2 to {_MOST.bit_length()} bits, not {quoted(bits)}")
+    """Return the largest number with this number of bits and a sign."""
+    if type(bits) is not int or not 2 <= bits <= _MAX.bit_length():
+        raise ConfigError(f"a value has 2 to {_MAX.bit_length()} bits, not {quoted(bits)}")
     return int(2 ** (bits - 1)) - 1
 
 
 def _levels_for(precision: Any, clip: float, steps: float) -> int:
-    """Return into how many levels a bound has to be cut, so that rounding moves nothing by more than this."""
+    """Return the number of levels of a bound with which rounding moves no value by more than the precision."""
     for name, value in (("precision", precision), ("clip", clip or 1.0)):
         if not is_positive(value):
             raise ConfigError(f"{name} must be a positive number, not {quoted(value)}")
@@ -189,7 +176,7 @@ def _levels_for(precision: Any, clip: float, steps: float) -> int:
 
 
 def is_positive(value: object) -> bool:
-    """A number, not a bool, and within the range of floats."""
+    """Return whether a value is a number above 0, not a bool, and within the range of floats."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return False
     try:
@@ -203,7 +190,7 @@ def is_positive(value: object) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Digits:
-    """Writes whole numbers from 0 to ``largest`` as digits, least first, and reads sums of them."""
+    """Writes whole numbers from 0 to ``largest`` as digits, the lowest first, and reads sums of them."""
 
     fields: Fields
     largest: int
@@ -215,22 +202,18 @@ class Digits:
 
     @cached_property
     def places(self) -> tuple[int, ...]:
-        """The value of each digit: as many powers of the base as the largest number needs."""
+        """The value of each digit: the powers of the base up to the largest number."""
         places = [1]
         while places[-1] * self.base <= self.largest:
             places.append(places[-1] * self.base)
         return tuple(places)
 
     def encode(self, numbers: Iterable[int]) -> Row:
-        """Return the digits of one number after the other."""
-        row = [number // place % self.base for number in numbers for place in self.places]
-        return np.array(row, np.int64)
+        """Return the digits of all numbers, one number after the other."""
+        return np.array([number // place % self.base for number in numbers for place in self.places], np.int64)
 
     def decode(self, sums: Row) -> list[int]:
-        """Return the sums of the numbers, from the sums of the digits that clients have encoded.
-
-        Raises VectorError where all clients together cannot have that much, or less than nothing.
-        """
+        """Return the sums of the numbers, from the sums of digits; VectorError for sums that clients cannot have."""
         rows = sums.reshape(-1, len(self.places)).tolist()
         found = [sum(digit * place for digit, place in zip(row, self.places, strict=True)) for row in rows]
         most = self.fields.clients * self.largest
@@ -239,44 +222,43 @@ class Digits:
         return found
 
 
-_REAL = {"float16", "bfloat16", "float32", "float64"}
-_WHOLE = {"uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"}
-#: How far a value steps aside at most, as a part of itself.
-ASIDE = 1e-3
+# Layouts
+
+
+_NUMBERS = {"float16", "bfloat16", "float32", "float64"} | {
+    f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
 
 
 class Tensor(Protocol):
-    """Has as much of ``torch.Tensor`` as tells a type checker that it is not an array."""
+    """The part of ``torch.Tensor`` by which a type checker knows that it is not an array."""
 
     def detach(self) -> Any:
         """Return the same values without their gradient."""
 
 
 Array = NDArray[Any] | Tensor
-# Layouts
-
-
 Arrays = Sequence[Array] | Mapping[str, Array]
 
 
 @dataclass(frozen=True)
 class TensorType:
-    """What a tensor has besides its values: ``torch.dtype`` and ``torch.device``."""
+    """The ``torch.dtype`` and the ``torch.device`` of a tensor."""
 
     dtype: Any
     device: Any
 
     @classmethod
     def of(cls, tensor: Any) -> "TensorType":
-        """Refuse what has no real numbers to read, such as sparse tensors and those on ``meta``."""
+        """Refuse tensors without real numbers to read, such as sparse tensors and those on ``meta``."""
         if tensor.layout is not sys.modules["torch"].strided or tensor.is_meta:
             raise VectorError(f"a tensor with layout {tensor.layout} on {tensor.device}; expected a dense one")
-        if str(tensor.dtype).removeprefix("torch.") not in _REAL | _WHOLE:
+        if str(tensor.dtype).removeprefix("torch.") not in _NUMBERS:
             raise VectorError(f"type {tensor.dtype}; expected real numbers")
         return cls(tensor.dtype, tensor.device)
 
     def restore(self, values: NDArray[np.float64]) -> Any:
-        """Make a tensor. Whole numbers are rounded: ``load_state_dict`` would cut 9.999... off to 9."""
+        """Return a tensor. Whole numbers are rounded, because ``load_state_dict`` turns 9.999... into 9."""
         torch = sys.modules["torch"]
         if self.dtype.is_floating_point:
             whole, ends = values, torch.finfo(self.dtype)
@@ -288,13 +270,13 @@ class TensorType:
 
 @dataclass(frozen=True)
 class ArrayType:
-    """What an array of numpy has besides its values."""
+    """The type of a numpy array."""
 
     dtype: np.dtype[Any]
 
     @classmethod
     def of(cls, value: Any) -> "ArrayType":
-        """Refuse what does not consist of real numbers in a regular shape, all of them to be seen."""
+        """Refuse everything except real numbers in a regular shape, without a mask."""
         if is_masked(value):
             raise VectorError("a mask, and what it hides would be summed as well: call filled(...) first")
         try:
@@ -306,12 +288,9 @@ class ArrayType:
         return cls(dtype)
 
     def restore(self, values: NDArray[np.float64]) -> NDArray[Any]:
-        """Make an array; a mean outside of its type by a rounding error stays at the type's end.
-
-        The mean of whole numbers is not a whole number, and stays float64.
-        """
+        """Return an array. A mean beyond its type, by a rounding error, becomes the end of the type."""
         if self.dtype.kind != "f":
-            return values
+            return values  # the mean of whole numbers is not a whole number
         ends = np.finfo(self.dtype)
         return np.clip(values, float(ends.min), float(ends.max)).astype(self.dtype)
 
@@ -326,7 +305,7 @@ class Layout:
 
     @classmethod
     def of(cls, arrays: Arrays) -> "Layout":
-        """Return the layout of a model; VectorError says which array has no real numbers."""
+        """Return the layout of a model; raise VectorError for an array without real numbers."""
         if not isinstance(arrays, Mapping | Sequence):
             raise VectorError(f"a model is a list or a dict of arrays, not {type(arrays).__name__}")
         names = tuple(arrays) if isinstance(arrays, Mapping) else None
@@ -336,7 +315,7 @@ class Layout:
                 types.append(TensorType.of(value) if _is_tensor(value) else ArrayType.of(value))
             except VectorError as error:
                 raise VectorError(f"array {_called(names, place)} has {error}") from error
-        return cls(names, tuple(_shape(value) for value in _values(arrays)), tuple(types))
+        return cls(names, tuple(tuple(np.shape(value)) for value in _values(arrays)), tuple(types))  # type: ignore[arg-type]
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -347,9 +326,9 @@ class Layout:
         return sum(self.sizes)
 
     def flatten(self, arrays: Arrays) -> NDArray[np.float64]:
-        """Return all values in one row, after checking that the arrays are the ones of this layout."""
+        """Return all values in one row, after checking that the arrays have this layout."""
         if self.names is not None and isinstance(arrays, Mapping) and set(arrays) == set(self.names):
-            arrays = {name: arrays[name] for name in self.names}  # the order of names says nothing
+            arrays = {name: arrays[name] for name in self.names}  # the order of names does not matter
         found = Layout.of(arrays)
         for what, ours, theirs in (("are called", self.names, found.names), ("have shapes", self.shapes, found.shapes)):
             if ours != theirs:
@@ -362,34 +341,35 @@ class Layout:
         return flat
 
     def restore(self, flat: NDArray[np.float64]) -> Any:
-        """Return the model that has these values in a row: a dict or a list, as this layout's was."""
+        """Return the model with these values in a row: a dict or a list, like the model of this layout."""
         rows = np.split(flat, list(itertools.accumulate(self.sizes))[:-1])
-        arrays = [
-            its_type.restore(row).reshape(shape)
-            for row, shape, its_type in zip(rows, self.shapes, self.types, strict=False)  # none: one empty row
-        ]
+        parts = zip(rows, self.shapes, self.types, strict=False)  # without arrays there is one empty row
+        arrays = [its_type.restore(row).reshape(shape) for row, shape, its_type in parts]
         return arrays if self.names is None else dict(zip(self.names, arrays, strict=True))
 
 
-def stepped_aside(model: Mapping[str, NDArray[Any]], drawn: np.random.Generator) -> dict[str, NDArray[Any]]:
+#: The largest step aside of a value, as a part of it.
+ASIDE = 1e-3
+
+
+def step_aside(model: Mapping[str, NDArray[Any]], drawn: np.random.Generator) -> dict[str, NDArray[Any]]:
     """Return these arrays of floats with each value moved by a small part of itself, so that its sign stays.
 
-    Whoever asks about a model that nobody works on any more asks about this one. A model that is all zeros
-    moves by as much, in both directions.
+    It takes the place of a model that nobody works on any more. Zeros move only if all values are zeros.
     """
     only_zeros = not any(value.any() for value in model.values())
 
-    def moved(value: NDArray[Any]) -> NDArray[Any]:
+    def move(value: NDArray[Any]) -> NDArray[Any]:
         part = ASIDE * drawn.uniform(-1, 1, value.shape) * (1.0 if only_zeros else np.abs(value))
         with np.errstate(over="ignore", invalid="ignore"):
-            found = np.asarray(np.add(value, part, dtype=np.float64), value.dtype)
-        return np.where(np.isfinite(found), found, value)
+            moved = np.asarray(np.add(value, part, dtype=np.float64), value.dtype)
+        return np.where(np.isfinite(moved), moved, value)
 
-    return {name: moved(value) for name, value in model.items()}
+    return {name: move(value) for name, value in model.items()}
 
 
 def is_masked(value: object) -> bool:
-    """Tell whether an array has a mask, or one in a list: numpy drops it, and what it hides would leave."""
+    """Return whether a value has a masked array: numpy drops masks, so the hidden values would leave."""
     if isinstance(value, list | tuple):
         return any(map(is_masked, value))
     return isinstance(value, np.ma.MaskedArray)
@@ -400,12 +380,8 @@ def _is_tensor(value: object) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def _shape(value: Any) -> tuple[int, ...]:
-    return tuple(np.shape(value))
-
-
 def _numbers(value: Any) -> NDArray[np.float64]:
-    """Read a tensor on any device, with or without a gradient, or an array."""
+    """Return the values of an array, or of a tensor on any device, with or without a gradient."""
     if _is_tensor(value):
         return value.detach().cpu().to(sys.modules["torch"].float64).numpy()
     return np.asarray(value, np.float64)
@@ -420,6 +396,6 @@ def _called(names: tuple[str, ...] | None, place: int) -> str:
 
 
 def _at_most(largest: float) -> float:
-    """Return the largest float64 that is not above this number; that of 2^63 - 1 would be 2^63."""
+    """Return the largest float64 that is not above this number: float(2^63 - 1) is 2^63."""
     nearest = float(largest)
     return nearest if nearest <= largest else float(np.nextafter(nearest, 0.0))

@@ -1,9 +1,8 @@
-"""Floats to words and back: clip, weight, scale, round; a setting that could overflow is refused.
+"""Floats to words and back: clip, weight, scale, round. A setting that could overflow is refused.
 
-One client's arrays become one row of signed numbers: each value times the client's weight, as a whole number
-of steps, followed by the weight itself as a few digits. The numbers travel in fields of 64-bit words, each
-wide enough for the sum over all clients. The sum decodes to the weighted mean, and the server learns no
-single weight either.
+One client's arrays become one row of signed numbers: each value times the client's weight, as a whole number of steps,
+followed by the weight itself as a few digits. The numbers are in fields of 64-bit words, each wide enough for the sum
+over all clients. The sum decodes to the weighted mean, and the server learns no single weight either.
 """
 
 import numbers
@@ -33,7 +32,7 @@ from ccesa.words import Vector
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    #: What a mean looks like: a dict or a list, of arrays or of tensors. It need not be spelled out.
+    #: The type of a mean: a dict or a list, of arrays or of tensors.
     Model = TypeVar("Model", default=Any)
 else:
     from typing import TypeVar
@@ -43,19 +42,19 @@ else:
 T = TypeVar("T", bound=Tensor)
 Clip = float | Sequence[float] | Mapping[str, float]
 
-#: A weight travels as a whole number of max_weight / 2^24.
+#: A weight is sent as a whole number of max_weight / 2^24.
 WEIGHT_UNITS = 1 << 24
-#: Values that are rounded before moving on: what they need stays in cache.
+#: Values that are rounded at a time, so that their data stay in cache.
 PIECE = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Quantized:
-    """What a client contributes.
+    """The contribution of a client.
 
     Attributes:
         vector: The vector of words.
-        clipped: How many of its values were beyond the bound and cut to it.
+        clipped: How many of its values were beyond the bound and clipped to it.
     """
 
     vector: Vector = field(repr=False)
@@ -66,12 +65,11 @@ class Quantized:
 class Mean(Generic[Model]):
     """The weighted mean of the survivors' arrays, and the sum of their weights.
 
-    Each array has its own type; one of whole numbers has float64, as their mean is not whole. A tensor
-    comes back as a tensor of its own type on its own device, whole numbers rounded, as ``load_state_dict``
-    takes it.
+    Each array has the type of the model's array, or float64 for whole numbers, whose mean is not whole. A tensor has
+    its own type on its own device, with whole numbers rounded, as ``load_state_dict`` takes it.
 
     Attributes:
-        arrays: A dict or a list, as the model.
+        arrays: A dict or a list, like the model.
         weight: The sum of the weights.
     """
 
@@ -80,7 +78,7 @@ class Mean(Generic[Model]):
 
 
 class Settings(TypedDict, total=False):
-    """What ``Quantizer.for_model`` takes besides the model."""
+    """The arguments of ``Quantizer.for_model`` besides the model."""
 
     clients: Required[int]
     clip: Required[Clip]
@@ -99,13 +97,13 @@ class Quantizer(Generic[Model]):
         layout: Names, shapes and types of the arrays; ``for_model`` reads them off a model.
         clients: The most clients in a sum.
         clip: The bound on the absolute value of every element: one for all, or one per array.
-        field_bits: Bits of a field, 2 to 64: what a sum over all clients has to fit in. ``for_model`` chooses
-            it from the bits of a value, or from a wanted precision.
+        field_bits: Bits of a field, 2 to 64, for a sum over all clients. ``for_model`` chooses them from the bits of a
+            value, or from a precision.
         max_weight: The largest weight that a client may have.
         rounding: ``stochastic``, with a mean error of zero, or ``nearest``.
 
     Raises:
-        ConfigError: Settings that cannot be, or with which a sum could overflow.
+        ConfigError: A setting is out of range, or a sum could overflow.
     """
 
     layout: Layout
@@ -150,30 +148,30 @@ class Quantizer(Generic[Model]):
         Args:
             arrays: A list or dict of arrays or tensors; only names, shapes and types matter.
             bits: Bits of one client's value, 2 to 53, for the narrowest fields that hold it.
-            precision: In place of ``bits``: how far a value of an unweighted mean may be off. Without either,
-                fields have 32 bits, which is 4 bytes for each value.
+            precision: In place of ``bits``: the largest error of a value of an unweighted mean. Without either, fields
+                have 32 bits, which is 4 bytes for each value.
             **settings: The other fields; ``clients`` and ``clip`` are required.
 
         Raises:
             VectorError: An array does not consist of real numbers.
-            ConfigError: Settings that cannot be, or with which a sum could overflow.
+            ConfigError: A setting is out of range, or a sum could overflow.
         """
         usual = cls(layout=Layout.of(arrays), **settings)
         if bits is None and precision is None:
             return usual
         if "field_bits" in settings:
             raise ConfigError("field_bits beside bits or precision: give one of the three")
-        chosen = Fields.chosen(usual.clients, bits, precision, usual._largest, usual.rounding)
-        return replace(usual, field_bits=chosen.bits)
+        fields = Fields.choose(usual.clients, bits, precision, usual._largest, usual.rounding)
+        return replace(usual, field_bits=fields.bits)
 
     @cached_property
     def fields(self) -> Fields:
-        """How numbers lie in words."""
+        """The fields of a word."""
         return Fields(self.field_bits, self.clients)
 
     @property
     def levels(self) -> int:
-        """Steps from 0 to the bound: as many as cannot overflow a field."""
+        """Steps from 0 to the bound, as many as the fields can add without an overflow."""
         return self.fields.most
 
     @property
@@ -193,14 +191,11 @@ class Quantizer(Generic[Model]):
 
     @property
     def error_bound(self) -> float:
-        """How far a value of an unweighted mean can be off, if nothing is clipped.
-
-        This is before it is cast back to the type of its array, which may be coarser.
-        """
+        """The largest error of a value of an unweighted mean without clipping, before the cast to its array's type."""
         return self._largest * (STEPS[self.rounding] / self.levels + ARITHMETIC_ERROR)
 
     def units(self, weight: float) -> int:
-        """Return the whole number as which a weight travels.
+        """Return the whole number as which a weight is sent.
 
         Args:
             weight: The weight of a client, from 0 to ``max_weight``.
@@ -208,10 +203,10 @@ class Quantizer(Generic[Model]):
         return round(weight / self.max_weight * WEIGHT_UNITS)
 
     def weight(self, units: int) -> float:
-        """Return the weight that travels as a whole number.
+        """Return the weight that is sent as a whole number.
 
         Args:
-            units: What ``units`` returned, or a sum of such numbers.
+            units: A result of ``units``, or a sum of such numbers.
         """
         return units / WEIGHT_UNITS * self.max_weight
 
@@ -220,8 +215,8 @@ class Quantizer(Generic[Model]):
 
         Args:
             arrays: The client's model, with the names and shapes of the layout.
-            weight: How much it counts, from 0 to ``max_weight``.
-            rng: Rounds stochastically; it hides nothing and may be seeded.
+            weight: The client's weight, from 0 to ``max_weight``.
+            rng: The generator for stochastic rounding. It hides nothing and may be seeded.
 
         Raises:
             VectorError: Other names or shapes, NaN or infinity, or a weight out of range.
@@ -230,15 +225,15 @@ class Quantizer(Generic[Model]):
         return Quantized(vector=self.fields.pack(row), clipped=clipped)
 
     def row(self, arrays: Arrays, weight: float = 1.0, rng: np.random.Generator | None = None) -> tuple[Row, int]:
-        """Return a client's numbers before they are laid into words, and how many values were clipped.
+        """Return a client's numbers before they are packed into words, and how many values were clipped.
 
         Args:
-            arrays: The client's model, with the names and shapes of the layout.
-            weight: How much it counts, from 0 to ``max_weight``.
-            rng: Rounds stochastically; it hides nothing and may be seeded.
+            arrays: As for ``encode``.
+            weight: As for ``encode``.
+            rng: As for ``encode``.
 
         Raises:
-            VectorError: Other names or shapes, NaN or infinity, or a weight out of range.
+            VectorError: As for ``encode``.
         """
         if not (weight == 0 or is_positive(weight)) or weight > self.max_weight:
             raise VectorError(
@@ -253,15 +248,15 @@ class Quantizer(Generic[Model]):
             clipped += int(np.count_nonzero(steps != values))
             steps /= bounds
             steps *= self.levels * units / WEIGHT_UNITS
-            row[piece] = self._rounded(steps, rng)
+            row[piece] = self._round(steps, rng)
         row[flat.size :] = self._digits.encode([units])
         return row, clipped
 
-    def _rounded(self, steps: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    def _round(self, steps: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
         """Return whole numbers of steps, none beyond the bound."""
         if self.rounding == "nearest":
             whole = np.rint(steps)
-        else:  # not floor(steps + r): that sum would itself be rounded, and move whole numbers
+        else:  # floor(steps + r) would round the sum, and move whole numbers
             whole = np.floor(steps)
             steps -= whole
             whole += rng.random(steps.size) < steps
@@ -279,7 +274,7 @@ class Quantizer(Generic[Model]):
         return self.mean(self.fields.unpack(total, self.count))
 
     def mean(self, sums: Row) -> Mean[Model]:
-        """Return the weighted mean from the sums of all numbers, as they were before they lay in words.
+        """Return the weighted mean from the sums of all rows.
 
         Args:
             sums: The sum of the survivors' rows, ``count`` numbers.
@@ -289,14 +284,14 @@ class Quantizer(Generic[Model]):
         """
         (units,) = self._digits.decode(sums[self.layout.size :])
         if units == 0:
-            raise VectorError("the weights sum to zero: there is no mean")
-        # Parts of the bound first: a sum of bounds may be too large for a float, a step too small.
+            raise VectorError("the weights sum to zero, so the mean is undefined")
+        # Parts of the bound come first: a sum of bounds may be too large for a float, a step too small.
         mean: NDArray[np.float64] = sums[: self.layout.size] * np.float64(WEIGHT_UNITS)
         mean /= float(units * self.levels)
         with np.errstate(over="ignore"):
             mean *= self._bound_row
         if not np.isfinite(mean).all():
-            raise VectorError("a mean that no float64 holds: its weights are too small for its values")
+            raise VectorError("the mean overflows float64: the weights are too small for the values")
         return Mean(arrays=self.layout.restore(mean), weight=self.weight(units))
 
     @cached_property
@@ -317,12 +312,12 @@ class Quantizer(Generic[Model]):
             raise ConfigError("clip is one number, or one for each array in the form of the arrays")
         if len(clip) != count:
             raise ConfigError(f"clip is one number, or one for each array: {len(clip)} for {count} arrays")
-        if isinstance(clip, Mapping):
-            missing = [name for name in names or () if name not in clip]
-            if missing:
-                raise ConfigError(f"clip has no bound for {quoted(missing[0])}")
-            return tuple(clip[name] for name in names or ())
-        return tuple(clip)
+        if not isinstance(clip, Mapping):
+            return tuple(clip)
+        for name in names or ():
+            if name not in clip:
+                raise ConfigError(f"clip has no bound for {quoted(name)}")
+        return tuple(clip[name] for name in names or ())
 
     @cached_property
     def _bound_row(self) -> NDArray[np.float64]:

@@ -246,7 +246,7 @@ def _check_without_charter(own: NodeSettings, config: RoundConfig, mechanism: Me
 
 def _check_budget(mechanism: Mechanism, epsilon: float, delta: float) -> None:
     """Refuse a training that would spend more than this in all its rounds."""
-    spent = mechanism.released(mechanism.honest, epsilon).times(mechanism.rounds).epsilon(delta)
+    spent = mechanism.release_at(mechanism.honest, epsilon).times(mechanism.rounds).epsilon(delta)
     if not spent <= epsilon:
         raise ConfigError(
             f"{mechanism.rounds} round(s) with this noise spend epsilon = {spent:.4g} at delta = {delta:g}, "

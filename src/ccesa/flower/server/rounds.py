@@ -125,7 +125,7 @@ class PlannedRounds(UncharteredRounds):
 
     def _field_bits(self, nodes: int) -> int:
         """Return the width for this many nodes. Counters have a bound and a precision of their own."""
-        return Fields.chosen(nodes, self._bits, self._precision, self._terms.clip).bits
+        return Fields.choose(nodes, self._bits, self._precision, self._terms.clip).bits
 
     def config(self, packing: AnyPacking, *, accept: bool) -> RoundConfig:
         """Return the configuration of a round for such replies; with *accept* it is the first of a series."""

@@ -29,7 +29,7 @@ from ccesa.protocol.schedule import Schedule, with_number
 from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, steps_of
-from ccesa.values.fields import ASIDE, stepped_aside
+from ccesa.values.fields import ASIDE, step_aside
 
 _NONE: Requests = {}
 
@@ -379,7 +379,7 @@ class Attempts:
         """Return the content with a model that is a step aside: the same one, as often as this is called."""
         model = model_of(content)
         seed = [self._aside, int.from_bytes(self._model, "big")]
-        stepped = model | stepped_aside(real_numbers(model, terms.counters), np.random.default_rng(seed))
+        stepped = model | step_aside(real_numbers(model, terms.counters), np.random.default_rng(seed))
         record = ArrayRecord({name: Array(value) for name, value in stepped.items()})
         moved = RecordDict({name: record if isinstance(one, ArrayRecord) else one for name, one in content.items()})
         if terms.counted_task(moved) == self._model:
