@@ -260,11 +260,6 @@ class Series:
                 raise OrderError("no exchange is open")
             return self._close()
 
-    def wind_up(self) -> None:
-        """Start no more rounds; those in flight go on to their ends. The next opening logs it."""
-        with self._exclusive:
-            self._left = 0
-
     def stop(self) -> Requests:
         """Return an empty envelope for each client that may still hold keys, and end the series.
 
