@@ -75,8 +75,9 @@ def send_twice(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:
     tell(f"client {LIAR} sends its masked vector three times, the third time another one")
     reply, other = stage.ask(LIAR, stage.requests[LIAR]) or b"", bytes(stage.config.vector_bytes)
     sent: Any = m.decode(reply, len(reply))
-    known_by = sent.fingerprint.field(other, stage.config.context, LIAR)
-    for each in (reply, reply, changed(reply, vector=other, **known_by)):
+    name, make = sent.fingerprint
+    another = changed(reply, **{"vector": other, name: make(other, stage.config.context, LIAR)})
+    for each in (reply, reply, another):
         stage.hand_over(LIAR, each)
     stage.step(gone={LIAR})
     stage.to_the_end()

@@ -54,7 +54,7 @@ class UncheckedServer(Weakened, Server):
 class UnsizedServer(Weakened, Server):
     """Without a check of the size of what a client releases."""
 
-    weaker = weaken(unmask=in_step(take=without(m=SimpleNamespace(checked=lambda reply, *_: reply))))
+    weaker = weaken(unmask=in_step(take=without(m=SimpleNamespace(check=lambda reply, *_: reply))))
 
 
 def _split_another(secrets: shamir.Elements, *others: Any) -> shamir.Elements:

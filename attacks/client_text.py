@@ -27,8 +27,8 @@ class RawServer(Server):
 
     _receive = relaxed(Server._receive, m=SimpleNamespace(**{**vars(m), "decode": _decode}))  # noqa: SLF001
 
-    def _due(self, client: int, kind: type[m.Message] | None) -> type[m.Message]:
-        return self.step.reply if kind is None else super()._due(client, kind)
+    def _check_due(self, client: int, kind: type[m.Message] | None) -> type[m.Message]:
+        return self.step.reply if kind is None else super()._check_due(client, kind)
 
 
 def forged_line(defence: bool, tell: Tell, guard: str = "curious") -> Outcome:

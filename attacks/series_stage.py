@@ -12,7 +12,7 @@ from ccesa.errors import CcesaError, FaultyClient
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.schedule import numbered
+from ccesa.protocol.schedule import with_number
 from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.steps import Requests
@@ -45,7 +45,7 @@ class SeriesStage:
         #: What was overheard of each round, by its context.
         self.ears = {
             config.context: Eavesdropper(config)
-            for config in (numbered(self.config, number) for number in range(rounds))
+            for config in (with_number(self.config, number) for number in range(rounds))
         }
         self.requests: Requests = {}
         self.refused: dict[int, str] = {}
@@ -55,7 +55,7 @@ class SeriesStage:
 
     def overheard(self, number: int) -> Eavesdropper:
         """Return what was overheard of a round."""
-        return self.ears[numbered(self.config, number).context]
+        return self.ears[with_number(self.config, number).context]
 
     def open(self, task: bytes = m.NO_TASK) -> None:
         """Open the next exchange."""

@@ -35,15 +35,15 @@ SERIES = bytes(32)
 class AnyRelease(Spending):
     """Forgets for what it has released shares."""
 
-    def _all(self, memory: Memory, about: str, name: bytes) -> set[tuple[bytes, int]]:
-        return set() if about == RELEASE else super()._all(memory, about, name)
+    def _places(self, memory: Memory, about: str, name: bytes) -> set[tuple[bytes, int]]:
+        return set() if about == RELEASE else super()._places(memory, about, name)
 
 
 class AnyOrder(Spending):
     """Releases shares once, and looks at no vector but that of this round."""
 
-    def _all(self, memory: Memory, about: str, name: bytes) -> set[tuple[bytes, int]]:
-        found = super()._all(memory, about, name)
+    def _places(self, memory: Memory, about: str, name: bytes) -> set[tuple[bytes, int]]:
+        found = super()._places(memory, about, name)
         return found if about == RELEASE else found & {(self.config.series_id, self.config.number)}
 
 

@@ -126,7 +126,7 @@ class Undirected(X25519):
     """Has one key for both directions, and binds the same data whoever of the two seals."""
 
     def sealing(self, agreed: bytes, context: bytes, client: int, other: int) -> bytes:
-        both = keys.sealing(agreed, context, min(client, other), max(client, other))
+        both = super().sealing(agreed, context, min(client, other), max(client, other))
         return 2 * both[: keys.ONE_TIME_BYTES]
 
     def seal(

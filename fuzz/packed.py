@@ -37,7 +37,7 @@ def _elements(number: int, body: bytes) -> bytes:
 
 def _words(number: int, body: bytes) -> bytes:
     bits = words.BITS[number % 4]
-    content: bytes = words.from_bytes(m.exactly("vector", body, len(body) // 8 * 8), bits).tobytes()
+    content: bytes = words.from_bytes(m.check_size("vector", body, len(body) // 8 * 8), bits).tobytes()
     return content
 
 

@@ -48,7 +48,7 @@ def check(shape: dict[str, int]) -> None:
             masks = some_masks(7)
             vector = np.frombuffer(os.urandom(size * bits // 8), dtype(bits))
             wanted = np.empty_like(vector)
-            pure.find().add(vector, wanted, offset, masks, cuda.GENERATOR)
+            pure.Pure().add(vector, wanted, offset, masks, cuda.GENERATOR)
             (keys,) = cuda.upload([masks])
             found = cupy.zeros(size, dtype(bits))
             cuda._launch(cupy.asarray(vector), found, offset, keys, shape)
@@ -101,7 +101,7 @@ def copy_rate() -> float:
 def host_seconds() -> float:
     """A server's masks taken off a vector of the host, with both copies."""
     vector = np.frombuffer(os.urandom(4 * LENGTH), "<u4").copy()
-    kernel, masks = cuda.Cuda(pure.find()), some_masks(SERVER)
+    kernel, masks = cuda.Cuda(pure.Pure()), some_masks(SERVER)
     found = []
     for _ in range(5):
         start = time.perf_counter()

@@ -31,7 +31,7 @@ def _case(generator: str, neighbours: int) -> dict[str, Any]:
     target = np.empty_like(source)
     works: dict[str, Callable[[], object]] = {}
     limits: dict[str, Callable[[], object]] = {}
-    for name, kernel in {"pure": pure.find(), **_compiled(generator)}.items():
+    for name, kernel in {"pure": pure.Pure(), **_compiled(generator)}.items():
         works[name] = partial(kernel.add, source, target, 0, masks, generator)
         if name != "pure":
             limits[name] = partial(_limit, generator, name, source.nbytes * len(masks))

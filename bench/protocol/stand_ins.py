@@ -89,7 +89,7 @@ class StandIns:
                 self._encoded(
                     m.MaskReply,
                     client,
-                    **m.MaskReply.fingerprint.field(vector.data, self.context, client),
+                    tag=m.MaskReply.fingerprint.make(vector.data, self.context, client),
                     among=signed_texts.among(self.context, client, known),
                     task=m.NO_TASK,
                     vector=vector.tobytes(),

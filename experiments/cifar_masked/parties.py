@@ -40,8 +40,8 @@ def note_masks(
 ) -> tuple[Holding, dict[str, Any]]:
     """Take the place of ``masking.mask_vector``: note the masks, by the same function, and send no vector."""
     _NOTED[round.client] = all_masks(round, state, held.near.mask_neighbours)
-    known_by = kind.fingerprint.field(b"", round.context, round.client)
-    return held, {"among": among, "task": asked, "vector": b"", **known_by}
+    name, make = kind.fingerprint
+    return held, {"among": among, "task": asked, "vector": b"", name: make(b"", round.context, round.client)}
 
 
 def join(config: RoundConfig, ids: list[int], seed: list[int]) -> None:

@@ -5,117 +5,67 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ccesa import plan
-    from ccesa.agreement.charter import Charter
-    from ccesa.agreement.config import Floor, RoundConfig
-    from ccesa.agreement.identity import Admission, Identity, Member
-    from ccesa.errors import (
-        AttemptsSpent,
-        BudgetSpent,
-        CcesaError,
-        ConfigError,
-        ConflictingMessage,
-        CorruptSeeds,
-        CorruptShares,
-        DamagedLedger,
-        DamagedLog,
-        Disconnected,
-        FaultyClient,
-        FaultyNeighbour,
-        FaultyServer,
-        ImpossiblePlan,
-        LateMessage,
-        MalformedMessage,
-        OrderError,
-        OverlappingSums,
-        RoundFailed,
-        RoundsLost,
-        StaleLog,
-        TaskSpent,
-        TooFewClients,
-        Unreliable,
-        UsageError,
-        VectorError,
-    )
-    from ccesa.evidence import Evidence
-    from ccesa.graphs import Complete, ErdosRenyi, Harary
-    from ccesa.graphs.thresholds import Fixed, Linear, Majority
-    from ccesa.memory import FolderMemory, ProcessMemory
-    from ccesa.privacy import DifferentialPrivacy, NoisyQuantizer
-    from ccesa.privacy.ledger import Ledger
-    from ccesa.protocol.client import ActiveClient, Client
-    from ccesa.protocol.log import RoundLog
-    from ccesa.protocol.round import run_series
-    from ccesa.protocol.series import Ended, Series
-    from ccesa.protocol.series_client import SeriesClient
-    from ccesa.protocol.server import Aggregate, Server
-    from ccesa.simulate import aggregate
-    from ccesa.values.quantize import Quantizer
+    from ccesa import plan as plan
+    from ccesa.agreement.charter import Charter as Charter
+    from ccesa.agreement.config import Floor as Floor
+    from ccesa.agreement.config import RoundConfig as RoundConfig
+    from ccesa.agreement.identity import Admission as Admission
+    from ccesa.agreement.identity import Identity as Identity
+    from ccesa.agreement.identity import Member as Member
+    from ccesa.errors import AttemptsSpent as AttemptsSpent
+    from ccesa.errors import BudgetSpent as BudgetSpent
+    from ccesa.errors import CcesaError as CcesaError
+    from ccesa.errors import ConfigError as ConfigError
+    from ccesa.errors import ConflictingMessage as ConflictingMessage
+    from ccesa.errors import CorruptSeeds as CorruptSeeds
+    from ccesa.errors import CorruptShares as CorruptShares
+    from ccesa.errors import DamagedLedger as DamagedLedger
+    from ccesa.errors import DamagedLog as DamagedLog
+    from ccesa.errors import Disconnected as Disconnected
+    from ccesa.errors import FaultyClient as FaultyClient
+    from ccesa.errors import FaultyNeighbour as FaultyNeighbour
+    from ccesa.errors import FaultyServer as FaultyServer
+    from ccesa.errors import ImpossiblePlan as ImpossiblePlan
+    from ccesa.errors import LateMessage as LateMessage
+    from ccesa.errors import MalformedMessage as MalformedMessage
+    from ccesa.errors import OrderError as OrderError
+    from ccesa.errors import OverlappingSums as OverlappingSums
+    from ccesa.errors import RoundFailed as RoundFailed
+    from ccesa.errors import RoundsLost as RoundsLost
+    from ccesa.errors import StaleLog as StaleLog
+    from ccesa.errors import TaskSpent as TaskSpent
+    from ccesa.errors import TooFewClients as TooFewClients
+    from ccesa.errors import Unreliable as Unreliable
+    from ccesa.errors import UsageError as UsageError
+    from ccesa.errors import VectorError as VectorError
+    from ccesa.evidence import Evidence as Evidence
+    from ccesa.graphs import Complete as Complete
+    from ccesa.graphs import ErdosRenyi as ErdosRenyi
+    from ccesa.graphs import Harary as Harary
+    from ccesa.graphs.thresholds import Fixed as Fixed
+    from ccesa.graphs.thresholds import Linear as Linear
+    from ccesa.graphs.thresholds import Majority as Majority
+    from ccesa.memory import FolderMemory as FolderMemory
+    from ccesa.memory import ProcessMemory as ProcessMemory
+    from ccesa.privacy import DifferentialPrivacy as DifferentialPrivacy
+    from ccesa.privacy import NoisyQuantizer as NoisyQuantizer
+    from ccesa.privacy.ledger import Ledger as Ledger
+    from ccesa.protocol.client import ActiveClient as ActiveClient
+    from ccesa.protocol.client import Client as Client
+    from ccesa.protocol.log import RoundLog as RoundLog
+    from ccesa.protocol.round import run_series as run_series
+    from ccesa.protocol.series import Ended as Ended
+    from ccesa.protocol.series import Series as Series
+    from ccesa.protocol.series_client import SeriesClient as SeriesClient
+    from ccesa.protocol.server import Aggregate as Aggregate
+    from ccesa.protocol.server import Server as Server
+    from ccesa.simulate import aggregate as aggregate
+    from ccesa.values.quantize import Quantizer as Quantizer
 
     __version__: str
 
-__all__ = [
-    "ActiveClient",
-    "Admission",
-    "Aggregate",
-    "AttemptsSpent",
-    "BudgetSpent",
-    "CcesaError",
-    "Charter",
-    "Client",
-    "Complete",
-    "ConfigError",
-    "ConflictingMessage",
-    "CorruptSeeds",
-    "CorruptShares",
-    "DamagedLedger",
-    "DamagedLog",
-    "DifferentialPrivacy",
-    "Disconnected",
-    "Ended",
-    "ErdosRenyi",
-    "Evidence",
-    "FaultyClient",
-    "FaultyNeighbour",
-    "FaultyServer",
-    "Fixed",
-    "Floor",
-    "FolderMemory",
-    "Harary",
-    "Identity",
-    "ImpossiblePlan",
-    "LateMessage",
-    "Ledger",
-    "Linear",
-    "Majority",
-    "MalformedMessage",
-    "Member",
-    "NoisyQuantizer",
-    "OrderError",
-    "OverlappingSums",
-    "ProcessMemory",
-    "Quantizer",
-    "RoundConfig",
-    "RoundFailed",
-    "RoundLog",
-    "RoundsLost",
-    "Series",
-    "SeriesClient",
-    "Server",
-    "StaleLog",
-    "TaskSpent",
-    "TooFewClients",
-    "Unreliable",
-    "UsageError",
-    "VectorError",
-    "aggregate",
-    "plan",
-    "run_series",
-]
-
-
-#: Where the public names are, which are loaded when they are asked for. So a command begins at once, and
-#: whoever stops it sees no traceback of an import; and nobody but the planner needs scipy.
+#: The modules of the public names, which are loaded on first use. So a command begins at once, a user who stops it
+#: sees no traceback of an import, and only the planner needs scipy.
 _WHERE = {
     "ccesa.agreement.charter": "Charter",
     "ccesa.agreement.config": "Floor RoundConfig",
@@ -142,10 +92,11 @@ _WHERE = {
     "ccesa.graphs.thresholds": "Fixed Linear Majority",
 }
 _PLACES = {name: module for module, names in _WHERE.items() for name in names.split()}
+__all__ = sorted(["plan", *_PLACES])
 
 
 def __getattr__(name: str) -> object:
-    """Load what is asked for: a public name, or a module of the package."""
+    """Load a public name, or a module of the package."""
     if name in _PLACES:
         return getattr(import_module(_PLACES[name]), name)
     if name == "__version__":

@@ -1,4 +1,4 @@
-"""Finds the compiled module ``ccesa_native``. What it does is done without it, too, with the same result."""
+"""Finds the compiled module ``ccesa_native``. Everything works without it, with the same result."""
 
 import os
 from functools import cache
@@ -6,17 +6,17 @@ from typing import Any
 
 #: Names the kernel, for tests and for comparisons. ``pure`` goes without anything compiled.
 VARIABLE = "CCESA_KERNEL"
-#: What the compiled functions take and mean. A package that was built for another number is left alone.
+#: The version of the compiled functions. A package with another number is not used.
 INTERFACE = 3
 
 
 def module() -> Any | None:
-    """Return the module, or None where it is not installed or the environment says to go without it."""
-    return None if os.environ.get(VARIABLE) == "pure" else _found()
+    """Return the module, or None if it is not installed or the environment excludes it."""
+    return None if os.environ.get(VARIABLE) == "pure" else _find()
 
 
 def installed() -> Any | None:
-    """Return the module, or None where it is not installed."""
+    """Return the module, or None if it is not installed."""
     try:
         import ccesa_native
     except ImportError:
@@ -24,6 +24,4 @@ def installed() -> Any | None:
     return ccesa_native if getattr(ccesa_native, "INTERFACE", None) == INTERFACE else None
 
 
-@cache
-def _found() -> Any | None:
-    return installed()  # looking for what is not there takes longer than packing a short vector
+_find = cache(installed)  # looking for a missing module takes longer than packing a short vector

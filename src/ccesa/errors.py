@@ -6,27 +6,27 @@
     ├── UsageError (ValueError)    your mistake; nothing was sent, nothing changed
     │   ├── ConfigError            parameters that cannot work, or cannot work safely
     │   │   ├── ImpossiblePlan     demands that no graph can meet
-    │   │   ├── TaskSpent          this client has contributed to this task as often as it may
-    │   │   ├── BudgetSpent        one more vector would tell more than the site's budget allows
-    │   │   ├── DamagedLedger (.line)  a ledger that is not as it was written, or an older copy
-    │   │   └── DamagedLog         a server's log that is not as it was written
+    │   │   ├── TaskSpent          this client may send no more vectors for this task
+    │   │   ├── BudgetSpent        one more vector would exceed the budget of the site
+    │   │   ├── DamagedLedger (.line)  a ledger that was changed, or an older copy
+    │   │   └── DamagedLog         a server's log that was changed
     │   ├── VectorError            input of the wrong length, type or range
     │   ├── OrderError             a call that the current step does not allow
     │   └── OverlappingSums (.clients) partial sums that contain the same clients
     ├── MalformedMessage           bytes that are not a message; Client and Server raise one of the next two
     ├── FaultyServer               seen by a client: it has aborted, no share leaves it any more
     ├── FaultyNeighbour (.clients) seen by a client: these, or the server in their name; it has complained
-    ├── FaultyClient (.client)     seen by the server: the message is refused, the round goes on
+    ├── FaultyClient (.client)     seen by the server: it refuses the message, the round goes on
     │   ├── LateMessage            its step has closed
     │   └── ConflictingMessage     it answered before, differently; the first answer is kept
     └── RoundFailed (.evidence)    the round ended without a sum; pairs of clients of whom one may have lied
         ├── TooFewClients
         ├── Unreliable (.clients)  a secret has too few live share holders
         ├── Disconnected (.component)  unmasking would open a partial sum
-        ├── CorruptShares (.client)    the secret of one client cannot be rebuilt from what came
-        │   └── CorruptSeeds           or it can, and this client lied about what follows from it
+        ├── CorruptShares (.client)    the secret of one client cannot be rebuilt from its shares
+        │   └── CorruptSeeds           it can be rebuilt, and shows that this client lied about seeds
         ├── StaleLog           a server's log is an older copy: clients may have been asked since
-        ├── AttemptsSpent      too few clients may contribute to the task once more
+        ├── AttemptsSpent      too few clients may contribute to the task again
         └── RoundsLost         a training is over: all its rounds failed, or too many in a row
 """
 
@@ -41,10 +41,7 @@ Error = TypeVar("Error", bound="CcesaError")
 
 
 def shown(text: str, most: int = 80) -> str:
-    """Return text from others for errors and logs: one line of printable ASCII, cut to ``most`` characters.
-
-    Other characters become Python's escapes; what is cut is counted.
-    """
+    """Return text from others for errors and logs: one line of ASCII, escaped, and cut to ``most`` characters."""
     pieces = [c if " " <= c <= "~" else c.encode("unicode_escape").decode("ascii") for c in text[:most]]
     kept = sum(end <= most for end in accumulate(map(len, pieces)))
     cut = len(text) - kept
@@ -65,10 +62,10 @@ def without_frames(error: Error) -> Error:
 
 
 def own_failure(error: BaseException) -> "VectorError":
-    """Return what a caller's own function raised, and in which line, as an error that holds on to nothing."""
+    """Return the error of a caller's own function, with its line, as a new error that holds no frames."""
     if isinstance(error, CcesaError):
         return VectorError(shown(str(error), 300))
-    said = shown(format_exception_only(error)[-1].strip(), 300)  # which also stands errors without a text
+    said = shown(format_exception_only(error)[-1].strip(), 300)  # also of an error that has no text
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
@@ -80,7 +77,7 @@ class CcesaError(Exception):
     """Base of every exception that this package raises on purpose; it is never raised itself."""
 
     def described(self, naming: Naming) -> str:
-        """Return the text of the error, with clients named in another way than by their ids.
+        """Return the text of the error, with other names for clients than their ids.
 
         Args:
             naming: A function from client ids to the words that stand for them.
@@ -88,8 +85,12 @@ class CcesaError(Exception):
         return str(self)
 
     def __reduce__(self) -> tuple[Callable[..., "CcesaError"], tuple[Any, ...]]:
-        """Errors travel between processes, whatever their constructors take."""
+        """Let errors travel between processes, whatever their constructors take."""
         return _restore, (type(self), self.args, self.__dict__)
+
+
+def _ascending(clients: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(int(client) for client in clients))
 
 
 def _restore(kind: type[CcesaError], arguments: tuple[Any, ...], fields: dict[str, Any]) -> CcesaError:
@@ -100,24 +101,24 @@ def _restore(kind: type[CcesaError], arguments: tuple[Any, ...], fields: dict[st
 
 
 class UsageError(CcesaError, ValueError):
-    """Raised where the caller is at fault: nothing was sent and nothing has changed; correct the call.
+    """Raised if the caller is at fault: a subclass, or this class for a message that is not bytes.
 
-    Raised itself only where a message is not bytes; its subclasses say more.
+    Nothing was sent and nothing has changed. Correct the call.
     """
 
 
 class ConfigError(UsageError):
     """Raised for parameters or files that cannot work, or cannot work safely.
 
-    To blame is whoever chose them: the caller, or the server that proposed a round below a client's floor or
-    beside its charter. The text names the value and the limit; choose another, or stay out of the round.
+    The caller is to blame, or the server that proposed a round below a client's floor or beside its charter.
+    The text names the value and the limit. Choose another value, or stay out of the round.
     """
 
 
 class ImpossiblePlan(ConfigError):
     """Raised by ``plan`` for demands on reliability or privacy that no graph over these clients can meet.
 
-    The demands are at fault, not the round: relax one of them as ``options`` says.
+    The demands are at fault, not the round. Relax one of them as ``options`` says.
 
     Args:
         message: The text of the error.
@@ -134,56 +135,52 @@ class ImpossiblePlan(ConfigError):
 class TaskSpent(ConfigError):
     """Raised by ``Client.receive`` when the client may not contribute to the task in this round.
 
-    It has contributed as often as it may, in another series or a later round, or has released its shares. No
-    vector leaves. Nobody need be at fault: wait for another task, such as the next model.
+    It has sent the last vector that it may, or one in another series or a later round, or has released its
+    shares. No vector leaves. Perhaps nobody is at fault: wait for another task, such as the next model.
     """
 
 
 class BudgetSpent(ConfigError):
     """Raised when one more vector would spend more than a ledger's budget, or than its noise is made for.
 
-    No vector leaves and nothing was charged. Nobody need be at fault: take no part in further rounds with
-    the same data, or only in rounds with more noise. The text says what is spent.
+    No vector leaves and nothing was charged. Perhaps nobody is at fault. Take no part in further rounds with
+    the same data, or only in rounds with more noise. The text says how much is spent.
     """
 
 
 class DamagedLedger(ConfigError):
-    """Raised for a ledger that is not as it was written, or of which an older copy was put back.
+    """Raised for a ledger that was changed, or that is an older copy.
 
-    To blame is a disk, an editor, or whoever restored a backup. No vector leaves, and nothing is repaired by
-    guessing: put back the newest copy of both of its files. Where there is none, make a new ledger whose
-    budget is what is left by your own records.
+    A disk, an editor or a restored backup is to blame. No vector leaves. Put back the newest copy of both of
+    its files. Without a copy, make a new ledger with what is left of the budget by your own records.
 
     Args:
-        line: Number of the first line that is wrong, from 1 on.
-        what: What is wrong with it.
-        name: Of the ledger's file.
+        name: Name of the ledger's file.
 
     Attributes:
-        line: Number of the first line that is wrong, from 1 on.
-        what: What is wrong with it.
+        line: Number of the first line that is wrong, 1 or greater.
+        what: The fault in it.
     """
 
     def __init__(self, line: int, what: str, name: str = "the ledger") -> None:
         self.line, self.what = line, what
         super().__init__(
-            f"line {line} of {name} is damaged: {what}. Put back the newest copy of it and of its .head; if "
-            "there is none, make a new ledger with what is left of the budget by your own records"
+            f"line {line} of {name} is damaged: {what}. Put back the newest copy of it and of its .head; without "
+            "a copy, make a new ledger with what is left of the budget by your own records"
         )
 
 
 class VectorError(UsageError):
     """Raised for vectors, models and weights of the wrong length, type or range.
 
-    The caller is at fault, or the function that made the vector. The text names what was expected.
+    The caller is at fault, or the function that made the vector. The text says what was expected.
     """
 
 
 class DamagedLog(ConfigError):
-    """Raised for a server's log, or the counter beside it, that is not as it was written.
+    """Raised for a server's log, or the counter beside it, that was changed by a disk or a person, who is to blame.
 
-    To blame is a disk, or whoever changed or exchanged the file. Clients may have been asked by what is
-    missing: run a new round, or begin a new series.
+    The missing rows may have asked clients: run a new round, or begin a new series.
     """
 
 
@@ -197,15 +194,15 @@ class OrderError(UsageError):
 class OverlappingSums(UsageError):
     """Raised by ``take_over`` for answers of clients that this server has taken already.
 
-    To blame is whoever let two servers take replies of the same client. Nothing has changed; unless the other
-    sum is taken over, the clients that only it contains count as dropped out.
+    The caller is at fault: it let two servers take replies of the same client. Nothing has changed. Clients of the
+    other sum alone count as dropped out, unless that sum is taken over.
 
     Attributes:
         clients: Ids of the clients that are in both, ascending.
     """
 
     def __init__(self, clients: Iterable[int]) -> None:
-        self.clients = tuple(sorted(int(client) for client in clients))
+        self.clients = _ascending(clients)
         super().__init__(self.described(by_id))
 
     def described(self, naming: Naming) -> str:
@@ -222,23 +219,23 @@ class MalformedMessage(CcesaError):
 class FaultyServer(CcesaError):
     """Raised by ``Client.receive`` when the server sent what an honest server never sends.
 
-    To blame is the server, or the network between. The client has dropped its secrets and answers nothing
-    more: tell people, and join another round only once they know why.
+    The server is to blame, or the network between. The client has dropped its secrets and answers nothing
+    more. Tell people, and join another round only when they know why.
     """
 
 
 class FaultyNeighbour(CcesaError):
     """Raised by a client that could not use some neighbours' shares, and has complained of them.
 
-    To blame are these neighbours, or the server in their name: it is not proof against any of them. The
-    client is out of the round; join the next one. In a round with *accept* it would accuse them and stay.
+    These neighbours are to blame, or the server in their name; nothing is proved against any of them. Join the
+    next round. In a round with *accept* the client would accuse them and stay.
 
     Attributes:
         clients: Ids of these neighbours, ascending.
     """
 
     def __init__(self, clients: Iterable[int]) -> None:
-        self.clients = tuple(sorted(int(client) for client in clients))
+        self.clients = _ascending(clients)
         super().__init__(self.described(by_id))
 
     def described(self, naming: Naming) -> str:
@@ -251,13 +248,13 @@ class FaultyNeighbour(CcesaError):
 class FaultyClient(CcesaError):
     """Raised by ``Server.receive`` when a client sent what an honest client never sends.
 
-    To blame is the client, or whoever let another speak for it: the transport vouches for its id. The message
-    is refused and nothing has changed; go on with the replies of the others.
+    The client is to blame, or a transport that let another speak for it. The message is refused and nothing has
+    changed: go on with the replies of the others.
 
     Attributes:
         client: Id of the sender, as the transport gave it.
-        what: What was wrong, without names of clients.
-        other: Id of the client in whose name it spoke, if it was another's.
+        what: The fault, without names of clients.
+        other: Id of another client in whose name it spoke, if it did.
     """
 
     def __init__(self, client: int, what: str, other: int | None = None) -> None:
@@ -265,7 +262,7 @@ class FaultyClient(CcesaError):
         super().__init__(self.described(by_id))
 
     def reason(self, naming: Naming) -> str:
-        """Return what was wrong with the message, without the sender's own name.
+        """Return the fault of the message, without the sender's own name.
 
         Args:
             naming: A function from client ids to the words that stand for them.
@@ -279,36 +276,36 @@ class FaultyClient(CcesaError):
 class LateMessage(FaultyClient):
     """Raised by ``Server.receive`` for a message whose step has closed, or whose sender is out already.
 
-    Nobody need be at fault: the client was slow. It counts as dropped out; ignore the message.
+    Perhaps nobody is at fault: the client was slow. It counts as dropped out. Ignore the message.
     """
 
 
 class ConflictingMessage(FaultyClient):
     """Raised by ``Server.receive`` for a second answer that differs from the first, which is kept.
 
-    To blame is the client, or a transport that mixes up clients. Go on with the replies of the others.
+    The client is to blame, or a transport that mixes up clients. Go on with the replies of the others.
     """
 
 
 class RoundFailed(CcesaError):
     """Raised by ``Server.close`` and ``Server.result`` when the round ended without a sum.
 
-    Where there is no evidence nobody need be at fault: run a new round.
+    Without evidence perhaps nobody is at fault: run a new round.
 
     Attributes:
-        evidence: What is known about clients that lied, as ``Evidence``; empty where nothing is.
+        evidence: Pairs of clients of which one may have lied, as ``Evidence``; empty if nothing is known.
     """
 
     evidence: Evidence = Evidence()
 
     def described(self, naming: Naming) -> str:
-        text = self._told(naming)
+        text = self._reason(naming)
         return f"{text}; {self.evidence.described(naming)}" if self.evidence else text
 
     def __str__(self) -> str:
         return self.described(by_id)
 
-    def _told(self, naming: Naming) -> str:
+    def _reason(self, naming: Naming) -> str:
         """Return why the round failed, without the evidence."""
         return super().__str__()
 
@@ -316,24 +313,24 @@ class RoundFailed(CcesaError):
 class TooFewClients(RoundFailed):
     """Raised when fewer clients are left than ``min_survivors`` demands.
 
-    Nobody need be at fault: wait longer for replies, or plan for more dropout.
+    Perhaps nobody is at fault: wait longer for replies, or plan for more dropout.
     """
 
 
 class Unreliable(RoundFailed):
     """Raised when too few live holders have shares of some clients' secrets: the paper's Theorem 1 fails.
 
-    Nobody need be at fault: run the round again; if this happens often, plan for more dropout.
+    Perhaps nobody is at fault. Run the round again; if this happens often, plan for more dropout.
 
     Attributes:
         clients: Ids of the clients whose secrets cannot be rebuilt, ascending.
     """
 
     def __init__(self, clients: Iterable[int]) -> None:
-        self.clients = tuple(sorted(int(client) for client in clients))
-        super().__init__(self._told(by_id))
+        self.clients = _ascending(clients)
+        super().__init__(self._reason(by_id))
 
-    def _told(self, naming: Naming) -> str:
+    def _reason(self, naming: Naming) -> str:
         return (
             f"too few live share holders for {naming(self.clients)}; "
             "run the round again; if this happens often, plan for more dropout (see ccesa plan)"
@@ -343,17 +340,17 @@ class Unreliable(RoundFailed):
 class Disconnected(RoundFailed):
     """Raised when the mask graph of the survivors falls apart: the paper's Theorem 2 fails.
 
-    Nobody need be at fault, and no partial sum was opened: run the round again.
+    Perhaps nobody is at fault, and no partial sum was opened: run the round again.
 
     Attributes:
         component: Ids of the smallest part that is separate from the others, ascending.
     """
 
     def __init__(self, component: Iterable[int]) -> None:
-        self.component = tuple(sorted(int(client) for client in component))
-        super().__init__(self._told(by_id))
+        self.component = _ascending(component)
+        super().__init__(self._reason(by_id))
 
-    def _told(self, naming: Naming) -> str:
+    def _reason(self, naming: Naming) -> str:
         return (
             "the survivors' mask graph is disconnected, so unmasking would open a partial sum; "
             f"apart from the others: {naming(self.component)}; "
@@ -364,19 +361,19 @@ class Disconnected(RoundFailed):
 class CorruptShares(RoundFailed):
     """Raised when the secret of one client cannot be rebuilt from the shares that came.
 
-    To blame is this client, which dealt wrong shares, or too many of its neighbours, which sent such. Run
-    the round again without those that ``evidence.suspects`` names.
+    This client dealt wrong shares and is to blame, or too many of its neighbours sent some. Run the round again
+    without the clients that ``evidence.suspects`` names.
 
     Attributes:
         client: Id of the client that the secret belongs to.
-        what: What was wrong with the shares.
+        what: The fault of the shares.
     """
 
     def __init__(self, client: int, what: str) -> None:
         self.client, self.what = client, what
-        super().__init__(self._told(by_id))
+        super().__init__(self._reason(by_id))
 
-    def _told(self, naming: Naming) -> str:
+    def _reason(self, naming: Naming) -> str:
         return (
             f"the secret of {naming([self.client])} cannot be rebuilt: {self.what}; it dealt wrong shares, "
             "or too many of its neighbours sent wrong ones"
@@ -386,30 +383,26 @@ class CorruptShares(RoundFailed):
 class StaleLog(RoundFailed):
     """Raised for a server's log that lacks an opening: it is an older copy, or another server went on.
 
-    Nobody need be at fault. Clients may have been asked since, and if they were asked otherwise now, both
-    secrets of one could come out. So nobody is asked any more: run a new round, or begin a new series.
+    Perhaps nobody is at fault. Clients may have been asked since. Asking them otherwise now could reveal both
+    secrets of one client, so nobody is asked any more: run a new round, or begin a new series.
     """
 
 
 class CorruptSeeds(CorruptShares):
     """Raised when the masks of a client that dropped out rest on other seeds than were promised.
 
-    It can be raised only under the agreement ``x25519-mlkem768``. To blame is this client, or a network that
-    changes messages: its secret was rebuilt, and from that follow both the seeds that it gave its neighbours
-    and those that it was given and accepted. Run the round again without it.
-
-    Args:
-        client: Id of the client that the seeds belong to.
+    It occurs only under the agreement ``x25519-mlkem768``. This client is to blame, or a network that changes
+    messages: the seeds that it gave and accepted follow from its rebuilt secret. Run the round again without it.
 
     Attributes:
         client: Id of the client that the seeds belong to.
-        what: What was wrong with them.
+        what: The fault of the seeds.
     """
 
     def __init__(self, client: int) -> None:
         super().__init__(client, "a pair seed or a deposit is not what was promised")
 
-    def _told(self, naming: Naming) -> str:
+    def _reason(self, naming: Naming) -> str:
         return (
             f"the masks of {naming([self.client])} cannot be rebuilt: {self.what}; it lied, or the network "
             "changed what it sent"
@@ -417,9 +410,9 @@ class CorruptSeeds(CorruptShares):
 
 
 class AttemptsSpent(RoundFailed):
-    """Raised by ``SecureGrid`` when too few nodes may contribute to this task once more.
+    """Raised by ``SecureGrid`` when too few nodes may contribute to this task again.
 
-    Nobody need be at fault, and nodes keep to a model's first run: start from another model.
+    Perhaps nobody is at fault, and nodes keep to a model's first run: start from another model.
     """
 
 

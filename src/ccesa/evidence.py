@@ -1,8 +1,7 @@
-"""A round shows who misbehaved as pairs of clients of whom one lied, or the network between them.
+"""A round shows who misbehaved as pairs of clients: one of the two lied, or the network between them did.
 
-A share that does not fit was changed by its sender or dealt wrong by its dealer; a text that does not open
-was sealed wrong by one client or is called so by another. Nothing tells the two apart, so nobody is named
-alone.
+A share that does not fit was changed by its sender or dealt wrong by its dealer. A text that does not open was
+sealed wrong by one client, or another falsely says so. The two cases look alike, so no client is named alone.
 """
 
 from collections import defaultdict
@@ -10,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-#: How a text calls some clients: by their ids in the round, or as whoever carries its messages knows them.
+#: Returns words for some clients: their ids in the round, or the names that the transport knows.
 Naming = Callable[[Iterable[int]], str]
-#: Ids and pairs that a text has at most; all of them are in the fields of an error or the evidence.
+#: The most ids and pairs in a text; the fields of an error or the evidence have all of them.
 _IDS, _PAIRS = 16, 4
 
 
@@ -33,8 +32,8 @@ def by_id(clients: Iterable[int]) -> str:
 class WrongShare(NamedTuple):
     """A share that does not fit the others of the same secret: its sender lied, or its dealer did.
 
-    That is so as long as at most ``sure`` of the dealer's share holders lied: half of the shares that were
-    left over. More can agree on other shares of the same secret, beside which honest ones look wrong.
+    This holds if at most ``sure`` of the dealer's share holders lied: half of the shares beyond the threshold.
+    More liars can agree on other shares of the same secret, beside which honest shares look wrong.
     """
 
     sender: int
@@ -42,7 +41,6 @@ class WrongShare(NamedTuple):
     sure: int
 
     def described(self, naming: Naming) -> str:
-        """Return what happened in words."""
         return f"{naming([self.sender])} sent a wrong share that {naming([self.dealer])} dealt"
 
     def __str__(self) -> str:
@@ -56,7 +54,6 @@ class Accusation(NamedTuple):
     dealer: int
 
     def described(self, naming: Naming) -> str:
-        """Return what happened in words."""
         return f"{naming([self.accuser])} could not open what {naming([self.dealer])} sealed for it"
 
     def __str__(self) -> str:
@@ -67,10 +64,10 @@ class Accusation(NamedTuple):
 class Evidence:
     """Pairs of clients of one round of whom one lied, or the network between them did.
 
-    It is true where there is any pair; iterating gives all of them in order.
+    It is true if it has any pair. Iterating gives all pairs in order.
 
     Attributes:
-        wrong_shares: Shares that do not fit the others: (sender, dealer, liars up to which that is sure).
+        wrong_shares: Shares that do not fit the others: (sender, dealer, the most liars for which this is sure).
         accusations: Clients that could not use what another had sealed for them: (accuser, dealer).
     """
 
@@ -78,7 +75,7 @@ class Evidence:
     accusations: frozenset[Accusation] = frozenset()
 
     def pairs(self, liars: int = 0) -> frozenset[frozenset[int]]:
-        """Return all pairs of ids, whatever the two did; whoever accuses itself stands alone.
+        """Return all pairs of ids, whatever the two did; a client that accuses itself stands alone.
 
         Of each pair at least one lied, or the network did, if no client has more than ``liars`` lying
         neighbours.
@@ -90,14 +87,14 @@ class Evidence:
         return frozenset(frozenset(pair) for pair in (*shares, *self.accusations))
 
     def suspects(self, liars: int) -> frozenset[int]:
-        """Return the ids of clients in more pairs than so many liars can make for an honest one.
+        """Return the ids of clients in more pairs than this many liars can make for an honest client.
 
-        If no client has more than ``liars`` lying neighbours, each of them lied. An honest client stands in
-        pairs with lying neighbours only. Whoever sent a wrong share of its own secret lied. A network that
-        changes messages is not told from liars.
+        If no client has more than ``liars`` lying neighbours, each of them lied: an honest client is in pairs
+        with lying neighbours only. A client that sent a wrong share of its own secret lied, too. A network that
+        changes messages looks like a liar.
 
         Args:
-            liars: The most lying neighbours that a client has; ``Plan.around`` is what a plan certifies.
+            liars: The most lying neighbours that a client has; ``Plan.around`` is certified by a plan.
         """
         pairs, beside = self.pairs(liars), defaultdict[int, set[int]](set)
         for pair in pairs:
@@ -114,7 +111,7 @@ class Evidence:
         yield from sorted(self.accusations)
 
     def described(self, naming: Naming) -> str:
-        """Return the first pairs in one line, and how many more there are; empty where there are none.
+        """Return the first pairs in one line, and the number of the others; empty without evidence.
 
         Args:
             naming: A function from client ids to the words that stand for them.

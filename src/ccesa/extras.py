@@ -4,12 +4,12 @@ from ccesa.errors import ConfigError
 
 
 class MissingPackage(ConfigError, ImportError):
-    """Raised where a part is used whose package is not installed."""
+    """Raised by a part whose package is not installed."""
 
 
 def missing(what: str, package: str, extra: str) -> MissingPackage:
-    """The error of a part whose package is not installed.
+    """Return the error of a part whose package is not installed.
 
-    ``ccesa`` is on no package index, where somebody else could take its name: the hint is for a checkout.
+    ``ccesa`` is on no package index, and somebody else could take its name there: the hint is for a checkout.
     """
     return MissingPackage(f"{what} needs {package}: in a checkout of ccesa, pip install '.[{extra}]'")

@@ -1,6 +1,6 @@
-"""Files are written whole or not at all, and read only where others could not have changed them.
+"""Files are written whole or not at all, and read only if others could not have changed them.
 
-Permissions are checked where the system has them (POSIX). The owner of a file and root can always change it.
+Permissions are checked if the system has them (POSIX). The owner of a file and root can always change it.
 """
 
 import contextlib
@@ -8,9 +8,9 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from ccesa.errors import ConfigError
 
@@ -19,17 +19,18 @@ try:
 except ImportError:  # pragma: no cover - another system than POSIX
     fcntl = None  # type: ignore[assignment]
 
+Parsed = TypeVar("Parsed")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-#: What systems answer that have no hard links, and those that cannot synchronise a folder.
+#: The answers of systems without hard links, and of those that cannot synchronise a folder.
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP}
 _NO_SYNC = {errno.EINVAL, errno.EBADF}
 
 
 def write_new(path: Path | str, text: str, private: bool) -> None:
-    """Write a file that is not there yet; a ``private`` one can be read by its owner only.
+    """Write a file that does not exist yet; a ``private`` one can be read by its owner only.
 
     The text is written beside and moved into place, so a full disk or a kill halfway leaves no file of that
-    name, and one can try again. Raises ConfigError if something of that name, or no folder, is there.
+    name, and one can try again. Raises ConfigError if the name is taken or the folder is missing.
     """
     with new_file(path, private) as file:
         file.write(text.encode())
@@ -37,12 +38,12 @@ def write_new(path: Path | str, text: str, private: bool) -> None:
 
 @contextlib.contextmanager
 def new_file(path: Path | str, private: bool) -> Iterator[IO[bytes]]:
-    """Let a file be written piece by piece; it has its name when all of it is there, as in ``write_new``."""
+    """Let a file be written piece by piece; it has its name when all of it is written, as in ``write_new``."""
     path = Path(path)
     _check_place(path)
     with _beside(path, 0o600 if private else 0o644) as file:
         yield file
-        written = _synchronised(file)
+        written = _synchronise(file)
         try:
             _move_to_new(written, path)
         except FileExistsError as error:
@@ -51,18 +52,18 @@ def new_file(path: Path | str, private: bool) -> Iterator[IO[bytes]]:
 
 
 def replace(path: Path | str, text: str) -> None:
-    """Write a file, whether it is there or not; whoever reads it sees the old text or the new one, whole.
+    """Write a file, new or not; its readers see the old text or the new one, whole.
 
     It keeps its permissions, but others can no longer write to it. A link is replaced, not followed.
-    Raises ConfigError if there is no such folder.
+    Raises ConfigError if the folder is missing.
     """
     path = Path(path)
     _check_place(path)
-    there = path.is_file()
-    with _beside(path, 0o600 if there else 0o644) as file:
+    exists = path.is_file()
+    with _beside(path, 0o600 if exists else 0o644) as file:
         file.write(text.encode())
-        written = _synchronised(file)
-        if there:
+        written = _synchronise(file)
+        if exists:
             written.chmod(stat.S_IMODE(path.stat().st_mode) & ~_OTHERS_WRITE)
         os.replace(written, path)
     sync_folder(path.parent)
@@ -72,7 +73,7 @@ def read_trusted(path: Path | str, most_bytes: int, private: bool = False) -> st
     """Read a text that nobody but its owner could have written; a ``private`` one must be secret, too.
 
     Raises ConfigError if others can write to the file or exchange it, if it has more than ``most_bytes``, or
-    if it is not UTF-8. The text is what the file has, line ends included.
+    if it is not UTF-8. Line ends stay as they are in the file.
     """
     try:
         return trusted_bytes(path, most_bytes, private).decode()
@@ -80,30 +81,28 @@ def read_trusted(path: Path | str, most_bytes: int, private: bool = False) -> st
         raise ConfigError(f"{path} is not text") from None  # the error holds the bytes, which may be secret
 
 
+def parse_trusted(path: Path | str, most_bytes: int, parse: Callable[[str], Parsed]) -> Parsed:
+    """Return the object in a file that only its owner can change; errors name the file."""
+    text = read_trusted(path, most_bytes)
+    try:
+        return parse(text)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
 def trusted_bytes(path: Path | str, most_bytes: int, private: bool = False) -> bytes:
     """Read bytes as ``read_trusted`` reads a text."""
     with open(path, "rb") as file:
-        if os.name == "posix":
-            _check_mode(path, os.fstat(file.fileno()).st_mode, private)
-            _check_folders(Path(path))
+        _check_status(Path(path), os.fstat(file.fileno()), private)
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
         raise ConfigError(f"{path} has more than {most_bytes} bytes; is it the right file?")
     return data
 
 
-def check_private(path: Path | str) -> None:
-    """Raise ConfigError if others can read or write a file, or exchange it."""
-    if os.name == "posix":
-        _check_mode(path, os.stat(path).st_mode, private=True)
-        _check_folders(Path(path))
-
-
-def check_folder(folder: Path) -> None:
-    """Raise ConfigError if others can make, remove or exchange files in a folder."""
-    if os.name == "posix":
-        _check_mode(folder, os.stat(folder).st_mode, private=False)
-        _check_folders(folder)
+def check_trusted(path: Path, private: bool = False) -> None:
+    """Raise ConfigError if others can write to a file or folder, or exchange it; or read it, if ``private``."""
+    _check_status(path, os.stat(path), private)
 
 
 def has_locks() -> bool:
@@ -112,9 +111,9 @@ def has_locks() -> bool:
 
 
 def lock(path: Path | str) -> int:
-    """Lock a file, made where there is none, until the handle is closed or the process ends.
+    """Lock a file, made if it is missing, until the handle is closed or the process ends.
 
-    Raises BlockingIOError where another process has it. On a system without such locks nothing is locked.
+    Raises BlockingIOError if another process has it. On a system without such locks nothing is locked.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -130,26 +129,28 @@ def _check_place(path: Path) -> None:
     """Refuse to write a file where it would not be trusted afterwards."""
     if not path.parent.is_dir():
         raise ConfigError(f"there is no folder {path.parent}")
+    _check_folders(path)
+
+
+def _check_status(path: Path, status: os.stat_result, private: bool) -> None:
     if os.name == "posix":
-        _check_folders(path)
-
-
-def _check_mode(path: Path | str, mode: int, private: bool) -> None:
-    if private and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigError(f"{path} is secret, and others can use it; if it is yours alone: chmod 600 {path}")
-    if mode & _OTHERS_WRITE:
-        raise ConfigError(f"{path} can be changed by others; if it is still as it should be: chmod go-w {path}")
+        if private and status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise ConfigError(f"{path} is secret, and others can use it; if it is yours alone: chmod 600 {path}")
+        if status.st_mode & _OTHERS_WRITE:
+            raise ConfigError(f"{path} can be changed by others; if it is still as it should be: chmod go-w {path}")
+    _check_folders(path)
 
 
 def _check_folders(path: Path) -> None:
     """Refuse a path on which others can exchange files; in a sticky folder, as /tmp is, they cannot."""
+    if os.name != "posix":
+        return
     spelled, real = path.absolute(), path.resolve()  # a link, and what it points to
     for folder in dict.fromkeys([*spelled.parents, *real.parents]):
         mode = folder.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            raise ConfigError(
-                f"{path} can be replaced by anyone who can write to a folder above it: chmod o-w {folder}"
-            )
+            text = f"{path} can be replaced by anyone who can write to a folder above it: chmod o-w {folder}"
+            raise ConfigError(text)
 
 
 @contextlib.contextmanager
@@ -167,8 +168,8 @@ def _beside(path: Path, mode: int) -> Iterator[IO[bytes]]:
         beside.unlink(missing_ok=True)
 
 
-def _synchronised(file: IO[bytes]) -> Path:
-    """Close a file that is safe on the disk, and return where it is."""
+def _synchronise(file: IO[bytes]) -> Path:
+    """Close a file that is safe on the disk, and return its path."""
     file.flush()
     os.fsync(file.fileno())
     file.close()
@@ -176,23 +177,18 @@ def _synchronised(file: IO[bytes]) -> Path:
 
 
 def _move_to_new(written: Path, path: Path) -> None:
-    """Give a file its name, unless something has that name."""
+    """Give a file its name, unless the name is taken."""
     try:
         os.link(written, path)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        _claim(path)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # takes the name
         try:
             os.replace(written, path)
         except OSError:
             path.unlink()
             raise
-
-
-def _claim(path: Path) -> None:
-    """Take a name that nothing has, with an empty file."""
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def sync_folder(folder: Path) -> None:

@@ -1,6 +1,6 @@
-"""A guard says against which server a round holds. One record per guard says all that differs.
+"""A guard says against which server a round holds. One record per guard has all the differences.
 
-Its steps lie in the two files of ``protocol`` that have its name; ``protocol.steps`` has its table.
+Its steps are in the two files of ``protocol`` that have its name; ``protocol.steps`` has its table.
 Its clients are ``ActiveClient`` with a charter, and ``Client`` without one.
 """
 
@@ -14,7 +14,7 @@ GuardName = Literal["curious", "active"]
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """A guard is a record of facts that a configuration, a planner or a transport asks for."""
+    """A guard is a record of facts for configurations, the planner and transports."""
 
     name: GuardName
     #: Whether everything is agreed on in a charter, and masks run on every edge.
@@ -23,14 +23,14 @@ class Guard:
     dealer_counts: bool
     #: Whether the server chooses who is in a roster, after it has seen the keys.
     chooses_roster: bool
-    #: Events that are matters of privacy; besides, a plan keeps *unreliable* rare under every guard.
+    #: Events that endanger privacy; a plan keeps *unreliable* rare under every guard, too.
     privacy_events: tuple[str, ...]
-    #: What a plan promises where nothing else is asked for: a lying server tries rosters offline.
+    #: The promise of a plan by default: a lying server tries rosters offline.
     privacy_bits: float
-    #: The fraction of clients that collude, where nothing else is said, and the fewest that do.
+    #: The fraction of clients that collude by default, and the minimum of colluders.
     collusion: float
     least_colluders: int
-    #: In a series a round starts so many exchanges after the one before it: its vectors need that sum.
+    #: Exchanges from the start of a round in a series to the start of the next: its vectors need that sum.
     stride: int
 
     @property
@@ -65,7 +65,7 @@ GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE)}
 
 
 def guard_named(name: object) -> Guard:
-    """Return the guard of this name; raise ConfigError where there is none."""
+    """Return the guard of this name; raise ConfigError for any other name."""
     if not isinstance(name, str) or name not in GUARDS:
         raise ConfigError(f"guard must be one of {', '.join(GUARDS)}, not {quoted(name)}")
     return GUARDS[name]

@@ -1,6 +1,6 @@
-"""Domains are separated by one label for each use of a hash or a key derivation.
+"""One label for each use of a hash or a key derivation separates their domains.
 
-A frame is each part behind its length, so that no two different lists of parts share an encoding.
+A frame has each part behind its length, so that no two different lists of parts share an encoding.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ CONFIRMED = b"ccesa/2/15 confirmed V2 and V3"
 # Both guards.
 MASKED_VECTOR = b"ccesa/2/16 masked vector"
 MASKED_AMONG = b"ccesa/2/17 masked among"
-# The active guard: what a client signs for the server alone.
+# The active guard: a client signs this for the server alone.
 HANDED_OVER = b"ccesa/2/18 handed over"
 # The hybrid agreement.
 HYBRID_SEALING = b"ccesa/2/19 hybrid sealing"
@@ -35,52 +35,25 @@ PAIR_SEED = b"ccesa/2/20 pair seed"
 SEED_COMMITMENT = b"ccesa/2/21 seed commitment"
 DEPOSIT = b"ccesa/2/22 deposit"
 PAIR_SECRET = b"ccesa/2/23 pair secret"
-# Differential privacy: the signs of a rotation, and what a ledger knows noise by.
+# Differential privacy: the signs of a rotation, and the digest of noise in a ledger.
 ROTATION = b"ccesa/2/24 rotation"
 MECHANISM = b"ccesa/2/25 mechanism"
 # A ledger: each line, bound to the one before.
 LEDGER = b"ccesa-ledger-1 line"
-# Flower: what a round is about, what a node counts, names under the masks, and a node's introduction.
+# Flower: the task of a round, the task that a node counts, names under the masks, and a node's introduction.
 FLOWER_TASK = b"ccesa-flower-2 task"
 FLOWER_COUNTED_TASK = b"ccesa-flower-2 subject"
 FLOWER_NAMES = b"ccesa-flower-2 names"
 FLOWER_INTRODUCTION = b"ccesa-flower-2 introduce"
-# The service: whose database it is, what a round is about, how a member proves who it is, the audit log.
+# The service: the owner of a database, the task of a round, the sign-in of a member, the audit log.
 FEDERATION = b"ccesa-service-1 federation"
 SERVICE_TASK = b"ccesa-service-1 task"
 SESSION = b"ccesa-service-1 session"
 CHALLENGE = b"ccesa-service-1 challenge"
 AUDIT = b"ccesa-service-1 audit"
 
-#: The labels of the protocol.
-ALL = (
-    CONTEXT,
-    ROSTER,
-    GRAPH_SEED,
-    MASK_KEY_PAIR,
-    SEALING,
-    PAIR_MASK,
-    SELF_MASK,
-    COMMITMENT,
-    SEALED,
-    CHARTER,
-    BUNDLE,
-    ROSTER_LEAF,
-    ROSTER_NODE,
-    COMMITTED_ROSTER,
-    MASKING_AMONG,
-    CONFIRMED,
-    MASKED_VECTOR,
-    MASKED_AMONG,
-    HANDED_OVER,
-    HYBRID_SEALING,
-    PAIR_SEED,
-    SEED_COMMITMENT,
-    DEPOSIT,
-    PAIR_SECRET,
-    ROTATION,
-    MECHANISM,
-)
+#: The labels of the protocol, in the order of their numbers.
+ALL = tuple(one for one in list(globals().values()) if isinstance(one, bytes) and one.startswith(b"ccesa/2/"))
 
 _CLIENT = struct.Struct("<II")
 _PAIR = struct.Struct("<IIII")
@@ -92,7 +65,7 @@ def frame(*parts: bytes) -> bytes:
 
 
 def client_bytes(client: int) -> bytes:
-    """Return a client id, or the number of a round, as it enters frames and messages."""
+    """Return a client id, or the number of a round, for frames and messages."""
     return client.to_bytes(4, "little")
 
 
@@ -111,10 +84,10 @@ def _head(label: bytes, context: bytes) -> bytes:
     return frame(label, context)
 
 
-def digest(*parts: bytes) -> bytes:
+def digest(*parts: bytes | memoryview) -> bytes:
     """Return the SHA-256 of a frame. Parts may be large: they are not copied."""
-    found = hashlib.sha256()
+    whole = hashlib.sha256()
     for part in parts:
-        found.update(len(part).to_bytes(4, "little"))
-        found.update(part)
-    return found.digest()
+        whole.update(len(part).to_bytes(4, "little"))
+        whole.update(part)
+    return whole.digest()

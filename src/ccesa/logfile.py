@@ -1,8 +1,8 @@
-"""A log file has rows of bytes, each on the disk before the next one; a counter says how far it came.
+"""A log file has rows of bytes, each on the disk before the next one. A counter says how many there are.
 
-A row lies behind its length, a digest of that, and a digest of itself; both follow from all rows before it.
-So a row that a crash has cut off is told from damage. An older copy is whole: only a counter that is not
-restored with the file tells it from the newest.
+A row is behind its length, a digest of that, and a digest of itself; both follow from all rows before it. So a
+row that a crash has cut off does not look like damage. An older copy is whole: only a counter that is not
+restored with the file shows that it is old.
 """
 
 import hashlib
@@ -24,14 +24,9 @@ _CHUNK = 1 << 20
 
 
 class OpeningCounter:
-    """Counts openings in a file of 16 bytes: how many there were, and the mark of the last one.
+    """Counts openings in a file of 16 bytes, made if missing: their number, and the mark of the last one.
 
-    Args:
-        path: The file; it is made if it is not there. One process at a time has it.
-
-    Raises:
-        ConfigError: Another process has it, or others can read or write it.
-        DamagedLog: It has the wrong size.
+    Raises ConfigError if another process or others have access to it, and DamagedLog if it has the wrong size.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -42,7 +37,7 @@ class OpeningCounter:
             undone.pop_all()
 
     def set(self, number: int, mark: bytes) -> None:
-        """Write how many there are now, safe on the disk when this returns; raise StaleLog if another did."""
+        """Write the number, safe on the disk when this returns; raise StaleLog if another process did."""
         if self._read() != self.value:
             raise StaleLog(f"another process has changed the counter {self._path}")
         self._file.seek(0)
@@ -56,21 +51,16 @@ class OpeningCounter:
 
     def _read(self) -> tuple[int, bytes]:
         self._file.seek(0)
-        found = self._file.read(_COUNT.size + 1)
-        if len(found) not in (0, _COUNT.size):
+        data = self._file.read(_COUNT.size + 1)
+        if len(data) not in (0, _COUNT.size):
             raise DamagedLog(f"{self._path} is not a counter of openings: it has the wrong size")
-        return _COUNT.unpack(found) if found else (0, NO_MARK)
+        return _COUNT.unpack(data) if data else (0, NO_MARK)
 
 
 class LogFile:
-    """Rows in a file that one process has.
+    """Rows in a file of one process, made if missing. A last row that is not whole is cut off.
 
-    Args:
-        path: The file; it is made if it is not there. A last row that is not whole is cut off.
-
-    Raises:
-        ConfigError: Another process has it, or others can read or write it.
-        DamagedLog: It is not as it was written.
+    Raises ConfigError if another process or others have access to it, and DamagedLog if it was changed.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -89,7 +79,7 @@ class LogFile:
         return (body for body, _, _ in _read(self._file, self.path))
 
     def append(self, body: bytes) -> None:
-        """Append a row, which is safe on the disk when this returns. After an OSError there are no more."""
+        """Append a row, which is safe on the disk when this returns. After an OSError the file takes no more."""
         if self._is_broken:
             raise OrderError(f"{self.path} was closed, or a row could not be written: open the log again")
         self._is_broken = True
@@ -122,7 +112,7 @@ class LogFile:
 
 
 def locked(path: Path) -> IO[bytes]:
-    """Open a file that is this process's alone, and make it if it is not there."""
+    """Open a file for this process alone, and make it if it is missing."""
     is_new = not path.exists()
     try:
         handle = files.lock(path)
@@ -132,7 +122,7 @@ def locked(path: Path) -> IO[bytes]:
         raise ConfigError(f"{path} cannot be opened: {error.strerror}") from None
     with ExitStack() as undone:
         file = undone.enter_context(os.fdopen(handle, "r+b", buffering=0))
-        files.check_private(path)
+        files.check_trusted(path, private=True)
         if os.name == "posix" and os.fstat(handle).st_ino != path.stat().st_ino:
             raise ConfigError(f"another process has replaced {path}")
         if is_new:
@@ -158,9 +148,9 @@ def _write(file: IO[bytes], chain: bytes, body: bytes) -> bytes:
 
 
 def _read(file: IO[bytes], path: Path) -> Iterator[tuple[bytes, int, bytes]]:
-    """Return each whole row, where it ends, and the digest of all rows up to it.
+    """Return each whole row, its end, and the digest of all rows up to it.
 
-    What a crash leaves of the last one is passed over: it ends too early, or is zeros from somewhere on.
+    The rest of a row after a crash is passed over: it ends too early, or with zeros.
     """
     size, at, chain = os.fstat(file.fileno()).st_size, 0, b""
     while at < size:
@@ -185,7 +175,7 @@ def _read(file: IO[bytes], path: Path) -> Iterator[tuple[bytes, int, bytes]]:
 
 
 def _up_to(file: IO[bytes], length: int) -> bytes:
-    """Read so many bytes, or what there is."""
+    """Read this many bytes, or all that are left."""
     parts = []
     while length and (part := file.read(min(length, _CHUNK))):
         parts.append(part)
@@ -194,7 +184,7 @@ def _up_to(file: IO[bytes], length: int) -> bytes:
 
 
 def _has_only_a_head(file: IO[bytes], head: bytes) -> bool:
-    """Tell whether a row ends within its head: from there on the file is zeros."""
+    """Tell whether a row ends within its head: the rest of the file is zeros."""
     if not head.endswith(b"\0"):
         return False
     while part := file.read(_CHUNK):

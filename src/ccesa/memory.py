@@ -1,32 +1,32 @@
-"""What a site has done and must not do again: entries that are made once, and never taken back.
+"""A memory has an entry for each thing that a site has done and must not do again. None is taken back.
 
-In a folder of the site an entry is an empty file, made before what it stands for leaves the site. It is there
-after a crash, in another process and in the next run; only its name counts, so there is nothing in it to be
-damaged. A name that cannot be read is refused: nobody knows what it forbids.
+In a folder of the site an entry is an empty file, made before its vector or its shares leave the site. It
+outlives crashes and processes. Only its name counts, so it has no content to be damaged. A name that cannot
+be read is refused: nobody knows what it forbids.
 """
 
 import contextlib
 import os
-from collections.abc import Iterator, MutableSet
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, NoReturn, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from ccesa import files
-from ccesa.errors import ConfigError, UsageError, quoted
+from ccesa.errors import ConfigError, quoted
 
 #: A round that was answered, a suspended client that was resumed, a round for which a vector has left.
 ROUND, STATE, MASK = "round", "state", "mask"
 #: A vector that left for a task, and shares that were released for one: the key is the task's digest and the
-#: series, the number that of the round.
+#: series, the number is the round's.
 VECTOR, RELEASE = "vector", "release"
 #: A vector as an earlier version counted them, in no series; and one made of a table, whatever the question.
 TASK = "task"
-#: Seconds that a folder remembers rounds and states. What has left stays: a copy of a client may be older.
+#: Seconds that a folder remembers rounds and states. Vectors and releases stay: a client's copy may be older.
 _REMEMBERED = 30 * 86400.0
 
 
 class Entry(NamedTuple):
-    """Something that was done; the number tells entries about the same apart."""
+    """Something that was done; the number separates entries about the same thing."""
 
     about: str
     key: bytes
@@ -35,59 +35,63 @@ class Entry(NamedTuple):
 
 @runtime_checkable
 class Memory(Protocol):
-    """Where entries are kept; it belongs to one client, and outlives its rounds."""
+    """Keeps the entries of one client, and outlives its rounds."""
 
     def add(self, entry: Entry) -> bool:
-        """Return False if it was made before. When this returns, the entry is there to stay."""
-
-    def entries(self, about: str, start: bytes = b"") -> Iterator[Entry]:
-        """Return the entries whose keys start like this, in any order."""
-
-    def __contains__(self, entry: Entry) -> bool: ...
-    def sweep(self, now: float) -> None:
-        """Forget what is too old to matter."""
-
-
-class ProcessMemory:
-    """Keeps entries as long as this object lives: for a server that follows the protocol, and for tests."""
-
-    def __init__(self) -> None:
-        self._kept: dict[Entry, object] = {}
-
-    def add(self, entry: Entry) -> bool:
-        """Return False if it was made before.
+        """Return False if the entry exists. When this returns, it does, for good.
 
         Args:
-            entry: What is about to be done.
+            entry: The thing that is about to be done.
+
+        Raises:
+            OSError: The system cannot write it, and nothing may be done.
         """
-        mark = object()
-        return self._kept.setdefault(entry, mark) is mark
 
     def entries(self, about: str, start: bytes = b"") -> Iterator[Entry]:
-        """Return the entries whose keys start like this.
+        """Return the entries whose keys start like this, in any order.
 
         Args:
             about: One of the kinds of entries.
             start: The first bytes of a key.
+
+        Raises:
+            ConfigError: The entries cannot be read.
         """
-        return (one for one in list(self._kept) if one.about == about and one.key.startswith(start))
 
-    def __contains__(self, entry: Entry) -> bool:
-        return entry in self._kept
-
+    def __contains__(self, entry: Entry) -> bool: ...
     def sweep(self, now: float) -> None:
-        """Forget nothing: it ends with the process.
+        """Forget entries that are too old to matter.
 
         Args:
             now: Seconds since 1970.
         """
 
 
-class FolderMemory:
+class ProcessMemory(Memory):
+    """Keeps entries as long as this object lives: for a server that follows the protocol, and for tests."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Entry, object] = {}
+
+    def add(self, entry: Entry) -> bool:
+        mark = object()
+        return self._kept.setdefault(entry, mark) is mark
+
+    def entries(self, about: str, start: bytes = b"") -> Iterator[Entry]:
+        return (one for one in list(self._kept) if one.about == about and one.key.startswith(start))
+
+    def __contains__(self, entry: Entry) -> bool:
+        return entry in self._kept
+
+    def sweep(self, now: float) -> None:
+        pass  # entries end with the process
+
+
+class FolderMemory(Memory):
     """Keeps entries as empty files in a folder that belongs to this site alone.
 
     Args:
-        folder: It is made if it is not there.
+        folder: It is made if it is missing.
 
     Raises:
         ConfigError: It cannot be made or written to, or others can write to it or exchange it.
@@ -98,9 +102,9 @@ class FolderMemory:
         try:
             made = [one for one in (folder, *folder.parents) if not one.exists()]
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for one in made:  # nothing is there to stay in a folder whose own name may be lost
+            for one in made:  # entries are not safe in a folder whose own name may be lost
                 files.sync_folder(one.parent)
-            files.check_folder(folder)
+            files.check_trusted(folder)
         except OSError as error:
             raise ConfigError(f"this site cannot keep its memory in {folder}: {error.strerror}") from error
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -108,14 +112,6 @@ class FolderMemory:
         self._folder = folder
 
     def add(self, entry: Entry) -> bool:
-        """Return False if it was made before. When this returns, the entry is there to stay.
-
-        Args:
-            entry: What is about to be done.
-
-        Raises:
-            OSError: The system cannot write it, and nothing may be done.
-        """
         try:
             handle = os.open(self._path(entry), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -125,15 +121,6 @@ class FolderMemory:
         return True
 
     def entries(self, about: str, start: bytes = b"") -> Iterator[Entry]:
-        """Return the entries whose keys start like this, in any order.
-
-        Args:
-            about: One of the kinds of entries.
-            start: The first bytes of a key.
-
-        Raises:
-            ConfigError: The folder cannot be read, or one of these entries says nothing.
-        """
         return map(self._read, self._names(f"{about}-{start.hex()}"))
 
     def __contains__(self, entry: Entry) -> bool:
@@ -146,13 +133,8 @@ class FolderMemory:
         return True
 
     def sweep(self, now: float) -> None:
-        """Forget what is too old to matter.
-
-        Args:
-            now: Seconds since 1970.
-        """
         for name in [name for about in (ROUND, STATE) for name in self._names(f"{about}-")]:
-            with contextlib.suppress(FileNotFoundError, ConfigError):  # another was faster; it is none of ours
+            with contextlib.suppress(FileNotFoundError, ConfigError):  # another process was faster; or not ours
                 path = self._path(self._read(name))
                 if now - path.lstat().st_mtime > _REMEMBERED:
                     path.unlink()
@@ -177,24 +159,23 @@ class FolderMemory:
         raise ConfigError(f"{self._folder} has an entry {quoted(name)}, and nobody knows what it forbids")
 
 
-class UsedOnce(MutableSet[bytes]):
-    """Rounds that this site answered, or states that it resumed, as a ``Client`` asks for them."""
+class Used(Protocol):
+    """Rounds that a client answered, or states that it resumed: a set, or ``UsedOnce``."""
+
+    def __contains__(self, key: object, /) -> bool: ...
+    def add(self, key: bytes, /) -> None:
+        """Note a key before it is used."""
+
+
+class UsedOnce(Used):
+    """Rounds that this site answered, or states that it resumed, in its memory."""
 
     def __init__(self, memory: Memory, about: str) -> None:
         self._memory, self._about = memory, about
 
-    def __iter__(self) -> Iterator[bytes]:
-        return iter({entry.key for entry in self._memory.entries(self._about)})
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __contains__(self, key: object) -> bool:
+    def __contains__(self, key: object, /) -> bool:
         return isinstance(key, bytes) and Entry(self._about, key) in self._memory
 
-    def add(self, key: bytes) -> None:
+    def add(self, key: bytes, /) -> None:
         if not self._memory.add(Entry(self._about, key)):
             raise ConfigError(f"another process of this site was first to use this {self._about}")
-
-    def discard(self, key: bytes) -> NoReturn:
-        raise UsageError("what was used stays used")

@@ -1,4 +1,4 @@
-"""Configurations and charters have typed parts, whose fields are checked."""
+"""Configurations and charters have typed parts with checked fields."""
 
 import operator
 import re
@@ -10,37 +10,23 @@ from ccesa.errors import ConfigError, quoted
 
 MAX_CLIENTS: Final = 2**32 - 1
 
-#: First and last code points that no line holds; docs/formats.md, 1, says what they are. They are written
-#: out because the tables of Unicode, and so ``str.isprintable``, differ between versions of Python.
-UNPRINTABLE = (
-    (0x0000, 0x001F),
-    (0x007F, 0x00A0),
-    (0x00AD, 0x00AD),
-    (0x061C, 0x061C),
-    (0x1680, 0x1680),
-    (0x180E, 0x180E),
-    (0x2000, 0x200F),
-    (0x2028, 0x202F),
-    (0x205F, 0x206F),
-    (0x3000, 0x3000),
-    (0xD800, 0xF8FF),
-    (0xFDD0, 0xFDEF),
-    (0xFEFF, 0xFEFF),
-    (0xFFF0, 0xFFFF),
-    (0x1BCA0, 0x1BCA3),
-    (0x1D173, 0x1D17A),
-    (0xE0000, 0x10FFFF),
+#: First and last code points that no line holds; docs/formats.md, 1, explains them. They are written out
+#: because the tables of Unicode, and so ``str.isprintable``, differ between versions of Python.
+_RANGES = (
+    "0-1F 7F-A0 AD-AD 61C-61C 1680-1680 180E-180E 2000-200F 2028-202F 205F-206F 3000-3000 D800-F8FF FDD0-FDEF "
+    "FEFF-FEFF FFF0-FFFF 1BCA0-1BCA3 1D173-1D17A E0000-10FFFF"
 )
+UNPRINTABLE = [(int(first, 16), int(last, 16)) for first, last in (one.split("-") for one in _RANGES.split())]
 UNPRINTABLE_PATTERN = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in UNPRINTABLE) + "]")
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """This is the base of the typed parts of a configuration or a charter."""
+    """The base of the typed parts of a configuration or a charter."""
 
 
 def whole_number(name: str, value: object) -> int:
     """Return the value as an int, also if it is one of numpy's."""
-    if type(value) is int:  # as nearly always
+    if type(value) is int:  # nearly always
         return value
     if not hasattr(value, "__index__"):
         raise ConfigError(f"{name} must be a whole number, not {quoted(value)}")
@@ -48,7 +34,7 @@ def whole_number(name: str, value: object) -> int:
 
 
 def check_type(name: str, value: object, kind: type, hint: str = "") -> None:
-    """Raise ConfigError where a value is not of this type; ``hint`` says how to get one."""
+    """Raise ConfigError for a value of another type; ``hint`` says how to get one."""
     if not isinstance(value, kind):
         raise ConfigError(f"{name}: expected {kind.__name__}, got {type(value).__name__}{hint}")
 
@@ -62,7 +48,7 @@ def check_clients(clients: int) -> None:
 
 
 def check_integer(name: str, value: object) -> None:
-    """Refuse what is not an int, or is too large for the wire format."""
+    """Refuse a value that is not an int, or is too large for the wire format."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise ConfigError(f"{name} must be a whole number, not {quoted(value)}")
     if value.bit_length() > 63:
@@ -77,7 +63,7 @@ def check_range(name: str, value: object, least: int, most: int, of: str = "") -
 
 
 def settle_probability(part: Part, name: str) -> None:
-    """Refuse what is not a probability above zero; store it as a float, so that 1 and 1.0 encode alike."""
+    """Refuse a value that is not a probability above zero; store a float, so that 1 and 1.0 encode alike."""
     p = getattr(part, name)
     if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p <= 1:
         raise ConfigError(f"{name} must lie in (0, 1], not {quoted(p)}")

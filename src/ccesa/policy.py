@@ -16,13 +16,13 @@ class Policy(Part, frozen=True, kw_only=True):
 
     Attributes:
         enough: The fraction of those asked that is enough after a while.
-        after: How long everyone is waited for; after that ``enough`` of them will do.
+        after: How long a server waits for everyone. After that ``enough`` of them will do.
         deadline: How long an exchange is open at most, if enough for a sum have answered.
         vector_after: As ``after``, for exchanges that ask for vectors: sites may have to train first.
         vector_deadline: As ``deadline``, for such exchanges.
-        gather: How long all members are waited for before the first round of a series.
-        absent: A member that was not heard from for this long is not asked to take part in a new round.
-        faults: How many faults or blames set a member aside. A member that is present, but did not answer in
+        gather: How long a hub waits for all members before the first round of a series.
+        absent: A member that was silent for this long is not asked to take part in a new round.
+        faults: The faults or blames that set a member aside. A member that is present, but did not answer in
             this many rounds in a row, is not asked for as long as ``absent``, then twice as long.
 
     Raises:
@@ -66,15 +66,15 @@ class Policy(Part, frozen=True, kw_only=True):
         return self.vector_deadline if vectors else self.deadline
 
     def stays_open(self, *, asked: int, answered: int, minimum: int, seconds: float, vectors: bool) -> float:
-        """Return for how many more seconds an exchange stays open if nobody else answers; 0: it closes.
+        """Return the seconds that an exchange stays open if nobody else answers; 0 if it closes.
 
         With fewer answers than ``minimum`` it stays open for a second deadline: a slow site is better than a
         lost round. Then it closes all the same, so nothing hangs.
 
         Args:
-            asked: How many were asked.
-            answered: How many have answered.
-            minimum: The fewest answers that are enough for a sum.
+            asked: The number of sites that were asked.
+            answered: The number that have answered.
+            minimum: The minimum of answers for a sum.
             seconds: How long it is open.
             vectors: Whether it asks for vectors.
         """

@@ -1,7 +1,7 @@
 """Decoding is strict: bounded before it is parsed, typed, and only in the form that encoding gives.
 
 A last field that is a ``memoryview`` may be far larger than all others. It is never copied: decoded, it is a
-view of the bytes that came; to be encoded, it can be made in the place that it is sent from.
+view of the bytes that came; for encoding, it can be made in the message itself.
 """
 
 import io
@@ -22,17 +22,17 @@ _HEADERS = {0xC4: 1, 0xC5: 2, 0xC6: 4}
 
 
 class Draft:
-    """An encoding whose last field is made in place, and whose front is written when all else is known."""
+    """An encoding whose last field is made in place; its front is written last."""
 
     def __init__(self, front: int, nbytes: int) -> None:
         self._stream, self.nbytes = io.BytesIO(), nbytes
         self._stream.seek(front + nbytes - 1)
         self._stream.write(b"\0")
         self._whole = self._stream.getbuffer()
-        #: Where the last field goes; zeros before that.
+        #: The place of the last field; zeros until it is made.
         self.content = self._whole[front:]
 
-    def finished(self, front: bytes) -> bytes:
+    def finish(self, front: bytes) -> bytes:
         """Return the whole encoding, once; a copy only if somebody still holds on to the content."""
         self._whole[: len(front)] = front
         del self._whole, self.content
@@ -42,16 +42,16 @@ class Draft:
 def encode(value: msgspec.Struct) -> bytes:
     """Return the only encoding; a draft in the last field becomes the message itself."""
     last = getattr(value, value.__struct_fields__[-1])
-    return last.finished(front(value, last.nbytes)) if isinstance(last, Draft) else _ENCODER.encode(value)
+    return last.finish(front(value, last.nbytes)) if isinstance(last, Draft) else _ENCODER.encode(value)
 
 
 def front(value: msgspec.Struct, nbytes: int) -> bytes:
     """Return the encoding up to the content of the last field, a byte string of this size."""
-    return emptied(value)[:-2] + _header(nbytes)
+    return encode_without_last(value)[:-2] + _header(nbytes)
 
 
-def emptied(value: msgspec.Struct) -> bytes:
-    """Return the encoding of what has the same fields but an empty last one."""
+def encode_without_last(value: msgspec.Struct) -> bytes:
+    """Return the encoding of the same fields with an empty last one."""
     return _ENCODER.encode(msgspec.structs.replace(value, **{value.__struct_fields__[-1]: b""}))
 
 
@@ -62,7 +62,7 @@ def _header(nbytes: int) -> bytes:
 
 
 def decode(decoder: msgspec.msgpack.Decoder[T], data: Data, most: int, what: str) -> T:
-    """Decode at most so many bytes, in their only encoding; raises MalformedMessage."""
+    """Decode at most ``most`` bytes, in their only encoding; raises MalformedMessage."""
     if len(data) > most:
         raise MalformedMessage(f"expected at most {most} bytes, got {len(data)}")
     try:
@@ -78,7 +78,7 @@ def decode(decoder: msgspec.msgpack.Decoder[T], data: Data, most: int, what: str
 
 
 def _is_canonical(value: msgspec.Struct, data: Data) -> bool:
-    """Compare with the only encoding; a view need not be, if it has its place and its header there."""
+    """Compare with the only encoding. Of a view only its place and its header matter."""
     # Views compare slowly, element by element; bytes of bytes are the bytes themselves.
     last = getattr(value, value.__struct_fields__[-1])
     if not isinstance(last, memoryview):

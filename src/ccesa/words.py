@@ -25,9 +25,9 @@ def zeros(length: int, bits: int) -> Vector:
 
 
 def check(vector: object, length: int, bits: int) -> Vector:
-    """Return the vector itself if it is one of such words; convert nothing silently, for that could wrap."""
+    """Return the vector itself if it has such words. Convert nothing silently: that could wrap."""
     expected = dtype(bits)
-    # Subclasses are refused: a masked array, say, does not hold what it shows.
+    # Subclasses are refused: a masked array, for example, shows other values than it holds.
     if type(vector) is not np.ndarray or vector.dtype != expected:
         found = vector.dtype if type(vector) is np.ndarray else type(vector).__name__
         raise VectorError(
@@ -40,15 +40,12 @@ def check(vector: object, length: int, bits: int) -> Vector:
 
 
 def from_bytes(data: bytes | memoryview, bits: int) -> Vector:
-    """Return the words where they lie, without a copy; of a view that can be written they can be, too."""
+    """Return the words in place, without a copy; a writable view gives writable words."""
     return np.frombuffer(data, dtype(bits))
 
 
 def add(total: Vector, data: bytes | memoryview) -> None:
-    """Add words to a total of as many, where they lie.
-
-    In a message they are rarely aligned, and numpy takes half as long again.
-    """
+    """Add words to a total of the same length. In a message they are rarely aligned, which slows numpy by half."""
     native = compiled.module()
     if native is None:
         np.add(total, from_bytes(data, 8 * total.itemsize), out=total)

@@ -21,11 +21,11 @@ from ccesa.crypto.primitives import ALIGNMENT, GENERATORS
 from ccesa.errors import VectorError
 from ccesa.words import Vector
 
-#: A part has at least so many bytes of the vector: the keys that go with it are few beside them,
+#: The minimum of a part in bytes of the vector, beside which its keys are small,
 PART_BYTES = 512 << 10
-#: and at least so many bytes of keystream: sending it is little beside tens of milliseconds of work.
+#: and in bytes of keystream: tens of milliseconds of work, beside which sending the part is short.
 PART_STREAM_BYTES = 256 << 20
-#: Seconds in which no part comes back, after which the server works itself.
+#: Seconds without a part coming back, after which the server works itself.
 PATIENCE = 60.0
 
 _log = logging.getLogger(__name__)
@@ -41,27 +41,20 @@ class MaskSum:
     keys: bytes = field(repr=False)
     negative: bytes = field(repr=False)
 
-    @property
-    def masks(self) -> list[Mask]:
-        """Return the masks themselves."""
-        size = GENERATORS[self.generator].key_bytes
-        return [
-            Mask(self.keys[place * size : (place + 1) * size], -1 if negative else 1)
-            for place, negative in enumerate(self.negative)
-        ]
-
 
 def sum_masks(task: MaskSum) -> Vector:
-    """Compute a sum of masks, in one thread: this is what a worker runs."""
-    total = words.zeros(task.part.stop - task.part.start, task.bits)
-    add_masks(total, task.masks, task.generator, 1, offset=task.part.start * total.itemsize)
+    """Compute a sum of masks, in one thread; a worker runs this."""
+    total, size = words.zeros(task.part.stop - task.part.start, task.bits), GENERATORS[task.generator].key_bytes
+    keys = (task.keys[first : first + size] for first in range(0, len(task.keys), size))
+    masks = [Mask(key, -1 if negative else 1) for key, negative in zip(keys, task.negative, strict=True)]
+    add_masks(total, masks, task.generator, 1, offset=task.part.start * total.itemsize)
     return total
 
 
 def add_masks_by(
     executor: Executor | None, vector: Vector, masks: Sequence[Mask], generator: str, threads: int
 ) -> None:
-    """Add and subtract every mask, in place, by the workers of an executor where the work is worth it."""
+    """Add and subtract every mask, in place, by the workers of an executor if the work is large enough."""
     tasks = [] if executor is None else _tasks(vector, masks, generator)
     if executor is None or len(tasks) < 2:
         add_masks(vector, masks, generator, threads)
@@ -78,7 +71,7 @@ def add_masks_by(
 
 
 def _tasks(vector: Vector, masks: Sequence[Mask], generator: str) -> list[MaskSum]:
-    """Cut the work into parts, whoever will do them: many enough for dozens of workers where it is large."""
+    """Cut the work into parts, enough for dozens of workers if it is large."""
     size = max(PART_BYTES, PART_STREAM_BYTES // max(1, len(masks)) // PART_BYTES * PART_BYTES)
     keys, negative = b"".join(mask.key for mask in masks), bytes(mask.sign < 0 for mask in masks)
     return [
@@ -93,22 +86,22 @@ def _by_workers(executor: Executor, vector: Vector, tasks: list[MaskSum]) -> lis
     running: dict[int, Future[Vector]] = {}
     left, faults = dict(enumerate(tasks)), set()
 
-    def tell(place: int, done: Future[Vector]) -> None:
+    def note(place: int, done: Future[Vector]) -> None:
         arrived.put((place, done))
 
     try:
         for place, task in left.items():
             try:
                 running[place] = executor.submit(sum_masks, task)
-                running[place].add_done_callback(partial(tell, place))
+                running[place].add_done_callback(partial(note, place))
             except Exception as error:  # whatever somebody else's executor raises
                 running.pop(place, None)
                 faults.add(type(error).__name__)
         while running:
             place, done = arrived.get(timeout=PATIENCE)
-            if running.pop(place, None) is None:  # told twice
+            if running.pop(place, None) is None:  # noted twice
                 continue
-            fault = _added(vector[left[place].part], left[place], done)
+            fault = _add_result(vector[left[place].part], left[place], done)
             if fault:
                 faults.add(fault)
             else:
@@ -117,7 +110,7 @@ def _by_workers(executor: Executor, vector: Vector, tasks: list[MaskSum]) -> lis
         faults.add(f"none in {PATIENCE:g} seconds")
     finally:
         for future in running.values():
-            with suppress(Exception):  # it goes on, and nobody waits for it
+            with suppress(Exception):  # a part that cannot be cancelled goes on, and nobody waits for it
                 future.cancel()
     if left:
         text = "%d of %d sums of masks did not come from the executor (%s): the server makes them itself"
@@ -125,31 +118,30 @@ def _by_workers(executor: Executor, vector: Vector, tasks: list[MaskSum]) -> lis
     return list(left.values())
 
 
-def _added(target: Vector, task: MaskSum, future: Future[Vector]) -> str:
-    """Add what a worker returned. Otherwise say why it cannot be: by a name, for texts are not ours."""
+def _add_result(target: Vector, task: MaskSum, future: Future[Vector]) -> str:
+    """Add the result of a worker, or return the name of its fault, not its text, which is not ours."""
     try:
         error = future.exception(timeout=0)
         if error is not None:
             return type(error).__name__
-        found = words.check(future.result(timeout=0), target.size, 8 * target.itemsize)
+        result = words.check(future.result(timeout=0), target.size, 8 * target.itemsize)
     except VectorError:
         return "a result of another kind"
     except Exception as error:  # it was cancelled; or whatever somebody else's future raises
         return type(error).__name__
-    if not _holds_somewhere(found, task):
+    if not _holds_somewhere(result, task):
         return "other words"
-    np.add(target, found, out=target)
+    np.add(target, result, out=target)
     return ""
 
 
-def _holds_somewhere(found: Vector, task: MaskSum) -> bool:
+def _holds_somewhere(result: Vector, task: MaskSum) -> bool:
     """Compare one block, drawn at random, with the server's own: an accident changes more than a word.
 
-    A worker with another version, a broken one and a part in the place of another are found out. One that
-    lies about a few words is not.
+    This finds a worker with another version, a broken one, and a part in the place of another. It does not
+    find one that lies about a few words.
     """
-    blocks, step = -(-found.nbytes // ALIGNMENT), ALIGNMENT // found.itemsize
+    blocks, step = -(-result.nbytes // ALIGNMENT), ALIGNMENT // result.itemsize
     first = task.part.start + step * secrets.randbelow(blocks)
-    block = slice(first, min(first + step, task.part.stop))
-    own = sum_masks(replace(task, part=block))
-    return np.array_equal(own, found[first - task.part.start :][: own.size])
+    own = sum_masks(replace(task, part=slice(first, min(first + step, task.part.stop))))
+    return np.array_equal(own, result[first - task.part.start :][: own.size])

@@ -3,7 +3,7 @@
 import pytest
 
 from ccesa import ConfigError, Floor
-from ccesa.agreement.agreement import TRUST, OwnRounds, Trust, agreed_on
+from ccesa.agreement.agreement import TRUST, OwnRounds, Trust, make_agreement
 from ccesa.protocol.server import Server
 from ccesa.service.forms import form_of
 from ccesa.service.participant.site import Enrolled, Invited, standing_of
@@ -14,11 +14,11 @@ ACTIVE, CURIOUS = configure_active(8), configure(8)
 
 def test_a_federation_has_one_agreement():
     agreed = charter(8)
-    assert agreed_on(agreed, None, 5) is agreed
-    assert agreed_on(None, CURIOUS, 5) == OwnRounds(any_round=CURIOUS, attempts=5)
+    assert make_agreement(agreed, None, 5) is agreed
+    assert make_agreement(None, CURIOUS, 5) == OwnRounds(any_round=CURIOUS, attempts=5)
     for both in ((agreed, CURIOUS), (None, None)):
         with pytest.raises(ConfigError, match="either a charter or a configuration"):
-            agreed_on(*both, 5)
+            make_agreement(*both, 5)
 
 
 def test_trust_takes_no_round_that_needs_a_charter():

@@ -181,8 +181,8 @@ def test_s18_with_thin_masks_a_cut_opens_one_client(seed):
 def test_taking_away_what_is_not_there_is_refused():
     with pytest.raises(UsageError, match="nothing is taken away"):
         relaxed(active_client.share, check_confirmed=skip)
-    with pytest.raises(UsageError, match="does not use _due"):  # a method, which no global name hides
-        relaxed(Server._receive, _due=skip)
+    with pytest.raises(UsageError, match="does not use _check_due"):  # a method, which no global name hides
+        relaxed(Server._receive, _check_due=skip)
 
 
 def test_an_attack_is_found_by_name_and_by_number():

@@ -119,7 +119,7 @@ def test_a_text_opens_only_for_whom_and_as_what_it_was_sealed(what):
 
 @needs_kem
 def test_a_seed_that_is_not_the_promised_one_is_refused_although_the_text_opens():
-    other = keys.seed_commitment(bytes(32), CONTEXT, 1, 2)
+    other = HYBRID.seed_commitment(bytes(32), CONTEXT, 1, 2)
     with patch.object(type(HYBRID), "seed_commitment", lambda *_: other):
         text = sealed()
     with pytest.raises(primitives.SealBroken, match="not the promised one"):
@@ -130,16 +130,15 @@ def test_a_seed_that_is_not_the_promised_one_is_refused_although_the_text_opens(
 def test_neither_secret_alone_gives_the_key():
     """The key of a text changes with either secret, and with all that is public about them."""
     between = ends()
-    beside = keys.Beside(bytes(1088), bytes(32))
-    right = (bytes(32), bytes(32), CONTEXT, between, beside)
+    right = (bytes(32), bytes(32), CONTEXT, between, bytes(1088), bytes(32))
     others = [
         (b"\x01" * 32, *right[1:]),
         (right[0], b"\x01" * 32, *right[2:]),
-        (*right[:2], b"\x01" * 32, between, beside),
-        (*right[:4], beside._replace(ciphertext=b"\x01" * 1088)),
-        (*right[:4], beside._replace(commitment=b"\x01" * 32)),
+        (*right[:2], b"\x01" * 32, *right[3:]),
+        (*right[:4], b"\x01" * 1088, right[5]),
+        (*right[:5], b"\x01" * 32),
         *(
-            (*right[:3], between._replace(**change), beside)
+            (*right[:3], between._replace(**change), *right[4:])
             for change in (
                 {"sender": 3},
                 {"recipient": 3},
@@ -150,7 +149,7 @@ def test_neither_secret_alone_gives_the_key():
             )
         ),
     ]
-    assert len({keys.hybrid_sealing(*one) for one in (right, *others)}) == len(others) + 1
+    assert len({HYBRID.text_key(*one) for one in (right, *others)}) == len(others) + 1
 
 
 # Seeds, deposits, pair secrets
@@ -158,9 +157,9 @@ def test_neither_secret_alone_gives_the_key():
 
 #: Derivations for an ordered pair: (label, function of secret, context, one, other).
 OF_TWO = {
-    "PAIR_SEED": keys.pair_seed,
-    "SEED_COMMITMENT": keys.seed_commitment,
-    "DEPOSIT": lambda secret, context, one, other: keys.deposit(secret, SEED, context, one, other),
+    "PAIR_SEED": HYBRID.pair_seed,
+    "SEED_COMMITMENT": HYBRID.seed_commitment,
+    "DEPOSIT": lambda secret, context, one, other: HYBRID.deposit(secret, SEED, context, one, other),
 }
 
 
@@ -186,8 +185,8 @@ def test_secret_context_ids_direction_and_label_are_bound(label, secret, secret2
 @given(bytes32, bytes32, pairs)
 def test_what_comes_from_one_secret_has_nothing_in_common(secret, context, pair):
     found = [
-        keys.pair_seed(secret, context, *pair)[:16],
-        keys._deposit_key(secret, context, *pair)[:16],
+        HYBRID.pair_seed(secret, context, *pair)[:16],
+        HYBRID._deposit_key(secret, context, *pair)[:16],
         primitives.private_bytes(keys.mask_private_key(secret, context, pair[0]))[:16],
         secret[:16],
     ]
@@ -197,14 +196,14 @@ def test_what_comes_from_one_secret_has_nothing_in_common(secret, context, pair)
 @given(bytes32, bytes32, bytes32, pairs)
 def test_a_deposit_opens_with_the_secret_and_nothing_else(secret, other_secret, seed, pair):
     assume(secret != other_secret)
-    left = keys.deposit(secret, seed, CONTEXT, *pair)
-    assert len(left) == keys.DEPOSIT_BYTES
-    assert keys.withdraw(secret, left, CONTEXT, *pair) == seed
+    left = HYBRID.deposit(secret, seed, CONTEXT, *pair)
+    assert len(left) == HYBRID.deposit_bytes
+    assert HYBRID.withdraw(secret, left, CONTEXT, *pair) == seed
     for wrong in (
-        lambda: keys.withdraw(other_secret, left, CONTEXT, *pair),
-        lambda: keys.withdraw(secret, left, CONTEXT, *pair[::-1]),
-        lambda: keys.withdraw(secret, left, bytes(31) + b"\x01", *pair),
-        lambda: keys.withdraw(secret, bytes(48), CONTEXT, *pair),
+        lambda: HYBRID.withdraw(other_secret, left, CONTEXT, *pair),
+        lambda: HYBRID.withdraw(secret, left, CONTEXT, *pair[::-1]),
+        lambda: HYBRID.withdraw(secret, left, bytes(31) + b"\x01", *pair),
+        lambda: HYBRID.withdraw(secret, bytes(48), CONTEXT, *pair),
     ):
         with pytest.raises(primitives.SealBroken):
             wrong()
@@ -214,10 +213,10 @@ def test_a_deposit_does_not_open_with_the_key_of_x25519():
     """That key falls with X25519; the deposit must not."""
     secret = bytes(range(32))
     private = primitives.private_bytes(keys.mask_private_key(secret, CONTEXT, 1))
-    left = keys.deposit(secret, SEED, CONTEXT, 1, 2)
+    left = HYBRID.deposit(secret, SEED, CONTEXT, 1, 2)
     with pytest.raises(primitives.SealBroken):
-        keys.withdraw(private, left, CONTEXT, 1, 2)
-    assert keys.pair_seed(private, CONTEXT, 1, 2) != keys.pair_seed(secret, CONTEXT, 1, 2)
+        HYBRID.withdraw(private, left, CONTEXT, 1, 2)
+    assert HYBRID.pair_seed(private, CONTEXT, 1, 2) != HYBRID.pair_seed(secret, CONTEXT, 1, 2)
 
 
 halves = st.builds(keys.Half, client_ids, bytes32, bytes32)
@@ -226,16 +225,16 @@ halves = st.builds(keys.Half, client_ids, bytes32, bytes32)
 @given(bytes32, bytes32, halves, halves)
 def test_a_pair_secret_is_the_same_at_both_ends_and_bound_to_all_of_both(agreed, context, one, other):
     assume(one.client != other.client)
-    ours = keys.pair_secret(agreed, context, one, other)
-    assert ours == keys.pair_secret(agreed, context, other, one)
-    found = [ours, keys.pair_secret(hashlib.sha256(agreed).digest(), context, one, other)]
-    found.append(keys.pair_secret(agreed, hashlib.sha256(context).digest(), one, other))
+    ours = HYBRID.pair_secret(agreed, context, one, other)
+    assert ours == HYBRID.pair_secret(agreed, context, other, one)
+    found = [ours, HYBRID.pair_secret(hashlib.sha256(agreed).digest(), context, one, other)]
+    found.append(HYBRID.pair_secret(agreed, hashlib.sha256(context).digest(), one, other))
     for name in ("mask_key", "seed"):
         for mine, theirs in ((one, other), (other, one)):
             changed = mine._replace(**{name: hashlib.sha256(getattr(mine, name)).digest()})
-            found.append(keys.pair_secret(agreed, context, changed, theirs))
+            found.append(HYBRID.pair_secret(agreed, context, changed, theirs))
     with patch.object(labels, "PAIR_SECRET", b"ccesa/2/99 another"):
-        found.append(keys.pair_secret(agreed, context, one, other))
+        found.append(HYBRID.pair_secret(agreed, context, one, other))
     assert len(set(found)) == len(found)
 
 

@@ -50,7 +50,7 @@ def words(size, bits, seed):
 
 def expected(vector, masks, offset):
     found = np.empty_like(vector)
-    pure.find().add(vector, found, offset, masks, "chacha20")
+    pure.Pure().add(vector, found, offset, masks, "chacha20")
     return found
 
 
@@ -58,7 +58,7 @@ def expected(vector, masks, offset):
 @given(size=st.integers(1, 300), start=starts, masks=some_masks)
 def test_the_kernel_gives_the_library_s_bytes(cupy, bits, size, start, masks):
     vector, found = words(size, bits, size), np.empty(size, dtype(bits))
-    cuda.Cuda(pure.find()).add(vector, found, 64 * start, masks, "chacha20")
+    cuda.Cuda(pure.Pure()).add(vector, found, 64 * start, masks, "chacha20")
     assert np.array_equal(found, expected(vector, masks, 64 * start))
 
 
@@ -95,7 +95,7 @@ def test_many_vectors_share_an_upload_and_no_mask_is_a_copy(cupy):
 def test_as_many_masks_as_a_server_takes_off_give_the_library_s_bytes(cupy):
     masks = [Mask(n.to_bytes(32, "little"), (-1) ** n) for n in range(300)]
     vector, found = words(100_003, 32, 1), np.empty(100_003, "<u4")
-    cuda.Cuda(pure.find()).add(vector, found, 0, masks, "chacha20")
+    cuda.Cuda(pure.Pure()).add(vector, found, 0, masks, "chacha20")
     assert np.array_equal(found, expected(vector, masks, 0))
 
 
@@ -106,9 +106,9 @@ def test_an_empty_vector_stays_empty(cupy):
 
 def test_aes_is_left_to_the_processor(cupy):
     masks, vector, found = [Mask(bytes(16), 1)], words(100, 32, 1), np.empty(100, "<u4")
-    cuda.Cuda(pure.find()).add(vector, found, 0, masks, "aes128-ctr")
+    cuda.Cuda(pure.Pure()).add(vector, found, 0, masks, "aes128-ctr")
     wanted = np.empty_like(found)
-    pure.find().add(vector, wanted, 0, masks, "aes128-ctr")
+    pure.Pure().add(vector, wanted, 0, masks, "aes128-ctr")
     assert np.array_equal(found, wanted)
 
 
@@ -143,12 +143,12 @@ def test_keys_of_another_generator_and_arrays_of_the_host_are_refused():
 def test_without_a_device_the_kernel_is_refused_by_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     monkeypatch.setenv(kernels.VARIABLE, "cuda")
-    kernels._found.cache_clear()
+    kernels._find.cache_clear()
     try:
         with pytest.raises(ConfigError, match="this machine cannot run that kernel"):
             kernels.kernel()
     finally:
-        kernels._found.cache_clear()
+        kernels._find.cache_clear()
     with pytest.raises(ConfigError, match=r"needs CuPy.*\.\[gpu\]"):
         cuda.upload([[Mask(bytes(32), 1)]])
 
@@ -164,11 +164,11 @@ def test_nobody_gets_it_who_has_not_asked(monkeypatch):
 @pytest.mark.skipif(not HAS_DEVICE, reason="there is no CuPy, or no GPU")
 def test_it_is_there_for_who_asks(monkeypatch):
     monkeypatch.setenv(kernels.VARIABLE, "cuda")
-    kernels._found.cache_clear()
+    kernels._find.cache_clear()
     try:
         assert kernels.kernel().name.startswith("cuda (chacha20 on ")
     finally:
-        kernels._found.cache_clear()
+        kernels._find.cache_clear()
 
 
 def test_keys_are_not_shown():

@@ -231,7 +231,7 @@ def test_without_the_package_there_is_no_compiled_kernel(monkeypatch):
     monkeypatch.setitem(sys.modules, "ccesa_native", None)
     assert native.find() is None
     monkeypatch.setenv(kernels.VARIABLE, "native")
-    kernels._found.cache_clear()
+    kernels._find.cache_clear()
     with pytest.raises(ConfigError, match=r"it needs ccesa-native \(pip install \./native\)"):
         kernels.kernel()
 
@@ -279,7 +279,7 @@ def test_a_kernel_that_cannot_run_is_refused_before_a_key_exists(guard, name, mo
     config = CONFIGURE[guard](5)
     vector, federation = inputs(config)[0], federation_of(config)
     monkeypatch.setitem(kernels.KERNELS, "cuda", lambda: None)
-    monkeypatch.setattr(kernels, "_found", kernels._found.__wrapped__)
+    monkeypatch.setattr(kernels, "_find", kernels._find.__wrapped__)
     monkeypatch.setenv("CCESA_KERNEL", name)
     for make in (lambda: new_server(config, federation), lambda: new_client(config, 0, vector, federation)):
         with pytest.raises(ConfigError, match="CCESA_KERNEL"):

@@ -30,7 +30,8 @@ NOT_REDUCED = [value + P for value in LOW_ORDER if value + P < HIGH_BIT]
 PRIVATE = primitives.private_key(bytes(range(32)))
 
 
-SEALED_BYTES = AGREEMENTS["x25519"].text_bytes
+X25519 = AGREEMENTS["x25519"]
+SEALED_BYTES = X25519.text_bytes
 
 
 def ends(sender: int, recipient: int, *both: bytes) -> keys.Ends:
@@ -41,9 +42,17 @@ def ends(sender: int, recipient: int, *both: bytes) -> keys.Ends:
 
 def one_time_keys(*of):
     """Return the outgoing and the incoming key of a sealing."""
-    both = keys.sealing(*of)
+    both = X25519.sealing(*of)
     assert len(both) == 2 * 28
     return both[:28], both[28:]
+
+
+def seal_shares(both: bytes, shares: bytes, context: bytes, between: keys.Ends) -> bytes:
+    return X25519.seal(both, keys.Encapsulated(b"", b""), keys.Content(shares, b""), context, between)
+
+
+def unseal_shares(both: bytes, sealed: bytes, context: bytes, between: keys.Ends) -> bytes:
+    return X25519.unseal(both, b"", sealed, context, between).shares
 
 
 def _two_keys(client: int) -> bytes:
@@ -72,9 +81,9 @@ OF_ONE = {
 }
 #: Derivations for a pair: (label, function of secret, context, one, other).
 OF_TWO = {
-    "SEALING": keys.sealing,
+    "SEALING": X25519.sealing,
     "PAIR_MASK": lambda *of: keys.pair_mask_key(*of, "chacha20"),
-    "SEALED": lambda secret, context, one, other: ends(one, other, bytes(64), bytes(64)).associated(context),
+    "SEALED": lambda secret, context, one, other: ends(one, other, bytes(64), bytes(64)).frame(labels.SEALED, context),
 }
 
 
@@ -243,7 +252,7 @@ def test_keys_of_another_size_are_refused(public):
 
 def sealed_by(agreed, context, pair, shares=bytes(64)):
     one, other = pair
-    return keys.seal_shares(keys.sealing(agreed, context, one, other), shares, context, ends(one, other))
+    return seal_shares(X25519.sealing(agreed, context, one, other), shares, context, ends(one, other))
 
 
 @given(bytes32, bytes32, pairs, st.binary(min_size=64, max_size=64))
@@ -252,8 +261,8 @@ def test_sealed_shares_open_at_the_other_end(agreed, context, pair, shares):
     sealed = sealed_by(agreed, context, pair, shares)
     assert len(sealed) == SEALED_BYTES
     assert shares not in sealed
-    there = keys.sealing(agreed, context, other, one)
-    assert keys.unseal_shares(there, sealed, context, ends(one, other)) == shares
+    there = X25519.sealing(agreed, context, other, one)
+    assert unseal_shares(there, sealed, context, ends(one, other)) == shares
 
 
 @given(bytes32, bytes32, bytes32, st.lists(client_ids, min_size=3, max_size=3, unique=True))
@@ -261,51 +270,51 @@ def test_sealed_shares_open_for_no_other_sender_recipient_or_context(agreed, con
     assume(context != context2)
     one, other, third = ids
     sealed = sealed_by(agreed, context, (one, other))
-    right = keys.sealing(agreed, context, other, one)
+    right = X25519.sealing(agreed, context, other, one)
     for key, where, sender, recipient in (
         (right, context2, one, other),
         (right, context, third, other),
         (right, context, one, third),
         (right, context, other, one),
-        (keys.sealing(agreed, context2, other, one), context, one, other),
-        (keys.sealing(agreed, context, third, one), context, one, other),
-        (keys.sealing(agreed, context, other, third), context, one, other),
-        (keys.sealing(agreed, context, one, other), context, one, other),
-        (keys.sealing(agreed, context, one, other), context, other, one),
+        (X25519.sealing(agreed, context2, other, one), context, one, other),
+        (X25519.sealing(agreed, context, third, one), context, one, other),
+        (X25519.sealing(agreed, context, other, third), context, one, other),
+        (X25519.sealing(agreed, context, one, other), context, one, other),
+        (X25519.sealing(agreed, context, one, other), context, other, one),
     ):
         with pytest.raises(primitives.SealBroken):
-            keys.unseal_shares(key, sealed, where, ends(sender, recipient))
+            unseal_shares(key, sealed, where, ends(sender, recipient))
 
 
 @given(bytes32, bytes32, pairs, st.integers(0, 4 * 32 * 8 - 1))
 def test_sealed_shares_open_with_no_other_public_key_of_either_end(agreed, context, pair, bit):
     """Of the four keys none has another bit: what was advertised is what was received, or it is noticed."""
     one, other = pair
-    sealed, right = sealed_by(agreed, context, pair), keys.sealing(agreed, context, other, one)
+    sealed, right = sealed_by(agreed, context, pair), X25519.sealing(agreed, context, other, one)
     public = bytearray(ends(one, other).sender_keys + ends(one, other).recipient_keys)
     public[bit // 8] ^= 1 << bit % 8
     changed = ends(one, other, bytes(public[:64]), bytes(public[64:]))
     assert changed.commitment == ends(one, other).commitment
     with pytest.raises(primitives.SealBroken):
-        keys.unseal_shares(right, sealed, context, changed)
+        unseal_shares(right, sealed, context, changed)
 
 
 @given(bytes32, bytes32, pairs)
 def test_the_keys_of_the_two_ends_do_not_change_places(agreed, context, pair):
-    right, (one, other) = keys.sealing(agreed, context, pair[1], pair[0]), pair
+    right, (one, other) = X25519.sealing(agreed, context, pair[1], pair[0]), pair
     swapped = ends(one, other, ends(one, other).recipient_keys, ends(one, other).sender_keys)
     with pytest.raises(primitives.SealBroken):
-        keys.unseal_shares(right, sealed_by(agreed, context, pair), context, swapped)
+        unseal_shares(right, sealed_by(agreed, context, pair), context, swapped)
 
 
 @given(bytes32, bytes32, pairs, st.integers(0, 8 * 32))
 def test_sealed_shares_open_with_no_other_commitment_and_no_other_word_on_masks(agreed, context, pair, bit):
-    right, (one, other) = keys.sealing(agreed, context, pair[1], pair[0]), pair
+    right, (one, other) = X25519.sealing(agreed, context, pair[1], pair[0]), pair
     bound = ends(one, other)
     flipped = (int.from_bytes(bound.commitment, "little") ^ 1 << bit % 256).to_bytes(32, "little")
     changed = bound._replace(commitment=flipped) if bit < 256 else bound._replace(carries_masks=False)
     with pytest.raises(primitives.SealBroken):
-        keys.unseal_shares(right, sealed_by(agreed, context, pair), context, changed)
+        unseal_shares(right, sealed_by(agreed, context, pair), context, changed)
 
 
 @given(bytes32, bytes32, pairs, st.integers(0, 8 * SEALED_BYTES - 1))
@@ -314,7 +323,7 @@ def test_a_sealed_text_with_one_bit_changed_does_not_open(agreed, context, pair,
     broken = bytearray(sealed_by(agreed, context, pair))
     broken[bit // 8] ^= 1 << bit % 8
     with pytest.raises(primitives.SealBroken):
-        keys.unseal_shares(keys.sealing(agreed, context, other, one), bytes(broken), context, ends(one, other))
+        unseal_shares(X25519.sealing(agreed, context, other, one), bytes(broken), context, ends(one, other))
 
 
 @given(bytes32, bytes32, pairs, st.integers(0, SEALED_BYTES - 1))
@@ -322,7 +331,7 @@ def test_a_sealed_text_cut_short_does_not_open(agreed, context, pair, size):
     one, other = pair
     cut = sealed_by(agreed, context, pair)[:size]
     with pytest.raises(primitives.SealBroken):
-        keys.unseal_shares(keys.sealing(agreed, context, other, one), cut, context, ends(one, other))
+        unseal_shares(X25519.sealing(agreed, context, other, one), cut, context, ends(one, other))
 
 
 # Tags and digests of masked vectors

@@ -335,12 +335,12 @@ def test_a_field_of_a_message_is_its_line_and_both_ends_of_its_step(package):
     messages, client, server = (
         package / "protocol" / f"{name}.py" for name in ("messages", "curious_client", "curious_server")
     )
-    line = "    keys: _Bundle  # of c_i, of s_i, then what else the agreement has\n"
+    line = "    keys: _Bundle  # of c_i, of s_i, then the others of the agreement\n"
     head = '"""Shows the public keys of a client."""\n\n'
     replace(messages, head + line, head + line + "    colour: Annotated[bytes, Size(8)]\n")
     filled = "m.AdvertiseReply(**round.head, keys=advertised.public_keys)"
     replace(client, filled, f'{filled[:-1]}, colour=b"unlikely")')
-    kept = "    note_keys(round, state, m.checked(reply, round.config))\n"
+    kept = "    note_keys(round, state, m.check(reply, round.config))\n"
     replace(server, kept, f'{kept}    if reply.colour != b"unlikely":\n        raise ValueError(reply.colour)\n')
     assert touched(package) == of_package("A field of a message", guard="curious")
     run(package, "-c", ROUNDS_WITH_THE_FIELD)

@@ -64,7 +64,7 @@ def address(data):
 def test_a_vector_is_a_view_of_the_message(kind, given_as, size):
     vector = bytes(range(256)) * (size // 256 + 1)
     data = given_as(message(kind, vector[:size]).encode())
-    found = m.decode(m.measured(data, "reply"), len(data))
+    found = m.decode(m.view_of(data, "reply"), len(data))
     assert type(found.vector) is memoryview
     assert bytes(found.vector) == vector[:size]
     lies_in = np.shares_memory(np.frombuffer(found.vector, np.uint8), np.frombuffer(data, np.uint8))
@@ -242,14 +242,14 @@ def test_a_message_made_in_place_is_the_one_that_encoding_gives(kind, vector, cl
 def test_what_was_made_in_place_is_handed_out_without_a_copy():
     draft = wire.Draft(100, LARGE)
     place = address(draft.content)
-    assert address(draft.finished(bytes(100))) + 100 == place
+    assert address(draft.finish(bytes(100))) + 100 == place
 
 
 def test_who_holds_on_to_the_place_cannot_change_what_was_handed_out():
     draft = wire.Draft(2, 3)
     held = draft.content
     held[:] = b"abc"
-    made = draft.finished(b"12")
+    made = draft.finish(b"12")
     held[:] = b"xyz"
     assert made == b"12abc"
 

@@ -148,16 +148,6 @@ def test_numbers_that_went_unused_are_unused_after_a_replay():
         assert play.finish().keys() == {0, 2, 3}
 
 
-def test_a_series_that_winds_up_has_wound_up_after_a_replay():
-    with LoggedSeries(rounds=None) as play:
-        play.exchange()
-        play.series.wind_up()
-        play.open()
-        play.renew()
-        play.answer()
-        assert play.finish().keys() == {0}
-
-
 @each_guard
 @pytest.mark.parametrize("before", range(1, 6))
 def test_s27_an_old_log_of_a_series_ends_it(guard, before):

@@ -246,15 +246,15 @@ def test_a_field_that_is_a_byte_longer_or_shorter_than_declared_is_refused(kind,
         for name, size in m.sizes(kind).items()
     }
     right = kind(context=bytes(32), client=0, **{name: bytes(size) for name, size in due.items()})
-    assert m.checked(right, config, neighbours) is right
+    assert m.check(right, config, neighbours) is right
     for name, size in due.items():
         wrong = max(0, size + data.draw(st.sampled_from([-1, 1])))
         other = msgspec.structs.replace(right, **{name: bytes(wrong)})
         if wrong == size or not m.sizes(kind)[name].is_exact:
-            assert m.checked(other, config, neighbours) is other
+            assert m.check(other, config, neighbours) is other
             continue
         with pytest.raises(MalformedMessage, match=f"^{name}: expected {size} bytes, got {wrong}$"):
-            m.checked(other, config, neighbours)
+            m.check(other, config, neighbours)
 
 
 def test_only_lists_of_named_clients_and_proofs_have_a_size_that_nobody_knows_before():
@@ -291,10 +291,10 @@ def test_expect_lets_the_due_kind_through_and_names_both_otherwise(message, kind
 @given(bodies, st.integers(0, 210))
 def test_exactly_means_exactly(data, size):
     if len(data) == size:
-        assert m.exactly("field", data, size) is data
+        assert m.check_size("field", data, size) is data
     else:
         with pytest.raises(MalformedMessage, match=f"field: expected {size} bytes, got {len(data)}$"):
-            m.exactly("field", data, size)
+            m.check_size("field", data, size)
 
 
 @given(bodies, st.integers(0, 20), st.integers(1, 20))
@@ -371,16 +371,16 @@ def test_every_message_belongs_to_a_step_and_has_its_own_name():
 @given(any_message)
 def test_a_message_is_known_by_its_name(message):
     data = message.encode()
-    assert m.named(memoryview(data)) is type(message)
+    assert m.kind_of(memoryview(data)) is type(message)
     name = type(message).__struct_config__.tag
-    assert m.named(memoryview(data[: 2 + len(name)])) is type(message)
-    assert m.named(memoryview(data[: 1 + len(name)])) is None
+    assert m.kind_of(memoryview(data[: 2 + len(name)])) is type(message)
+    assert m.kind_of(memoryview(data[: 1 + len(name)])) is None
 
 
 @settings(max_examples=300)
 @given(st.binary(max_size=60) | any_message.map(m.Message.encode).flatmap(fuzzed))
 def test_whatever_can_be_decoded_is_named_rightly_and_all_else_does_no_harm(data):
-    found = m.named(memoryview(data))
+    found = m.kind_of(memoryview(data))
     assert found is None or found in m.MESSAGES
     try:
         message = m.decode(data, PLENTY)
@@ -392,21 +392,21 @@ def test_whatever_can_be_decoded_is_named_rightly_and_all_else_does_no_harm(data
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_any_kind_of_bytes_is_seen_without_a_copy(kind):
     data = kind(b"some bytes")
-    view = m.measured(data, "reply")
+    view = m.view_of(data, "reply")
     assert bytes(view) == b"some bytes"
     assert (view if kind is bytes else view.obj) is (data.obj if kind is memoryview else data)
 
 
 def test_words_are_measured_in_bytes():
-    assert len(m.measured(memoryview(np.zeros(5, "<u4")), "reply")) == 20
+    assert len(m.view_of(memoryview(np.zeros(5, "<u4")), "reply")) == 20
 
 
 @pytest.mark.parametrize("data", [None, "text", 5, [1], np.zeros(3, np.uint8)], ids=repr)
 def test_what_is_no_bytes_is_the_callers_mistake(data):
     with pytest.raises(UsageError, match=f"a reply must be bytes, not {type(data).__name__}"):
-        m.measured(data, "reply")
+        m.view_of(data, "reply")
 
 
 def test_a_view_with_gaps_is_the_callers_mistake():
     with pytest.raises(UsageError, match="in one piece"):
-        m.measured(memoryview(b"some bytes")[::2], "reply")
+        m.view_of(memoryview(b"some bytes")[::2], "reply")

@@ -492,16 +492,3 @@ def test_series_agree_in_the_hybrid_way_as_well(guard):
     assert [one.number for one in ended] == [0, 1, 2]
     assert all(len(one.result().survivors) >= 7 for one in ended)
     assert ended[-1].result().survivors == tuple(range(8))
-
-
-@pytest.mark.parametrize("guard", GUARDS)
-def test_a_series_that_is_wound_up_finishes_the_rounds_in_flight(guard):
-    """Also where no server of another round can be made, as when a charter has expired."""
-    play = SeriesPlay(guard, rounds=None)
-    ended = play.exchanges(play.series._schedule.stride * 2)
-    play.series._make = lambda config: pytest.fail("another round")
-    play.series.wind_up()
-    while not play.series.finished:
-        ended += play.exchange()
-    assert list(survivors(ended)) == [0, 1]
-    assert all(survivors(ended).values())

@@ -21,7 +21,7 @@ from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import Accepted, Advertised, Holding, Shared
-from ccesa.protocol.schedule import numbered
+from ccesa.protocol.schedule import with_number
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.suspended import SavedSeriesClient
 from ccesa.simulate.enrolment import new_client
@@ -36,7 +36,7 @@ STEPS = {"curious": 5, "active": 6}
 
 def advertise(play: SeriesPlay, place: int, **fields) -> bytes:
     """The request with which round ``place`` starts, to client 0."""
-    context = numbered(play.config, place).context
+    context = with_number(play.config, place).context
     fields = {"context": context, "client": 0, "number": place.to_bytes(4, "little"), **fields}
     return envelope.pack([m.AdvertiseRequest(**fields).encode()])
 
@@ -155,7 +155,7 @@ def test_s37_a_number_is_remembered_across_processes(guard):
     play, used = SeriesPlay(guard), set()
     client = play.client(0, used_rounds=used)
     client.receive(advertise(play, 2))
-    assert used == {numbered(play.config, 2).round_id}
+    assert used == {with_number(play.config, 2).round_id}
     again = play.client(0, used_rounds=used)  # the process has died; nobody knows the keys of round 2
     assert again.receive(advertise(play, 2)) == b""
     assert "has had a round of this number" in str(again.faults[2])
@@ -315,7 +315,7 @@ def test_a_repeated_exchange_gets_the_same_answer_but_for_the_vector(guard):
         for i, request in play.open().items():
             first = play.clients[i].receive(request)
             again = play.clients[i].receive(request)
-            assert opened(again) == [one for one in opened(first) if not m.has_vector(m.named(one))]
+            assert opened(again) == [one for one in opened(first) if not m.has_vector(m.kind_of(one))]
             assert play.clients[i].faults == {}
             play.series.receive(i, first)
             play.series.receive(i, again)
@@ -424,7 +424,7 @@ def test_what_the_callers_function_raises_changes_nothing(guard):
 
 def test_a_client_of_another_round_is_the_callers_mistake():
     config = configure_series("curious")
-    fixed = Client(numbered(config, 7), 0, np.zeros(5, np.uint16))
+    fixed = Client(with_number(config, 7), 0, np.zeros(5, np.uint16))
     play = SeriesPlay()
     play.config = config
     for make, text in ((lambda _: fixed, "made from another configuration"), (lambda _: None, "expected Client")):
@@ -585,7 +585,7 @@ def test_s36_a_lost_round_that_is_repeated_counts_as_a_second_attempt(guard, att
 
 
 def lost_vector(play: SeriesPlay, message: bytes) -> bool:
-    return m.context_of(message) == play.config.context and m.has_vector(m.named(message))
+    return m.context_of(message) == play.config.context and m.has_vector(m.kind_of(message))
 
 
 @guards

@@ -10,7 +10,7 @@ from ccesa.crypto import keys, masks, shamir
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Accepted, Advertised, Shared
 from ccesa.protocol.masking import all_masks
-from ccesa.protocol.schedule import numbered
+from ccesa.protocol.schedule import with_number
 from series_rounds import GUARDS, SeriesPlay, opened
 
 VICTIM, ROUNDS, OPENED = 2, 3, 1
@@ -43,7 +43,7 @@ class Opener(Eavesdropper):
 def played(guard):
     """Everything that was on the wire, and every state that the victim was in, by round."""
     play = SeriesPlay(guard, rounds=ROUNDS)
-    ears = {c.context: Opener(c) for c in (numbered(play.config, number) for number in range(ROUNDS))}
+    ears = {c.context: Opener(c) for c in (with_number(play.config, number) for number in range(ROUNDS))}
     states = {number: {} for number in range(ROUNDS)}
     rounds = {}
     while not play.series.finished:

@@ -172,13 +172,13 @@ class TakesBeforeItChecks(Server):
 
 
 def vector_of_any_but_one(round, client, reply):
-    return summing.checked_vector(round, client, reply) if client else None
+    return summing.check_vector(round, client, reply) if client else None
 
 
 class LosesOne(Server):
     """Client 0 is a survivor, and its vector is not in the sum."""
 
-    _receive = relaxed(Server._receive, checked_vector=vector_of_any_but_one)
+    _receive = relaxed(Server._receive, check_vector=vector_of_any_but_one)
 
 
 SEND_AGAIN = [("everyone", 0, 0, 0, 0), ("close", 0, 0, 0, 0)] * 2 + [("everyone", 0, 0, 0, 0), ("send", 1, 0, 0, 0)]

@@ -323,7 +323,7 @@ def check_asked(store: Store, made: Federation, rows: list[Any]) -> None:
 
 
 def has_vector(reply: bytes) -> bool:
-    return any(m.has_vector(m.named(message)) for message in envelope.unpack(reply))
+    return any(m.has_vector(m.kind_of(message)) for message in envelope.unpack(reply))
 
 
 def copied(reply: bytes, client: int) -> bytes:

@@ -76,7 +76,7 @@ def vectors(hub: PlayedHub) -> list[tuple[int, bytes, bytes]]:
     found = set()
     for client, _, reply in hub.sent:
         for message in envelope.unpack(reply):
-            kind = m.named(message)
+            kind = m.kind_of(message)
             if kind is not None and m.has_vector(kind):
                 said = m.decode(message, len(message))
                 found.add((client, said.context, said.task, bytes(message)))

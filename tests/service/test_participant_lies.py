@@ -194,7 +194,7 @@ def test_a_hub_that_lets_nobody_in_is_given_up():
 
 def vectors_sent(hub: PlayedHub) -> int:
     messages = [one for _, _, reply in hub.sent for one in envelope.unpack(reply)]
-    return sum(m.has_vector(m.named(one)) for one in messages)
+    return sum(m.has_vector(m.kind_of(one)) for one in messages)
 
 
 def with_header(answer: HubAnswer, **changes) -> HubAnswer:
@@ -463,7 +463,7 @@ def test_whatever_comes_ends_by_name_or_goes_on(guard, data):
         hub.close()
     assert hub.ended[0].aggregate is not None
     sent = [one for client, _, reply in hub.sent if client == 2 for one in envelope.unpack(reply)]
-    vectors = [(m.context_of(one), bytes(one)) for one in sent if m.has_vector(m.named(one))]
+    vectors = [(m.context_of(one), bytes(one)) for one in sent if m.has_vector(m.kind_of(one))]
     assert len(dict(vectors)) == len(set(vectors))
 
 

@@ -21,7 +21,7 @@ def shares(replies: list[bytes]) -> Iterator[bytes]:
     """What clients sent to have masks taken off."""
     for reply in replies:
         for message in envelope.unpack(reply):
-            if m.named(message) is m.UnmaskReply:
+            if m.kind_of(message) is m.UnmaskReply:
                 yield bytes(message)[-48:]  # its end: shares, whatever stands before
 
 
@@ -53,7 +53,7 @@ def test_a_hub_keeps_no_vector_and_no_share_longer_than_its_round(tmp_path, guar
             plain = vector(client, row.task).tobytes()
             assert plain not in written
             assert plain.hex() not in caplog.text
-    masked = [message for reply in sent for message in envelope.unpack(reply) if m.has_vector(m.named(message))]
+    masked = [message for reply in sent for message in envelope.unpack(reply) if m.has_vector(m.kind_of(message))]
     assert len(masked) == 2 * CLIENTS
     assert not any(bytes(message)[-16:] in written for message in masked)
     world.close()

@@ -34,7 +34,7 @@ def pattern(text, known):
 
 
 def tags(data):
-    return [m.named(bytes(one)).__struct_config__.tag for one in envelope.unpack(data)]
+    return [m.kind_of(bytes(one)).__struct_config__.tag for one in envelope.unpack(data)]
 
 
 def check_body(shown, data):

@@ -112,7 +112,8 @@ def rewrite_vector(data: bytes, x: int, y: int, world: "World") -> bytes:
     if not hasattr(message, "vector") or not message.vector:
         return flip_in_field(data, x, y, world)
     vector = _flip(bytes(message.vector), y, 0, world)
-    return _with(message, vector=vector, **message.fingerprint.field(vector, message.context, message.client))
+    name, make = message.fingerprint
+    return _with(message, **{"vector": vector, name: make(vector, message.context, message.client)})
 
 
 #: What stays well-formed gets further, so it comes more often.

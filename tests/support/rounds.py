@@ -138,8 +138,8 @@ def read(data: bytes) -> m.Message:
 def revectored(config: RoundConfig, reply: bytes, vector: bytes) -> bytes:
     """Another vector, with the tag or digest that belongs to it, as only its sender should be able to."""
     message = read(reply)
-    known_by = message.fingerprint.field(vector, config.context, message.client)
-    return changed(reply, vector=vector, **known_by)
+    name, make = message.fingerprint
+    return changed(reply, **{"vector": vector, name: make(vector, config.context, message.client)})
 
 
 def accused_in(reply: bytes) -> set[int]:

@@ -235,7 +235,7 @@ class SeriesWorld(SeriesPlay):
             assert who in self.disturbed, f"left a round for {client.faults}"
             assert kinds <= {FaultyServer, ConfigError}
         for one in opened(reply):
-            key = (who, m.context_of(one), m.named(one))
+            key = (who, m.context_of(one), m.kind_of(one))
             assert self.said.setdefault(key, one) == one, "two answers of one kind in one round"
         assert len(client.rounds) <= envelope.MOST
         if reply and self.answered.get(who) != request:  # a repeat lacks the vector: the transport has that

@@ -7,7 +7,7 @@ from vectors.cases.common import Stream
 
 from ccesa.agreement.config import RoundConfig
 from ccesa.protocol.client import Client
-from ccesa.protocol.schedule import numbered
+from ccesa.protocol.schedule import with_number
 from ccesa.protocol.series import Ended
 from mixed import Remote, identity_seed
 from rounds import charter_of
@@ -55,7 +55,7 @@ class MixedSeries(SeriesPlay):
         if self.guard == "active":
             charter = {"charter": str(charter_of(self.config)), "identity": identity_seed(i).hex()}
         numbers = range(first, first + self.count)
-        parts = [{**self.part_of(i, numbered(self.config, number)), **charter} for number in numbers]
+        parts = [{**self.part_of(i, with_number(self.config, number)), **charter} for number in numbers]
         return {"config": self.config.encode().hex(), "rounds": parts, **charter}
 
     def part_of(self, i: int, config: RoundConfig) -> dict[str, Any]:

@@ -43,6 +43,7 @@ from second import (
 from second_active import bitmap
 from vector_files import GRAPHS, VECTORS, cases, config_of, load, part, refused, values_of
 
+X25519 = keys.AGREEMENTS[keys.DEFAULT]
 MESSAGES = {kind.__struct_config__.tag: kind for kind in m.MESSAGES}
 
 
@@ -194,7 +195,7 @@ def test_both_ends_have_the_same_pair_mask_key():
 @cases("derivations", "sealing_keys", "client", "neighbour")
 def test_sealing_keys(case):
     client, neighbour = case["client"], case["neighbour"]
-    both = keys.sealing(agreed_in(case), raw(case["context"]), client, neighbour)
+    both = X25519.sealing(agreed_in(case), raw(case["context"]), client, neighbour)
     assert both == raw(case["outgoing"]) + raw(case["incoming"])
     derived = hkdf(agreed_in(case), pair_info(case), 56)
     upward, downward = derived[:28], derived[28:]
@@ -341,11 +342,11 @@ def test_bad_words_are_refused(case):
 def incoming(case):
     private = primitives.private_key(raw(case["recipient_private"]))
     found = primitives.agree(private, primitives.load_public_key(raw(case["sender_keys"])[:32]))
-    return keys.sealing(found, raw(case["context"]), case["recipient"], case["sender"])
+    return X25519.sealing(found, raw(case["context"]), case["recipient"], case["sender"])
 
 
 def unseal(key, case):
-    return keys.unseal_shares(key, raw(case["sealed"]), raw(case["context"]), ends_of(case))
+    return X25519.unseal(key, b"", raw(case["sealed"]), raw(case["context"]), ends_of(case)).shares
 
 
 def ends_of(case):
@@ -365,8 +366,9 @@ def test_sealing_by_hand(case):
     text = raw(case["shares"])
     assert sealed_by_hand(private, context, *ends, text) == raw(case["sealed"])
     agreed = primitives.agree(primitives.private_key(private), primitives.load_public_key(public))
-    mine = keys.sealing(agreed, context, ends.sender, ends.recipient)
-    assert keys.seal_shares(mine, text, context, ends) == raw(case["sealed"])
+    mine = X25519.sealing(agreed, context, ends.sender, ends.recipient)
+    given = keys.Encapsulated(b"", b""), keys.Content(text, b"")
+    assert X25519.seal(mine, *given, context, ends) == raw(case["sealed"])
     assert (public_of(private), public) == (ends.sender_keys[:32], ends.recipient_keys[:32])
 
 

@@ -25,7 +25,7 @@ def test_keys_and_secrets_of_the_kem(case):
 @cases("hybrid", "bad_keys", "reason")
 def test_bad_keys_of_the_kem_are_refused(case):
     with refused(case["error"]):
-        primitives.check_kem_key(raw(case["public"]))
+        primitives.load_kem_key(raw(case["public"]))
 
 
 def unsealed(case):

@@ -161,7 +161,7 @@ def _pair_mask_key(context: bytes, client: int, neighbour: int, generator: str) 
 def _sealing_keys(context: bytes, client: int, neighbour: int) -> Case:
     """Each direction is a key of 16 bytes and a nonce of 12, one after the other."""
     pair = _agreement(client, neighbour)
-    both = keys.sealing(pair["agreed"], context, client, neighbour)
+    both = keys.AGREEMENTS[keys.DEFAULT].sealing(pair["agreed"], context, client, neighbour)
     return {
         "label": labels.SEALING,
         "context": context,

@@ -16,7 +16,7 @@ from cases.refused_curious import from_round
 from cases.rounds import Plan
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys, primitives
-from ccesa.crypto.keys import AGREEMENTS, Content
+from ccesa.crypto.keys import Content, Hybrid
 from ccesa.protocol import messages as m
 
 DESCRIPTION = (
@@ -35,7 +35,7 @@ ROUND_DESCRIPTION = (
 ACTIVE_DESCRIPTION = (
     "Rounds with the agreement x25519-mlkem768 under the guard active, in the form of hybrid_round.json."
 )
-_HYBRID = AGREEMENTS["x25519-mlkem768"]
+_HYBRID = Hybrid()
 _CONTEXT = configurations()["with accept"].context
 Made = Callable[[], Case]
 
@@ -166,7 +166,7 @@ def _ends(sender: int, recipient: int) -> keys.Ends:
 
 
 def _seed(client: int, other: int) -> bytes:
-    return keys.pair_seed(secret(f"mask secret {client}"), _CONTEXT, client, other)
+    return _HYBRID.pair_seed(secret(f"mask secret {client}"), _CONTEXT, client, other)
 
 
 def _shares(sender: int, recipient: int) -> bytes:
@@ -203,7 +203,7 @@ def _bad_sealing() -> list[Case]:
     good, sealed = _sealing(3, 7), _sealed(3, 7)
     other = _seed(3, 5)
     lying = _sealed(3, 7, other)
-    promise = keys.seed_commitment(_seed(3, 7), _CONTEXT, 3, 7)
+    promise = _HYBRID.seed_commitment(_seed(3, 7), _CONTEXT, 3, 7)
     wrong: dict[str, Case] = {
         "a ciphertext with one wrong bit": {"sealed": flipped(sealed)},
         "a text with one wrong bit": {"sealed": flipped(sealed, 1088)},
@@ -228,9 +228,8 @@ def _broken_promise() -> bytes:
     """Seal another seed than the one that the commitment is to, with everything else in order."""
     ends = _ends(3, 7)
     encapsulated, ciphertext = primitives.encapsulate(ends.recipient_keys[64:])
-    promised = keys.seed_commitment(_seed(3, 7), _CONTEXT, 3, 7)
-    beside = keys.Beside(ciphertext, promised)
-    key = keys.hybrid_sealing(_agreed(3, 7), encapsulated, _CONTEXT, ends, beside)
+    promised = _HYBRID.seed_commitment(_seed(3, 7), _CONTEXT, 3, 7)
+    key = _HYBRID.text_key(_agreed(3, 7), encapsulated, _CONTEXT, ends, ciphertext, promised)
     text = keys.seal_once(key, _shares(3, 7) + _seed(3, 5))
     return ciphertext + text + promised
 
@@ -247,7 +246,7 @@ def _pair_secret(client: int, other: int) -> Case:
         "mask_secrets": [secret(f"mask secret {one}") for one in (client, other)],
         "seeds": list(seeds),
         "agreed": agreed,
-        "pair_secret": keys.pair_secret(agreed, _CONTEXT, *halves),
+        "pair_secret": _HYBRID.pair_secret(agreed, _CONTEXT, *halves),
     }
 
 
@@ -259,7 +258,7 @@ def _deposit(client: int, other: int) -> Case:
         "other": other,
         "mask_secret": own,
         "seed": received,
-        "deposit": keys.deposit(own, received, _CONTEXT, client, other),
+        "deposit": _HYBRID.deposit(own, received, _CONTEXT, client, other),
     }
 
 
@@ -316,7 +315,6 @@ def _unkept(party: Party, text: bytes) -> bytes:
     agreed = primitives.agree(private, primitives.load_public_key(own[:32]))
     ends = keys.Ends(1, 0, told.keys[:1248], own, True, shown.commitments[:32])
     encapsulated, ciphertext = primitives.encapsulate(own[64:])
-    beside = keys.Beside(ciphertext, text[-32:])
-    key = keys.hybrid_sealing(agreed, encapsulated, party.context, ends, beside)
+    key = _HYBRID.text_key(agreed, encapsulated, party.context, ends, ciphertext, text[-32:])
     sealed = keys.seal_once(key, bytes(64) + sample("another seed"))
     return ciphertext + sealed + text[-32:]

@@ -244,9 +244,10 @@ def _sealed_outside(
     private = primitives.private_key(random(32))
     own = party.reply(0)
     agreed = primitives.agree(private, primitives.load_public_key(own.keys[:32]))
-    sealing = keys.sealing(agreed, party.context, sender, own.client)
+    agreement, shares = keys.AGREEMENTS[keys.DEFAULT], bytes(62) + b"\xf1\xff"
+    sealing = agreement.sealing(agreed, party.context, sender, own.client)
     ends = keys.Ends(sender, own.client, theirs, own.keys, masked, commitment)
-    return keys.seal_shares(sealing, bytes(62) + b"\xf1\xff", party.context, ends)
+    return agreement.seal(sealing, keys.Encapsulated(b"", b""), keys.Content(shares, b""), party.context, ends)
 
 
 def wrong_drops(party: Party, place: int, clients: int) -> None:

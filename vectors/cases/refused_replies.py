@@ -140,7 +140,8 @@ def _late(played: Case, step: str) -> dict[str, Wrong]:
 
 
 def _with_vector(reply: m.MaskedVector, vector: bytes) -> Case:
-    return {"vector": vector, **reply.fingerprint.field(vector, reply.context, reply.client)}
+    name, make = reply.fingerprint
+    return {"vector": vector, name: make(vector, reply.context, reply.client)}
 
 
 def _advertise(played: Case) -> dict[str, Wrong]:

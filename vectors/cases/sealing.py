@@ -13,6 +13,7 @@ DESCRIPTION = (
     "commitment. Cases under bad must be refused by the operation they name; under bad_associated the "
     "one-time key (16 bytes of key, 12 of nonce) is the right one and only the associated data differ."
 )
+_AGREEMENT = keys.AGREEMENTS[keys.DEFAULT]
 _CONTEXT = configurations()["defaults"].context
 _OTHER_CONTEXT = configurations()["harary"].context
 
@@ -84,11 +85,12 @@ def _shares(sender: int, recipient: int) -> bytes:
 def _keys(client: int, neighbour: int) -> bytes:
     public = primitives.load_public_key(_public(_private(neighbour)))
     agreed = primitives.agree(primitives.private_key(_private(client)), public)
-    return keys.sealing(agreed, _CONTEXT, client, neighbour)
+    return _AGREEMENT.sealing(agreed, _CONTEXT, client, neighbour)
 
 
 def _seal(sender: int, recipient: int, text: bytes) -> bytes:
-    return keys.seal_shares(_keys(sender, recipient), text, _CONTEXT, _ends(sender, recipient))
+    given = keys.Encapsulated(b"", b""), keys.Content(text, b"")
+    return _AGREEMENT.seal(_keys(sender, recipient), *given, _CONTEXT, _ends(sender, recipient))
 
 
 def _opening(sender: int, recipient: int, text: bytes) -> Opening:

@@ -227,11 +227,11 @@ def _masking(scene: Scene, exchange: int) -> dict[str, Steps]:
 
 
 def _has_vector(reply: bytes) -> bool:
-    return any(m.named(one) in (m.MaskReply, m.SignedMaskReply) for one in envelope.unpack(reply))
+    return any(m.kind_of(one) in (m.MaskReply, m.SignedMaskReply) for one in envelope.unpack(reply))
 
 
 def _asks(message: bytes) -> bool:
-    return m.named(message) in (m.MaskRequest, m.MaskAmongRequest)
+    return m.kind_of(message) in (m.MaskRequest, m.MaskAmongRequest)
 
 
 def _read(message: bytes) -> Any:

@@ -10,7 +10,7 @@ import { decode, encode, Float, type Value } from "./wire.js";
 
 export * from "./rules.js";
 
-/** What a configuration under `active` takes from its charter (docs/formats.md, 5). */
+/** The part of a configuration under `active` that comes from its charter (docs/formats.md, 5). */
 export interface Terms {
   readonly digest: Bytes;
   readonly members: readonly unknown[];
@@ -24,7 +24,7 @@ export interface Terms {
   readonly length: number | null;
 }
 
-/** What a configuration under `active` says besides its charter. */
+/** The part of a configuration under `active` beside its charter. */
 export type Particulars = Pick<RoundConfig, "seriesId" | "number" | "length" | "accept">;
 
 type Entry = readonly [key: string, field: keyof RoundConfig, form: Form];

@@ -1,5 +1,5 @@
 /**
- * What can go wrong. The names are those of appendix B of docs/protocol.md: a caller's mistake, a faulty server, a
+ * All errors. The names are those of appendix B of docs/protocol.md: a caller's mistake, a faulty server, a
  * faulty neighbour, or a budget that is used up.
  */
 

@@ -21,7 +21,7 @@ export { type Mask, type Masker, type MaskOptions, maskHere } from "./crypto/mas
 export { nobleEngine } from "./crypto/noble.js";
 export { nodeEngine } from "./crypto/node.js";
 export type { Identity } from "./crypto/signatures.js";
-// Who one is, and what a federation has agreed on.
+// Identities, and the agreement of a federation.
 export { generateIdentity, generateKeyPair, identityFromKeyPair, identityFromSeed } from "./crypto/signatures.js";
 export { webEngine } from "./crypto/web.js";
 export * from "./errors.js";

@@ -1,6 +1,6 @@
 /**
- * What a client has done and must not do again, across rounds, tabs and crashes (3.3, 3.5): each entry is made once,
- * before the message that it stands for is sent, and is never taken back.
+ * Entries for things that a client has done and must not do again, across rounds, tabs and crashes (3.3, 3.5). Each
+ * is made once, before its message is sent, and is never taken back.
  */
 
 import { type Bytes, equal, fromHex, toHex } from "./bytes.js";
@@ -8,7 +8,7 @@ import { ConfigError } from "./errors.js";
 import type { PrivacyTable } from "./privacy/table.js";
 
 /**
- * What an entry is about: a round that was joined; a round for which a vector has left, by its context; a vector that
+ * The subject of an entry: a round that was joined; a round for which a vector has left, by its context; a vector that
  * has left for a task, and shares that were released for one, by task and series; a vector of a table, whatever the
  * task.
  */

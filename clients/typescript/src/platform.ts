@@ -1,10 +1,10 @@
-/** What Node has and browsers have not, found without an import that browsers would stumble over. */
+/** Modules that Node has and browsers lack, found without an import that would fail in browsers. */
 
 interface Process {
   readonly getBuiltinModule?: (name: string) => unknown;
 }
 
-/** Return a module of Node's own, or undefined where there is none. */
+/** Return a module of Node's own, or undefined in a browser. */
 export function builtin<Module>(name: string): Module | undefined {
   const { process } = globalThis as { process?: Process };
   return process?.getBuiltinModule?.(name) as Module | undefined;

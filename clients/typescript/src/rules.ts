@@ -1,4 +1,4 @@
-/** What a round can be (docs/protocol.md, 3.1): fields of a configuration, their limits, and what follows from them. */
+/** The rules of a round (docs/protocol.md, 3.1): fields of a configuration, their limits, and consequences. */
 
 import type { Bytes } from "./bytes.js";
 import { BITS, type Bits } from "./crypto/adding.js";
@@ -7,7 +7,7 @@ import { type Generator, KEY_BYTES } from "./crypto/engine.js";
 import { MOST_HOLDERS } from "./crypto/sharing.js";
 import { ConfigError } from "./errors.js";
 
-/** Who is a neighbour of whom (section 4); keys are those of the page. */
+/** The graph of neighbours (section 4); keys are those of the page. */
 export type Graph =
   | { readonly type: "erdos-renyi"; readonly p: number; readonly mask_p: number | null }
   | { readonly type: "harary"; readonly degree: number; readonly mask_degree: number | null }
@@ -25,7 +25,7 @@ export const AGREEMENTS: readonly AgreementName[] = ["x25519", "x25519-mlkem768"
 export type { AgreementName, Bits };
 export type Guard = "curious" | "active";
 
-/** What all parties of a round agree on (3.1). */
+/** The configuration that all parties of a round agree on (3.1). */
 export interface RoundConfig {
   readonly version: 2;
   readonly seriesId: Bytes;
@@ -128,7 +128,7 @@ function isThreshold(rule: Threshold, config: RoundConfig): boolean {
   }
 }
 
-/** Return the rule that limits the mask edges, by probability or by degree; null where there is none. */
+/** Return the rule that limits the mask edges, by probability or by degree; null without one. */
 export function maskRules(graph: Graph): { readonly mask_p: number | null; readonly mask_degree: number | null } {
   const { mask_p, mask_degree } = { mask_p: null, mask_degree: null, ...graph };
   return { mask_p, mask_degree };
@@ -147,7 +147,7 @@ const LIMITS: readonly (readonly [what: string, holds: (config: RoundConfig) => 
   ["clients is in 3 ... 2^32 - 1", (c) => within(c.clients, 3, LARGEST)],
   ["bits is 8, 16, 32 or 64", (c) => BITS.includes(c.bits)],
   ["length is at least 1, of at most 2^32 - 1 bytes", (c) => within(c.length, 1, (LARGEST * 8) / c.bits)],
-  ["graph is one of 3.1, for so many clients", (c) => isGraph(c.graph, c.clients)],
+  ["graph is one of 3.1, for this number of clients", (c) => isGraph(c.graph, c.clients)],
   [`a secret has at most ${MOST_HOLDERS} holders`, (c) => meanDegree(c) + 1 <= MOST_HOLDERS],
   ["guard is curious or active", (c) => ["curious", "active"].includes(c.guard)],
   ["threshold is one of 3.1, for such a graph", (c) => isThreshold(c.threshold, c)],
@@ -193,7 +193,7 @@ export function largestDegree({ graph, clients }: Pick<RoundConfig, "graph" | "c
   return graph.type === "harary" ? graph.degree : clients - 1;
 }
 
-/** Return t_i of a client with so many neighbours (4.1). */
+/** Return t_i of a client with this number of neighbours (4.1). */
 export function thresholdAt(rule: Threshold, degree: number): number {
   const majority = Math.floor((degree + 1) / 2) + 1;
   switch (rule.type) {

@@ -8,7 +8,7 @@ export function shown(text: unknown, most = 200): string {
   return line.length > most ? `${line.slice(0, most)}...` : line;
 }
 
-/** What others throw may throw once more when it is asked what it is. */
+/** A value that others throw may throw again when it is inspected. */
 function written(text: unknown): string {
   try {
     return String(text);

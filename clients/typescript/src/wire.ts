@@ -1,6 +1,6 @@
 /**
  * The msgpack of docs/protocol.md (3.2, 7): one encoding for each value. A reader refuses every longer form, so
- * that whoever has read something knows the bytes that it was written with.
+ * that a reader of a value knows the bytes that it was written with.
  */
 
 import { type Bytes, join } from "./bytes.js";
@@ -11,7 +11,7 @@ export class Float {
   constructor(readonly value: number) {}
 }
 
-/** What has an encoding: integers in -2^63 ... 2^64 - 1 (a bigint beyond 2^53 - 1), and maps that keep their order. */
+/** Encoded values: integers in -2^63 ... 2^64 - 1 (a bigint beyond 2^53 - 1), and maps that keep their order. */
 export type Value =
   | null
   | boolean
@@ -299,7 +299,7 @@ function kindOf(byte: number): Kind | undefined {
 /**
  * Return the value that bytes are the encoding of.
  *
- * @throws MalformedMessage for all other bytes; whoever calls has limited their number before.
+ * @throws MalformedMessage for all other bytes. The caller has limited their number before.
  */
 export function decode(data: Uint8Array): Value {
   const reader = new Reader(data);

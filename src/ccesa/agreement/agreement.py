@@ -1,6 +1,6 @@
-"""An agreement holds for all rounds of a federation. It is a charter, or trust in the server.
+"""An agreement holds for all rounds of a federation: a charter, or trust in the server.
 
-All that makes clients, servers, forms or memories asks the agreement, and never whether there is a charter.
+Code that makes clients, servers, forms or memories asks the agreement, and never for the kind of agreement.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ DECIDED = frozenset({"series_id", "number", "length", "bits", "accept", "charter
 
 
 class NoCertificate(NamedTuple):
-    """The figures without a charter: nobody colludes with a trusted server, and nothing is certified."""
+    """The figures without a charter: nobody colludes with a trusted server."""
 
     colluders: int = 0
     around: int | None = None
@@ -37,8 +37,7 @@ class NoCertificate(NamedTuple):
 class Trust:
     """Without a charter, clients trust the server to follow the protocol, and it chooses the rounds.
 
-    The values of a charter are empty here, so that nothing follows from them: no member signs in, nothing is
-    certified, and a round under a guard with a charter is refused.
+    The values of a charter are empty here: no member signs in, and nothing is certified.
     """
 
     #: The client's own; a server has none.
@@ -51,7 +50,7 @@ class Trust:
     schema: ClassVar = None
     mechanism: ClassVar = None
     certificate: ClassVar = NoCertificate()
-    promises: ClassVar = ("The hub is trusted to follow the protocol; what it sees is masked vectors and their sum.",)
+    promises: ClassVar = ("The hub is trusted to follow the protocol. It sees masked vectors and their sum.",)
 
     def check_current(self, now: float | None = None) -> None:
         """Do nothing: trust does not expire."""
@@ -121,8 +120,8 @@ Agreement = Charter | Trust
 HostedAgreement = Charter | OwnRounds
 
 
-def agreed_on(charter: Charter | None, config: RoundConfig | None, attempts: int) -> HostedAgreement:
-    """Return the agreement of a federation; ConfigError unless exactly one of both is given."""
+def make_agreement(charter: Charter | None, config: RoundConfig | None, attempts: int) -> HostedAgreement:
+    """Return the agreement of a federation; raise ConfigError unless exactly one of both is given."""
     match charter, config:
         case Charter(), None:
             return charter

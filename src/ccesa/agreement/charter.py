@@ -1,7 +1,7 @@
 """A ``Charter`` fixes a federation's rounds, except series, number, roster, length and *accept*.
 
-A lying server uses every choice it has against one client. Limits are not enough: another kind of graph with
-the same mean degree is within every limit, and has another tail. So the charter fixes everything else.
+A lying server uses every choice against one client. Limits are not enough: another kind of graph with the same
+mean degree is within every limit, and has another tail. So the charter fixes everything else.
 """
 
 import math
@@ -36,16 +36,11 @@ _MOST = 2**53 - 1
 _LEFT_OPEN = ("series_id", "number", "length", "accept")
 #: Enough for a hundred thousand members.
 MAX_FILE_BYTES = 1 << 24
-#: The range of each figure of a certificate; all others are log2 of a probability.
-_STATED = {
-    "dropout": (0.0, 1.0),
-    "exact_dropout": (False, True),
-    "collusion": (0.0, 1.0),
-    "colluders": (0, MAX_CLIENTS),
-    "around": (0, MAX_CLIENTS),
-    "least_honest": (0, MAX_CLIENTS),
-    "privacy_bits": (0.0, 1024.0),
-    "reliability_bits": (0.0, 1024.0),
+#: The range of each figure of a certificate; the others are log2 of a probability.
+_STATED: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("dropout", "exact_dropout", "collusion"), (0, 1)),
+    **dict.fromkeys(("colluders", "around", "least_honest"), (0, MAX_CLIENTS)),
+    **dict.fromkeys(("privacy_bits", "reliability_bits"), (0, 1024)),
 }
 #: The figures that a hub logs.
 _LOGGED = ("colluders", "least_honest", "privacy_bits", "reliability_bits")
@@ -84,10 +79,9 @@ class Stated(Part, frozen=True, kw_only=True):
         if self.dropout_per_step is not msgspec.UNSET:
             each = PerStep(each=tuple(self.dropout_per_step), confirms=True).each
             msgspec.structs.force_setattr(self, "dropout_per_step", tuple(float(q) + 0.0 for q in each))
-        figures = [name for name in self.__struct_fields__ if name != "dropout_per_step"]
-        for name, value in ((name, getattr(self, name)) for name in figures):
-            least, most = _STATED.get(name, (-math.inf, 0.0))
-            if not least <= value <= most:  # not a number is neither
+        for name in (one for one in self.__struct_fields__ if one != "dropout_per_step"):
+            value, (least, most) = getattr(self, name), _STATED.get(name, (-math.inf, 0.0))
+            if not least <= value <= most:  # also if it is not a number
                 raise ConfigError(f"{name} = {quoted(value)} in the charter's certificate is out of range")
         if not isinstance(self.exact_dropout, bool):
             raise ConfigError("exact_dropout in the charter's certificate must be true or false")
@@ -99,7 +93,7 @@ class Stated(Part, frozen=True, kw_only=True):
 
 
 class Learning(Part, frozen=True, kw_only=True):
-    """How replies in learning become vectors. The server has no say in it."""
+    """How replies in learning become vectors. The server cannot change it."""
 
     #: Full message types that take part, as registered by the apps.
     message_types: tuple[str, ...] = ("train", "evaluate")
@@ -135,7 +129,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     Attributes:
         version: Version of the wire format, 2.
         serial: 1 or greater. A site accepts only a charter with a higher serial than its own.
-        expires: Seconds since 1970. Members join no round from then on.
+        expires: Seconds since 1970. From this time members join no round.
         members: Name and 32-byte key of each; a client's id is its place.
         graph: Which members hold shares of which; masks run on every edge.
         threshold: How many holders open a secret.
@@ -195,7 +189,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         if self.mechanism is not None:
             self._check_noise(self.mechanism)
         self._check_unit()
-        _ = self.admission  # refuses keys and names that cannot be, or are there twice
+        _ = self.admission  # refuses invalid names and keys, and those that appear twice
         BARE_FLOOR.check(self.any_round)
 
     def _check_noise(self, mechanism: Mechanism) -> None:
@@ -276,8 +270,8 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     def encode(self) -> bytes:
         """Return the only encoding, under the digest. It has no comments and no layout of a file."""
-        # Of a struct with 16 fields msgspec writes a longer header, even if some are left out; not of a dict.
-        return msgspec.msgpack.encode(self._said(msgspec.to_builtins(self, builtin_types=(bytes,))))
+        # msgspec gives a struct with 16 fields a longer header, even if some are left out, but not a dict.
+        return msgspec.msgpack.encode(self._leave_out(msgspec.to_builtins(self, builtin_types=(bytes,))))
 
     @cached_property
     def digest(self) -> bytes:
@@ -311,27 +305,23 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
                 f"a round of {length} words, and the charter's {what} {self.length}: for another length, "
                 "agree on another charter"
             )
-        given: dict[str, Any] = {} if series_id is None else {"series_id": series_id}
-        if accept is not None:
-            given["accept"] = accept
+        given = {"series_id": series_id, "accept": accept}
+        given = {name: value for name, value in given.items() if value is not None}
         return self._config(length=length, number=number, charter=self.digest, **given)
 
     def series(self, length: int, bits: int) -> RoundConfig:
-        """Return the first round of a new series.
+        """Return the first round of a new series; raise ConfigError if the charter has other sizes.
 
         Args:
             length: Words of a vector.
             bits: Bits of a word.
-
-        Raises:
-            ConfigError: The charter has another length, or other bits.
         """
         if bits != self.bits:
             raise ConfigError(f"vectors of {bits} bits under a charter with bits = {self.bits}")
         return self.config(length=length, accept=True)
 
     def decode(self, data: bytes) -> RoundConfig:
-        """Return the configuration that ``RoundConfig.encode`` gave these bytes for.
+        """Return the configuration that ``RoundConfig.encode`` encoded.
 
         Args:
             data: At most 1024 bytes.
@@ -340,18 +330,18 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             MalformedMessage: The bytes are not the only encoding of a configuration under a charter.
             ConfigError: It is for another charter, or out of range.
         """
-        found = CharteredRound.decode(data)
-        self._check_digest(found.charter)
-        return self.config(**{name: getattr(found, name) for name in _LEFT_OPEN})
+        given = CharteredRound.decode(data)
+        self._check_digest(given.charter)
+        return self.config(**{name: getattr(given, name) for name in _LEFT_OPEN})
 
     def check(self, config: RoundConfig) -> None:
-        """Check that a round follows the charter.
+        """Check that a round follows the charter in everything but series, number, length and *accept*.
 
         Args:
             config: The round that a server proposes.
 
         Raises:
-            ConfigError: It differs in anything but series, number, length and *accept*.
+            ConfigError: It does not.
         """
         check_type("config", config, RoundConfig, "; charter.config(...) makes one")
         if not guard_named(config.guard).chartered:
@@ -365,14 +355,11 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
                 )
 
     def check_account(self, config: RoundConfig, account: Account | None) -> None:
-        """Check that vectors with the charter's noise are charged to an account for it.
+        """Raise ConfigError if the account is missing, or for other noise than the charter's, or another charter.
 
         Args:
-            config: The round that they are for.
+            config: The round of the vectors.
             account: The account that is charged for them.
-
-        Raises:
-            ConfigError: The account is missing, or for other noise, or for another charter.
         """
         if account is None and self.mechanism is not None:
             raise ConfigError(
@@ -384,20 +371,17 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 
     def _check_digest(self, digest: object) -> None:
         if digest != self.digest:
-            told, own = (one.hex()[:8] if isinstance(one, bytes) else "none" for one in (digest, self.digest))
+            given, own = digest.hex()[:8] if isinstance(digest, bytes) else "none", self.digest.hex()[:8]
             raise ConfigError(
-                f"the round is for another charter ({told}...) than this one ({own}..., serial {self.serial})"
+                f"the round is for another charter ({given}...) than this one ({own}..., serial {self.serial})"
                 ": compare the digests that `ccesa charter show` prints"
             )
 
     def check_current(self, now: float | None = None) -> None:
-        """Check that the charter has not expired.
+        """Check that the charter has not expired; raise ConfigError if it has.
 
         Args:
             now: Seconds since 1970, by default the system's.
-
-        Raises:
-            ConfigError: It has expired; get a new one.
         """
         if not (time.time() if now is None else now) < self.expires:
             raise ConfigError(f"the charter with serial {self.serial} expired on {self.expiry}: get a new one")
@@ -422,12 +406,12 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         """
         tables = toml.parse(text)
         try:
-            found = msgspec.convert(tables, cls)
+            charter = msgspec.convert(tables, cls)
         except (msgspec.ValidationError, RecursionError) as error:
             raise ConfigError(f"this is not a charter: {shown(str(error), 200)}") from None
-        if [key for _, key in tables["members"]] != [in_base64(seat.key) for seat in found.members]:
+        if [key for _, key in tables["members"]] != [in_base64(seat.key) for seat in charter.members]:
             raise ConfigError("a key of the charter has another spelling; copy it unchanged")
-        return found
+        return charter
 
     @classmethod
     def load(cls, path: Path | str) -> "Charter":
@@ -440,35 +424,22 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             ConfigError: Others can change the file, or ``parse`` refuses its text.
             OSError: The system cannot read the file.
         """
-        text = files.read_trusted(path, MAX_FILE_BYTES)
-        try:
-            return cls.parse(text)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from error
+        return files.parse_trusted(path, MAX_FILE_BYTES, cls.parse)
 
     def __str__(self) -> str:
         """The text of its file."""
-        return toml.written(self._said(msgspec.to_builtins(self)))
+        return toml.write(self._leave_out(msgspec.to_builtins(self)))
 
-    def _said(self, fields: dict[str, Any]) -> dict[str, Any]:
+    def _leave_out(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Leave out fields that older charters do not have, so that their digests stay."""
         if self.releases == 1:
             del fields["releases"]
         return fields
 
     def _config(self, **others: Any) -> RoundConfig:
-        others.setdefault("accept", needs_accept(self.agreement))
-        return RoundConfig(
-            clients=len(self.members),
-            bits=self.bits,
-            graph=self.graph,
-            threshold=self.threshold,
-            generator=self.generator,
-            agreement=self.agreement,
-            min_survivors=self.min_survivors,
-            guard=ACTIVE.name,
-            **others,
-        )
+        fixed = ("bits", "graph", "threshold", "generator", "agreement", "min_survivors")
+        given = {"accept": needs_accept(self.agreement), **{name: getattr(self, name) for name in fixed}, **others}
+        return RoundConfig(clients=len(self.members), guard=ACTIVE.name, **given)
 
 
 def _settle_numbers(part: Part) -> None:

@@ -1,8 +1,8 @@
-"""A ``RoundConfig`` holds everything about a round that is public and agreed on before it starts.
+"""A ``RoundConfig`` has everything about a round that is public and agreed on before it starts.
 
-A configuration validates itself and has exactly one encoding. The hash of that encoding, the *context*,
-enters every derivation of the round: after a change of any field nothing decrypts any more. A ``Floor`` is a
-client's own minimum for such a configuration.
+A configuration validates itself and has exactly one encoding. The hash of that encoding, the *context*, enters
+every derivation of the round: after a change of any field nothing decrypts any more. A ``Floor`` is a client's
+own minimum for such a configuration.
 """
 
 import os
@@ -39,12 +39,8 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "accept": (False, True),
     "guard": tuple(GUARDS),
 }
-#: The types of other fields, and hints for those that people know by name.
+#: The types of other fields.
 _TYPES: dict[str, Any] = {"series_id": bytes, "graph": Graph, "threshold": Threshold}
-_MEANT = {
-    name: f": give one of {', '.join(f'ccesa.{kind.__name__}(...)' for kind in get_args(_TYPES[name]))}"
-    for name in ("graph", "threshold")
-}
 
 
 class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
@@ -91,10 +87,13 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
     def __post_init__(self) -> None:
         self._check_choices()
         self._check_sizes()
-        self._check_graph()
-        self._check_threshold()
+        self._check_holders()
         self._check_guard()
-        self._check_agreement()
+        if needs_accept(self.agreement) and not self.accept:
+            raise ConfigError(
+                f"agreement = {self.agreement} needs accept = True: clients have to accept the seeds of "
+                "masks before they mask"
+            )
 
     @property
     def context(self) -> bytes:
@@ -103,11 +102,13 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
 
     def encode(self) -> bytes:
         """Return the only encoding, at most 1024 bytes. It leaves out the fields that a charter fixes."""
-        return wire.encode(CharteredRound.of(self) if guard_named(self.guard).chartered else self)
+        if not guard_named(self.guard).chartered:
+            return wire.encode(self)
+        return wire.encode(CharteredRound(**{name: getattr(self, name) for name in CharteredRound.__struct_fields__}))
 
     @staticmethod
     def decode(data: bytes) -> "RoundConfig":
-        """Return the configuration that ``encode`` gave these bytes for.
+        """Return the configuration that ``encode`` encoded.
 
         Args:
             data: At most 1024 bytes. For a round under a charter use ``Charter.decode``.
@@ -125,7 +126,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
 
     @property
     def round_id(self) -> bytes:
-        """The id of the series, and the number: 36 bytes that no other round has."""
+        """The id of the series and the number: 36 bytes that no other round has."""
         return self.series_id + labels.client_bytes(self.number)
 
     @property
@@ -142,7 +143,9 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         for name, kind in _TYPES.items():
             value = getattr(self, name)
             if not isinstance(value, kind):
-                raise ConfigError(f"{name} cannot be {quoted(value)}{_MEANT.get(name, '')}")
+                kinds = ", ".join(f"ccesa.{one.__name__}(...)" for one in get_args(kind))
+                hint = f": give one of {kinds}" if kinds else ""
+                raise ConfigError(f"{name} cannot be {quoted(value)}{hint}")
 
     def _check_sizes(self) -> None:
         for name in ("number", "clients", "length", "min_survivors"):
@@ -157,13 +160,6 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
             raise ConfigError(f"length must lie in 1..{most} for {self.bits} bits, not {self.length}")
         if not 2 <= self.min_survivors <= self.clients:
             raise ConfigError(f"min_survivors must lie in 2..clients = {self.clients}, not {self.min_survivors}")
-
-    def _check_agreement(self) -> None:
-        if needs_accept(self.agreement) and not self.accept:
-            raise ConfigError(
-                f"agreement = {self.agreement} needs accept = True: clients have to accept the seeds of "
-                "masks before they mask"
-            )
 
     def _check_guard(self) -> None:
         if not guard_named(self.guard).chartered:
@@ -181,34 +177,29 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
                 "because a lying server chooses who drops out after it has seen the graph"
             )
 
-    def _check_graph(self) -> None:
-        degree = self.graph.mean_degree(self.clients)
+    def _check_holders(self) -> None:
+        degree, dealer_counts = self.graph.mean_degree(self.clients), guard_named(self.guard).dealer_counts
         if degree + 1 > MAX_HOLDERS:
             raise ConfigError(
                 f"about {degree:.0f} neighbours per client; a secret can be shared among at most "
                 f"{MAX_HOLDERS} holders: choose a sparser graph"
             )
         self.graph.check(self.clients)
-
-    def _check_threshold(self) -> None:
         self.threshold.check(
             HolderCounts(
-                mean=self.graph.mean_degree(self.clients),
+                mean=degree,
                 most=self.graph.max_degree(self.clients),
                 spread=self.graph.spread(self.clients),
                 largest=self.largest_threshold,
-                counted=self._counted,
+                counted=", the dealer included" if dealer_counts else ": its neighbours, who have to confirm",
             )
         )
 
     def can_share(self, degree: Degree) -> Any:
-        """Tell whether a client can take part: enough hold shares of its secrets, and no two sets of t_i do.
+        """Return whether a client can take part: enough hold shares of its secrets, and no two sets of t_i do.
 
         Args:
-            degree: The number of the client's neighbours, or an array of such numbers.
-
-        Returns:
-            A truth value, or an array of them.
+            degree: The number of the client's neighbours. An array of such numbers gives an array.
         """
         t, holders = self.threshold.of(degree), degree + 1
         shared = (t <= self.largest_threshold(degree)) & (holders < 2 * t)
@@ -218,13 +209,10 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         """Return the minimum of clients for a round to succeed, if none of them leaves.
 
         With fewer, everyone has too few neighbours to share with. If degrees vary, this is about a client of
-        the mean degree.
+        the mean degree. All clients are needed if no smaller number is enough.
 
         Args:
             roster: The minimum roster, from the charter.
-
-        Returns:
-            Their number; all clients, if no smaller number is enough.
         """
         sizes = range(max(self.min_survivors, roster), self.clients)
         enough = (size for size in sizes if self.can_share(int(self.graph.mean_degree(size))))
@@ -233,24 +221,19 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
     def largest_threshold(self, degree: Degree) -> Degree:
         """Return the largest t_i with which a client can take part.
 
-        All holders of a share count. If neighbours have to confirm, only they count.
+        All holders of a share count; only the neighbours count if they have to confirm.
 
         Args:
             degree: The number of the client's neighbours.
         """
         return degree + guard_named(self.guard).dealer_counts
 
-    @property
-    def _counted(self) -> str:
-        included = guard_named(self.guard).dealer_counts
-        return ", the dealer included" if included else ": its neighbours, who have to confirm"
-
 
 _DECODER = msgspec.msgpack.Decoder(RoundConfig)
 
 
 class CharteredRound(Part, frozen=True, kw_only=True, tag="chartered-round"):
-    """A configuration under a charter, as it travels: the charter's digest, and the fields left open."""
+    """A configuration under a charter, as it travels: the charter's digest, and the open fields."""
 
     version: Literal[2] = VERSION
     charter: bytes
@@ -258,10 +241,6 @@ class CharteredRound(Part, frozen=True, kw_only=True, tag="chartered-round"):
     number: int
     length: int
     accept: bool
-
-    @classmethod
-    def of(cls, config: RoundConfig) -> "CharteredRound":
-        return cls(**{name: getattr(config, name) for name in cls.__struct_fields__})
 
     @staticmethod
     def decode(data: bytes) -> "CharteredRound":
@@ -280,15 +259,10 @@ def _short(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
-def _check_ratio(ratio: object) -> None:
-    if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 <= ratio <= 2:
-        raise ConfigError(f"floor threshold_ratio must lie in [0, 2], not {quoted(ratio)}")
-
-
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """A client's own minimum, whatever the server proposes.
 
-    Fields that are left out stay as in the floor of every client: no round of two, no vector without a mask.
+    By default fields are as in the floor of every client: no round of two, no vector without a mask.
     If degrees vary, ``degree``, ``mask_degree`` and ``threshold`` are about a client of mean degree.
 
     Attributes:
@@ -313,13 +287,13 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name, least in self._given():
-            if name == "threshold_ratio":
-                _check_ratio(least)
-            else:
+            if name != "threshold_ratio":
                 check_integer(f"floor {name}", least)
+            elif isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 2:
+                raise ConfigError(f"floor threshold_ratio must lie in [0, 2], not {quoted(least)}")
 
     def over(self, default: "Floor") -> "Floor":
-        """Return this floor, with the fields of another where this one leaves them out.
+        """Return this floor, with the fields of another in place of those that it leaves out.
 
         Args:
             default: The other floor.
@@ -327,7 +301,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(default, **dict(self._given()))
 
     def lacking(self, **found: float) -> str | None:
-        """Return the first value below this floor, in words; None if there is none.
+        """Return the first value below this floor, in words; None if all are high enough.
 
         Args:
             **found: The values of a round, by the names of fields.

@@ -6,7 +6,7 @@ The list is text, one line per client, in the style of ``authorized_keys``::
     hospital-a    Zm9vYmFy...                                   cardiology, since March
 
 A client's id in a round is its place in the list, counted from 0, so one identity cannot take two places.
-Every client keeps its own copy of the list; the server's word does not count.
+Every client keeps its own copy of the list and does not trust the server's.
 """
 
 import base64
@@ -59,9 +59,6 @@ class Identity:
 
         Args:
             name: Its name, or nothing.
-
-        Raises:
-            ConfigError: The name is not allowed in a list.
         """
         return cls(os.urandom(KEY_BYTES), name)
 
@@ -90,7 +87,6 @@ class Identity:
 
         Raises:
             ConfigError: The path exists, or its folder does not, or others can write to that folder.
-            OSError: The system cannot write the file; nothing is left of it.
         """
         words = [_HEADER, in_base64(self.seed), *([self.name] if self.name else [])]
         files.write_new(path, " ".join(words) + "\n", private=True)
@@ -106,17 +102,17 @@ class Identity:
             ConfigError: Others can read or replace the file, or it is not an identity.
             OSError: The system cannot read the file.
         """
-        none = ConfigError(f"{path} is not an identity; `ccesa identity new` makes one")
+        refused = ConfigError(f"{path} is not an identity; `ccesa identity new` makes one")
         try:
             lines = _lines(files.read_trusted(path, _MOST_IDENTITY, private=True))
         except ConfigError:
             with open(path, "rb") as file:  # for another kind of file, its permissions do not matter
                 if _HEADER.encode() not in file.read(_MOST_IDENTITY):
-                    raise none from None
+                    raise refused from None
             raise
         words = [word for line in lines for word in line.split(" ") if word]
         if len(words) not in (2, 3) or words[0] != _HEADER:
-            raise none
+            raise refused
         return cls(_decode(words[1], str(path)), *words[2:])
 
 
@@ -210,11 +206,7 @@ class Admission:
             ConfigError: Others can change the file, or ``parse`` refuses its text.
             OSError: The system cannot read the file.
         """
-        text = files.read_trusted(path, _MOST_ADMISSION)
-        try:
-            return cls.parse(text)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from error
+        return files.parse_trusted(path, _MOST_ADMISSION, cls.parse)
 
     def __str__(self) -> str:
         return "".join(f"{member}\n" for member in self.members)
@@ -248,7 +240,6 @@ class Admission:
 
     @cached_property
     def _places(self) -> dict[bytes, int]:
-        """Return the place of each key."""
         return {member.public: place for place, member in enumerate(self.members)}
 
 

@@ -1,4 +1,4 @@
-"""The text of a charter's file is TOML, for which the standard library has a reader and no writer."""
+"""A charter's file is TOML, for which the standard library has a reader and no writer."""
 
 import json
 import math
@@ -14,8 +14,6 @@ _HEAD = """\
 # The charter of a federation: every site holds a copy, and all have the same digest.
 # The digest is over what is said here, not over this text: ccesa charter show FILE
 """
-
-
 #: Integers of 64 bits and a second's fraction of nine digits: the common limits of readers of TOML.
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _LONG_FRACTION = re.compile(r":[0-9]{2}\.[0-9]{10}")
@@ -26,33 +24,32 @@ _QUOTED = re.compile(r'''"""(?:\\.|[^\\])*?"""(?!")|'{3}.*?'{3}(?!')|"(?:\\.|[^"
 def parse(text: str) -> dict[str, Any]:
     """Return the tables of the file, with ``expires`` in seconds since 1970."""
     try:
-        found = tables(text.removeprefix("\ufeff"))  # as some editors begin a file
+        every = tables(text.removeprefix("\ufeff"))  # some editors begin a file with it
     except (ValueError, RecursionError) as error:  # also nesting that Python does not read
         raise ConfigError(f"this is not a charter, because it is not TOML: {shown(str(error), 200)}") from None
-    if "expires" in found:
-        found["expires"] = seconds(found["expires"])
-    return found
+    if "expires" in every:
+        every["expires"] = seconds(every["expires"])
+    return every
 
 
 def tables(text: str) -> dict[str, Any]:
     """Return the tables of a text in TOML, if all readers of TOML read it the same.
 
-    Raises:
-        ValueError: It is not TOML, or a number or a time in it is beyond their common limits.
-        RecursionError: It is nested too deeply.
+    Raises ValueError if it is not TOML, or has a number or a time beyond their common limits, and RecursionError
+    if it is nested too deeply.
     """
-    found = tomllib.loads(text, parse_float=_float)
-    _check_integers(found)
+    every = tomllib.loads(text, parse_float=_float)
+    _check_integers(every)
     if _LONG_FRACTION.search(_QUOTED.sub("", text)):
         raise ValueError("the fraction of a second must have at most nine digits")
-    return found
+    return every
 
 
 def _float(text: str) -> float:
-    found = float(text)
-    if math.isinf(found) and not text.endswith("inf"):
+    number = float(text)
+    if math.isinf(number) and not text.endswith("inf"):
         raise ValueError(f"{shown(text, 20)} is too large for a float")
-    return found
+    return number
 
 
 def _check_integers(value: object) -> None:
@@ -65,8 +62,8 @@ def _check_integers(value: object) -> None:
         raise ValueError("an integer must have at most 64 bits, including its sign")
 
 
-def written(tables: dict[str, Any]) -> str:
-    """Return the text: values first, then a table for each part, without those that are None."""
+def write(tables: dict[str, Any]) -> str:
+    """Return the text: values first, then a table for each part, without values of None."""
     given = {name: value for name, value in tables.items() if value is not None}
     given["expires"] = _moment(given["expires"])
     values = {name: value for name, value in given.items() if not isinstance(value, dict)}

@@ -11,24 +11,15 @@ from typing import NamedTuple
 
 from ccesa import labels
 from ccesa.crypto import primitives
-from ccesa.crypto.primitives import (
-    CIPHERTEXT_BYTES,
-    GENERATORS,
-    KEM_KEY_BYTES,
-    KEM_SEED_BYTES,
-    PUBLIC_KEY_BYTES,
-    TAG_BYTES,
-)
+from ccesa.crypto.primitives import CIPHERTEXT_BYTES, KEM_KEY_BYTES, KEM_SEED_BYTES, PUBLIC_KEY_BYTES, TAG_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import ConfigError
 from ccesa.wire import Data
 
-COMMITMENT_BYTES = 32
-DIGEST_BYTES = 32
-SEED_BYTES = 32
-DEPOSIT_BYTES = SEED_BYTES + primitives.TAG_BYTES
-_KEY, _NONCE = 16, 12
-ONE_TIME_BYTES = _KEY + _NONCE
+COMMITMENT_BYTES = DIGEST_BYTES = SEED_BYTES = 32
+_KEY = 16
+#: A key that seals exactly one text, and its nonce, which is never sent.
+ONE_TIME_BYTES = _KEY + 12
 
 
 def mask_private_key(secret: bytes, context: bytes, client: int) -> primitives.PrivateKey:
@@ -40,7 +31,7 @@ def mask_private_key(secret: bytes, context: bytes, client: int) -> primitives.P
 def self_mask_key(secret: bytes, context: bytes, client: int, generator: str) -> bytes:
     """Derive the key of a client's self mask."""
     info = labels.client_frame(labels.SELF_MASK, context, client)
-    return primitives.derive(secret, info, GENERATORS[generator].key_bytes)
+    return primitives.derive(secret, info, primitives.GENERATORS[generator].key_bytes)
 
 
 def commitment(secret: bytes, context: bytes, client: int) -> bytes:
@@ -52,7 +43,7 @@ def commitment(secret: bytes, context: bytes, client: int) -> bytes:
 def pair_mask_key(agreed: bytes, context: bytes, one: int, other: int, generator: str) -> bytes:
     """Derive the key of the mask that two clients have in common."""
     info = labels.pair_frame(labels.PAIR_MASK, context, min(one, other), max(one, other))
-    return primitives.derive(agreed, info, GENERATORS[generator].key_bytes)
+    return primitives.derive(agreed, info, primitives.GENERATORS[generator].key_bytes)
 
 
 def pair_sign(client: int, neighbour: int) -> int:
@@ -60,22 +51,11 @@ def pair_sign(client: int, neighbour: int) -> int:
     return 1 if client < neighbour else -1
 
 
-def sealing(agreed: bytes, context: bytes, client: int, neighbour: int) -> bytes:
-    """Derive two one-time keys, the outgoing and the incoming one. Each seals exactly one text.
-
-    Each is a key and its nonce, which is never sent.
-    """
-    info = labels.pair_frame(labels.SEALING, context, min(client, neighbour), max(client, neighbour))
-    both = primitives.derive(agreed, info, 2 * ONE_TIME_BYTES)  # from the smaller id; from the larger
-    return both if client < neighbour else both[ONE_TIME_BYTES:] + both[:ONE_TIME_BYTES]
-
-
 class Ends(NamedTuple):
     """Names who seals for whom, the public keys of both, whether masks run between them, and a promise.
 
-    All of it is bound to the text, as far as this party knows it. What was changed on its way to one of the
-    two is noticed here, before a vector is masked with it: the masks would not cancel then, and the sum would
-    be wrong.
+    All of it is bound to the text, as far as this party knows it. So a change on the way to one of the two is
+    noticed before a vector is masked: the masks would not cancel, and the sum would be wrong.
     """
 
     sender: int
@@ -83,15 +63,11 @@ class Ends(NamedTuple):
     sender_keys: bytes
     recipient_keys: bytes
     carries_masks: bool
-    #: The sender's, to its b_i: what it deals is what the server will hold it to.
+    #: The sender's, to its b_i: the server will hold it to the secret that it deals.
     commitment: bytes
 
-    def associated(self, context: bytes) -> bytes:
-        """Return the data that sealing binds to the text."""
-        return self.framed(labels.SEALED, context)
-
-    def framed(self, label: bytes, context: bytes, *more: bytes) -> bytes:
-        """Return a frame of all of it, and of what travels beside the text."""
+    def frame(self, label: bytes, context: bytes, *more: bytes) -> bytes:
+        """Return a frame of all of it, and of more that is bound to the text."""
         head = labels.pair_frame(label, context, self.sender, self.recipient)
         return head + labels.frame(
             self.sender_keys, self.recipient_keys, bytes([self.carries_masks]), self.commitment, *more
@@ -108,62 +84,6 @@ def unseal_once(one_time: bytes, sealed: bytes, associated: bytes = b"") -> byte
     return primitives.unseal(one_time[:_KEY], one_time[_KEY:], sealed, associated)
 
 
-def seal_shares(both: bytes, shares: bytes, context: bytes, ends: Ends) -> bytes:
-    """Seal a pair of shares for a neighbour; ``both`` is what ``sealing`` gives."""
-    return seal_once(both[:ONE_TIME_BYTES], shares, ends.associated(context))
-
-
-def unseal_shares(both: bytes, sealed: bytes, context: bytes, ends: Ends) -> bytes:
-    """Open what a neighbour sealed; raises SealBroken."""
-    return unseal_once(both[ONE_TIME_BYTES:], sealed, ends.associated(context))
-
-
-class Beside(NamedTuple):
-    """Travels beside a text that is sealed under the hybrid agreement."""
-
-    ciphertext: bytes
-    #: To the seed that is in the text.
-    commitment: bytes
-
-
-def hybrid_sealing(agreed: bytes, encapsulated: bytes, context: bytes, ends: Ends, beside: Beside) -> bytes:
-    """Derive key and nonce of one text from both secrets: they stand as long as one of the two does.
-
-    All that is to be bound to the text enters here, beside all that the secrets were made with. So the key is
-    for this text alone, and nothing is left for associated data.
-    """
-    info = ends.framed(labels.HYBRID_SEALING, context, *beside)
-    return primitives.derive(agreed + encapsulated, info, _KEY + _NONCE)
-
-
-def pair_seed(secret: bytes, context: bytes, client: int, other: int) -> bytes:
-    """Derive the seed R_ij that a client gives another: whoever rebuilds the secret has it again."""
-    return primitives.derive(secret, labels.pair_frame(labels.PAIR_SEED, context, client, other), SEED_BYTES)
-
-
-def seed_commitment(seed: bytes, context: bytes, client: int, other: int) -> bytes:
-    """Bind a client to the seed that it gives another, without showing it."""
-    return hashlib.sha256(
-        labels.pair_frame(labels.SEED_COMMITMENT, context, client, other) + labels.frame(seed)
-    ).digest()
-
-
-def _deposit_key(secret: bytes, context: bytes, client: int, other: int) -> bytes:
-    """Derive from the secret itself, never from the key of X25519 that comes from it: that one may fall."""
-    info = labels.pair_frame(labels.DEPOSIT, context, client, other)
-    return primitives.derive(secret, info, _KEY + _NONCE)
-
-
-def deposit(secret: bytes, seed: bytes, context: bytes, client: int, other: int) -> bytes:
-    """Seal the seed that a client was given by another for whoever rebuilds the client's secret."""
-    return seal_once(_deposit_key(secret, context, client, other), seed)
-
-
-def withdraw(secret: bytes, deposited: bytes, context: bytes, client: int, other: int) -> bytes:
-    """Return the seed that a client was given by another; raises SealBroken."""
-    return unseal_once(_deposit_key(secret, context, client, other), deposited)
-
-
 class Half(NamedTuple):
     """One end of a mask: a client, the public half of its s_i, and the seed that it gave the other end."""
 
@@ -173,15 +93,6 @@ class Half(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Half({self.client})"
-
-
-def pair_secret(agreed: bytes, context: bytes, one: Half, other: Half) -> bytes:
-    """Derive what a mask rests on from an agreement and the seeds of both ends."""
-    low, high = sorted((one, other))  # by id
-    head = labels.pair_frame(labels.PAIR_SECRET, context, low.client, high.client)
-    return primitives.derive(
-        agreed + low.seed + high.seed, head + labels.frame(low.mask_key, high.mask_key), SEED_BYTES
-    )
 
 
 def vector_tag(vector: Data, context: bytes, client: int) -> bytes:
@@ -194,15 +105,8 @@ def vector_tag(vector: Data, context: bytes, client: int) -> bytes:
 
 
 def vector_digest(vector: Data, context: bytes, client: int) -> bytes:
-    """Return the digest of a masked vector: what reaches the server is what left the client.
-
-    This is ``labels.digest(label, context, client, vector)`` without a copy of the vector.
-    """
-    view = memoryview(vector).cast("B")
-    head = labels.client_frame(labels.MASKED_VECTOR, context, client)
-    digest = hashlib.sha256(head + view.nbytes.to_bytes(4, "little"))
-    digest.update(view)
-    return digest.digest()
+    """Return the digest of a masked vector: by it any change on the way is noticed."""
+    return labels.digest(labels.MASKED_VECTOR, context, labels.client_bytes(client), memoryview(vector).cast("B"))
 
 
 # Key agreements
@@ -212,7 +116,7 @@ _SHARES_BYTES = 2 * SHARE_BYTES
 
 
 class Content(NamedTuple):
-    """What one client seals for another: a pair of shares, and the seed for the masks of the two."""
+    """The contents of a sealed text: a pair of shares, and the seed for the masks of the two clients."""
 
     shares: bytes
     seed: bytes
@@ -236,11 +140,11 @@ class X25519:
 
     #: All public keys of a client, as they travel: that of c_i, that of s_i, that of ML-KEM.
     bundle_bytes = 2 * PUBLIC_KEY_BYTES
-    #: What a client seals for a neighbour.
+    #: A sealed text for a neighbour.
     text_bytes = _SHARES_BYTES + TAG_BYTES
-    #: The commitment to a pair seed, which is the end of what is sealed.
+    #: The commitment to a pair seed, at the end of a sealed text.
     commitment_bytes = 0
-    #: The seed that a client was given, sealed for whoever rebuilds its secret.
+    #: The seed that a client was given, sealed for a server that rebuilds the client's secret.
     deposit_bytes = 0
     #: Of the private key of ML-KEM.
     kem_seed_bytes = 0
@@ -270,31 +174,33 @@ class X25519:
         return [Encapsulated(b"", b"")] * len(bundles)
 
     def decapsulate_each(self, kem_seed: bytes, texts: list[bytes]) -> list[bytes]:
-        """Return the secret with which each text was sealed for this client."""
+        """Return the secret with which each text was sealed; a random one if it was for another client."""
         return [b""] * len(texts)
 
     def sealing(self, agreed: bytes, context: bytes, client: int, other: int) -> bytes:
-        """Return what a client keeps of an agreement by c_i: to seal for the other, and to open its text."""
-        return sealing(agreed, context, client, other)
+        """Derive the one-time keys to another client, and from it, of an agreement by c_i."""
+        info = labels.pair_frame(labels.SEALING, context, min(client, other), max(client, other))
+        both = primitives.derive(agreed, info, 2 * ONE_TIME_BYTES)  # from the smaller id; from the larger
+        return both if client < other else both[ONE_TIME_BYTES:] + both[:ONE_TIME_BYTES]
 
     def seal(self, sealing: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: Ends) -> bytes:
         """Seal shares and a seed for a neighbour."""
-        return seal_shares(sealing, content.shares, context, ends)
+        return seal_once(sealing[:ONE_TIME_BYTES], content.shares, ends.frame(labels.SEALED, context))
 
     def unseal(self, sealing: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends) -> Content:
-        """Open what a neighbour sealed; raises SealBroken, also for a seed that is not the promised one."""
-        return Content(unseal_shares(sealing, sealed, context, ends), b"")
+        """Open the text of a neighbour; raises SealBroken, also for a seed that is not the promised one."""
+        return Content(unseal_once(sealing[ONE_TIME_BYTES:], sealed, ends.frame(labels.SEALED, context)), b"")
 
     def pair_seed(self, secret: bytes, context: bytes, client: int, other: int) -> bytes:
         """Derive the seed that a client gives another from the secret behind its s_i."""
         return b""
 
     def seed_commitment(self, seed: bytes, context: bytes, client: int, other: int) -> bytes:
-        """Return what binds a client to the seed that it gives another."""
+        """Return what binds a client to the seed that it gives another, without showing it."""
         return b""
 
     def deposit(self, secret: bytes, seed: bytes, context: bytes, client: int, other: int) -> bytes:
-        """Seal the seed that a client was given by another for whoever rebuilds the client's secret."""
+        """Seal the seed that a client was given by another for a server that rebuilds the client's secret."""
         return b""
 
     def withdraw(self, secret: bytes, deposit: bytes, context: bytes, client: int, other: int) -> bytes:
@@ -302,22 +208,21 @@ class X25519:
         return b""
 
     def pair_secret(self, agreed: bytes, context: bytes, one: Half, other: Half) -> bytes:
-        """Return what the mask of two clients rests on, who have agreed by their s_i."""
+        """Return the secret under the mask of two clients that agreed by their s_i."""
         return agreed
 
 
 class Hybrid(X25519):
-    """Two clients agree by X25519 and ML-KEM-768: what they hide stays hidden unless both fall."""
+    """Two clients agree by X25519 and ML-KEM-768: their secrets stay hidden unless both fall."""
 
     bundle_bytes = X25519.bundle_bytes + KEM_KEY_BYTES
     commitment_bytes = COMMITMENT_BYTES
     text_bytes = CIPHERTEXT_BYTES + X25519.text_bytes + SEED_BYTES + commitment_bytes
-    deposit_bytes = DEPOSIT_BYTES
+    deposit_bytes = SEED_BYTES + TAG_BYTES
     kem_seed_bytes = KEM_SEED_BYTES
     needs_accept = True
 
     def check_installed(self) -> None:
-        """Refuse an agreement that the installed cryptographic library does not know."""
         if not primitives.has_kem():
             raise ConfigError(
                 "the agreement x25519-mlkem768 needs ML-KEM, which cryptography has from version 48 on: "
@@ -325,70 +230,74 @@ class Hybrid(X25519):
             )
 
     def bundle(self, sealing_key: bytes, mask_key: bytes, kem_seed: bytes) -> bytes:
-        """Return all public keys of a client, as they travel."""
         return sealing_key + mask_key + primitives.kem_public_key(primitives.kem_private_key(kem_seed))
 
     def public_keys(self, bundle: bytes) -> tuple[bytes, ...]:
-        """Return the public keys of a client: that of c_i, that of s_i, that of ML-KEM."""
         both = 2 * PUBLIC_KEY_BYTES
         return bundle[:PUBLIC_KEY_BYTES], bundle[PUBLIC_KEY_BYTES:both], bundle[both:]
 
     def check_keys(self, sealing_key: bytes, mask_key: bytes, *more: bytes) -> None:
-        """Refuse public keys that no honest client can have; raises BadKey."""
         super().check_keys(sealing_key, mask_key)
         for key in more:
-            primitives.check_kem_key(key)
+            primitives.load_kem_key(key)
 
     def encapsulate_each(self, bundles: list[bytes]) -> list[Encapsulated]:
-        """Make a secret for the owner of each bundle."""
         return [Encapsulated(*primitives.encapsulate(bundle[-KEM_KEY_BYTES:])) for bundle in bundles]
 
     def decapsulate_each(self, kem_seed: bytes, texts: list[bytes]) -> list[bytes]:
-        """Return the secret with which each text was sealed; a random one if it was for another client."""
         private = primitives.kem_private_key(kem_seed)
         return [private.decapsulate(text[:CIPHERTEXT_BYTES]) for text in texts]
 
     def sealing(self, agreed: bytes, context: bytes, client: int, other: int) -> bytes:
-        """Return the agreed secret: each text has a key of its own, from a secret of ML-KEM besides."""
-        return agreed
+        return agreed  # each text has a key of its own, from a secret of ML-KEM besides
+
+    def text_key(self, agreed: bytes, encapsulated: bytes, context: bytes, ends: Ends, *beside: bytes) -> bytes:
+        """Derive key and nonce of one text from both secrets: they stand as long as one of the two does.
+
+        All that is to be bound to the text enters here, with the ciphertext and the commitment beside it. So the
+        key is for this text alone, and nothing is left for associated data.
+        """
+        info = ends.frame(labels.HYBRID_SEALING, context, *beside)
+        return primitives.derive(agreed + encapsulated, info, ONE_TIME_BYTES)
 
     def seal(self, sealing: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: Ends) -> bytes:
-        """Seal shares and a seed, behind the ciphertext and before the commitment to the seed."""
+        ciphertext = encapsulated.ciphertext
         promised = self.seed_commitment(content.seed, context, ends.sender, ends.recipient)
-        beside = Beside(encapsulated.ciphertext, promised)
-        key = hybrid_sealing(sealing, encapsulated.secret, context, ends, beside)
-        return beside.ciphertext + seal_once(key, content.shares + content.seed) + promised
+        key = self.text_key(sealing, encapsulated.secret, context, ends, ciphertext, promised)
+        return ciphertext + seal_once(key, content.shares + content.seed) + promised
 
     def unseal(self, sealing: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends) -> Content:
-        """Open what a neighbour sealed; raises SealBroken, also for a seed that is not the promised one."""
         ciphertext, text = sealed[:CIPHERTEXT_BYTES], sealed[CIPHERTEXT_BYTES : -self.commitment_bytes]
         promised = sealed[-self.commitment_bytes :]
-        key = hybrid_sealing(sealing, decapsulated, context, ends, Beside(ciphertext, promised))
-        opened = unseal_once(key, text)
-        found = Content(opened[:_SHARES_BYTES], opened[_SHARES_BYTES:])
-        if self.seed_commitment(found.seed, context, ends.sender, ends.recipient) != promised:
+        opened = unseal_once(self.text_key(sealing, decapsulated, context, ends, ciphertext, promised), text)
+        content = Content(opened[:_SHARES_BYTES], opened[_SHARES_BYTES:])
+        if self.seed_commitment(content.seed, context, ends.sender, ends.recipient) != promised:
             raise primitives.SealBroken("a pair seed that is not the promised one")
-        return found
+        return content
 
     def pair_seed(self, secret: bytes, context: bytes, client: int, other: int) -> bytes:
-        """Derive the seed that a client gives another from the secret behind its s_i."""
-        return pair_seed(secret, context, client, other)
+        return primitives.derive(secret, labels.pair_frame(labels.PAIR_SEED, context, client, other), SEED_BYTES)
 
     def seed_commitment(self, seed: bytes, context: bytes, client: int, other: int) -> bytes:
-        """Return what binds a client to the seed that it gives another."""
-        return seed_commitment(seed, context, client, other)
+        head = labels.pair_frame(labels.SEED_COMMITMENT, context, client, other)
+        return hashlib.sha256(head + labels.frame(seed)).digest()
 
     def deposit(self, secret: bytes, seed: bytes, context: bytes, client: int, other: int) -> bytes:
-        """Seal the seed that a client was given by another for whoever rebuilds the client's secret."""
-        return deposit(secret, seed, context, client, other)
+        return seal_once(self._deposit_key(secret, context, client, other), seed)
 
     def withdraw(self, secret: bytes, deposit: bytes, context: bytes, client: int, other: int) -> bytes:
-        """Return the seed behind a deposit; raises SealBroken."""
-        return withdraw(secret, deposit, context, client, other)
+        return unseal_once(self._deposit_key(secret, context, client, other), deposit)
+
+    def _deposit_key(self, secret: bytes, context: bytes, client: int, other: int) -> bytes:
+        """Derive from the secret itself, never from the key of X25519 that comes from it: that one may fall."""
+        info = labels.pair_frame(labels.DEPOSIT, context, client, other)
+        return primitives.derive(secret, info, ONE_TIME_BYTES)
 
     def pair_secret(self, agreed: bytes, context: bytes, one: Half, other: Half) -> bytes:
-        """Return what the mask of two clients rests on, who have agreed by their s_i."""
-        return pair_secret(agreed, context, one, other)
+        low, high = sorted((one, other))  # by id
+        head = labels.pair_frame(labels.PAIR_SECRET, context, low.client, high.client)
+        info = head + labels.frame(low.mask_key, high.mask_key)
+        return primitives.derive(agreed + low.seed + high.seed, info, SEED_BYTES)
 
 
 #: The one list of them: the names that configurations, charters and the command line take.
@@ -397,5 +306,5 @@ DEFAULT, POST_QUANTUM = AGREEMENTS
 
 
 def needs_accept(name: str) -> bool:
-    """Tell whether rounds need the step *accept* for an agreement; what has no such name needs nothing."""
+    """Tell whether rounds need the step *accept* for an agreement; an unknown name needs nothing."""
     return name in AGREEMENTS and AGREEMENTS[name].needs_accept

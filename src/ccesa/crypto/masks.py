@@ -1,7 +1,7 @@
 """Masks are keystreams read as vectors of words, added or subtracted in place.
 
-Streams are seekable, so any part of the vector can be masked by another thread, process or machine. Threads
-do work that frees the interpreter's lock.
+Streams are seekable, so any part of the vector can be masked by another thread, process or machine. Threads do
+work that frees the interpreter's lock.
 """
 
 import os
@@ -23,28 +23,28 @@ from ccesa.words import Vector, zeros
 Part = TypeVar("Part")
 Done = TypeVar("Done")
 
-#: Parts for each thread: whoever comes late, because others use its core, leaves its parts to the rest.
+#: Parts for each thread: a thread that is late, because others use its core, leaves its parts to the rest.
 PARTS = 4
 
 
 def helpful(most: int, worth: int) -> int:
-    """Return how many threads to use where so many are worth their start.
+    """Return the number of threads to use if ``worth`` threads are worth their start.
 
-    There are at most as many as the caller allows, where 0 stands for the cores that this process may use.
+    It is at most ``most``, where 0 stands for the cores that this process may use.
     """
     return max(1, min(worth, most or cores())) if worth > 1 else 1
 
 
 def side_by_side(work: Callable[[Part], Done], parts: Sequence[Part], threads: int) -> list[Done]:
-    """Do all parts, each in the thread that comes to it first; return what came of them, in their order.
+    """Do all parts, each in the first free thread; return the results in the order of the parts.
 
-    This thread is one of them, and waits for nothing but parts that another one has begun: threads that the
-    system never ran find no part left, and end. None is kept for later, so a fork finds none.
+    This thread is one of them, and waits only for parts that another one has begun: threads that the system never
+    ran find no part left, and end. None is kept for later, so a fork finds none.
     """
     if threads == 1 or len(parts) < 2:
         return [work(part) for part in parts]
     shared = _Shared(work, parts)
-    with suppress(RuntimeError):  # the system starts no more of them: those that there are do all parts
+    with suppress(RuntimeError):  # the system starts no more threads: the others do all parts
         for _ in range(threads - 1):
             start_new_thread(shared.help, ())
     shared.help()
@@ -52,35 +52,36 @@ def side_by_side(work: Callable[[Part], Done], parts: Sequence[Part], threads: i
 
 
 def cores() -> int:
-    """Count the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class _Shared:
-    """Holds parts that several threads take from, and what came of each."""
+    """Parts that several threads take, and the results."""
 
     def __init__(self, work: Callable[[Any], Any], parts: Sequence[Any]) -> None:
         self._work, self._left = work, list(enumerate(parts))[::-1]
-        self._found: list[Any] = [None] * len(parts)
+        self._results: list[Any] = [None] * len(parts)
         self._failures: list[BaseException] = []
         self._missing, self._change = len(parts), threading.Condition()
 
     def help(self) -> None:
-        """Do parts until none is left, or one has failed."""
+        """Take parts until none is left, and do them unless one has failed."""
         while True:
             try:
                 place, part = self._left.pop()  # one thread at a time: the interpreter's lock is held
             except IndexError:
                 return
             try:
-                self._found[place] = self._work(part)
+                if not self._failures:
+                    self._results[place] = self._work(part)
             except BaseException as failure:  # it is raised in the thread that asked for the work
                 self._failures.append(failure)
-                self._finish(1 + self._forget())
-                return
-            self._finish(1)
+            with self._change:
+                self._missing -= 1
+                if not self._missing:
+                    self._change.notify_all()
 
     def results(self) -> list[Any]:
         """Wait for parts under way; return all results, or raise the first failure."""
@@ -90,31 +91,14 @@ class _Shared:
         del self._work  # a thread that the system runs late holds on to this, but to no vector
         if self._failures:
             raise self._failures[0]
-        return self._found
-
-    def _forget(self) -> int:
-        """Leave the parts that nobody has begun; return how many they were."""
-        count = 0
-        while self._left:
-            try:
-                self._left.pop()
-            except IndexError:
-                break
-            count += 1
-        return count
-
-    def _finish(self, count: int) -> None:
-        with self._change:
-            self._missing -= count
-            if not self._missing:
-                self._change.notify_all()
+        return self._results
 
 
 # Masks
 
 
 class Mask(NamedTuple):
-    """A mask is a keystream to add (sign 1) or to subtract (sign -1)."""
+    """A keystream to add (sign 1) or to subtract (sign -1)."""
 
     key: bytes
     sign: int
@@ -146,8 +130,7 @@ def masked(
 ) -> Vector:
     """Mask a vector, with at least one mask, into ``out`` or a new array, and return that.
 
-    Copying is part of the first addition; only what a caller took out of a larger array, every other word
-    or backwards, is brought together before.
+    Copying is part of the first addition, unless the vector has gaps or runs backwards.
     """
     result = np.empty(vector.shape, vector.dtype) if out is None else out
     _add_each(np.ascontiguousarray(vector), result, masks, generator, threads)
@@ -155,22 +138,22 @@ def masked(
 
 
 def helpful_threads(most: int, size: int, masks: int) -> int:
-    """Return with how many threads a vector of ``size`` bytes is masked fastest, at most ``most``."""
+    """Return the number of threads, at most ``most``, that mask a vector of ``size`` bytes fastest."""
     return helpful(most, kernel().threads_for(size, masks))
 
 
 def ranges(size: int, step: int) -> list[slice]:
-    """Cut so many words into ranges of ``step``, the last of which may be shorter."""
+    """Cut ``size`` words into ranges of ``step``, the last of which may be shorter."""
     return [slice(first, min(first + step, size)) for first in range(0, size, step)]
 
 
 def _add_each(
     vector: Vector, result: Vector, masks: Sequence[Mask], generator: str, threads: int, offset: int = 0
 ) -> None:
-    chosen, word = kernel(), vector.itemsize
+    running, word = kernel(), vector.itemsize
 
     def work(part: slice) -> None:
-        chosen.add(vector[part], result[part], offset + part.start * word, masks, generator)
+        running.add(vector[part], result[part], offset + part.start * word, masks, generator)
 
     threads = helpful_threads(threads, vector.nbytes, len(masks))
     parts = threads * PARTS if threads > 1 else 1

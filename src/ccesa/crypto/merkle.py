@@ -1,7 +1,7 @@
 """A Merkle tree commits to hashes, and one proof shows that several leaves are in it.
 
-A node is the hash of its two children; a last node without a sibling rises unchanged. The number of leaves is
-bound by whoever uses the top. A proof has the missing siblings only, level by level in ascending order.
+A node is the hash of its two children; a last node without a sibling rises unchanged. The user of the top has to
+bind the number of leaves. A proof has only the missing siblings, level by level in ascending order.
 """
 
 import hashlib
@@ -24,13 +24,12 @@ class WrongProof(ValueError):
 
 def levels(leaves: list[bytes]) -> list[Hashes]:
     """Return all levels, from the leaves to the top."""
-    found = [_rows(leaves)]
-    while len(found[-1]) > 1:
-        below = found[-1].tobytes()
-        step = 2 * HASH_BYTES
+    tree, step = [_rows(leaves)], 2 * HASH_BYTES
+    while len(tree[-1]) > 1:
+        below = tree[-1].tobytes()
         pairs = [below[first : first + step] for first in range(0, len(below), step)]
-        found.append(_rows([_parent(pair) if len(pair) == step else pair for pair in pairs]))
-    return found
+        tree.append(_rows([_parent(pair) if len(pair) == step else pair for pair in pairs]))
+    return tree
 
 
 def prove(tree: list[Hashes], places: Places) -> bytes:
@@ -39,7 +38,7 @@ def prove(tree: list[Hashes], places: Places) -> bytes:
     up = places >> np.arange(len(tree) - 1)[:, None]
     apart = np.diff(up, prepend=-2, append=np.iinfo(np.int64).max)
     left = up & 1 == 0
-    # The last of those who rise to one left place looks ahead, the first of those at a right place back.
+    # The last place that rises to a left place looks ahead, the first that rises to a right place back.
     missing = np.where(left, (apart[:, 1:] > 0) & (apart[:, 1:] != 1), apart[:, :-1] > 1)
     proof = []
     for level, siblings, lacks in zip(tree, up ^ 1, missing, strict=False):

@@ -1,8 +1,6 @@
 """This is the only file that calls cryptographic libraries.
 
-Everything here is a thin, typed name for one library call. Verification raises: it never returns a bool.
-
-The generators of keystreams, by the names that configurations, charters and the command line take.
+Each function is a thin, typed name for one library call. Verification raises: it never returns a bool.
 """
 
 import math
@@ -32,18 +30,13 @@ KEM_KEY_BYTES = 1184
 CIPHERTEXT_BYTES = 1088
 
 _P = 2**255 - 19
-#: The u-coordinates of order 1, 2, 4 and 8 on curve25519 and its twist: whoever sends one knows
-#: the shared secret (zero) without owning a private key. RFC 7748, section 6.1.
-_LOW_ORDER = {
-    u.to_bytes(32, "little")
-    for u in (
-        0,
-        1,
-        _P - 1,
-        325606250916557431795983626356110631294008115727848805560023387167927233504,
-        39382357235489614581723060781553021112529911719440698176882885853963445705823,
-    )
-}
+#: The u-coordinates of order 1, 2, 4 and 8 on curve25519 and its twist: the sender of one knows the shared secret
+#: (zero) without a private key. RFC 7748, section 6.1.
+_U8 = (
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+)
+_LOW_ORDER = {u.to_bytes(32, "little") for u in (0, 1, _P - 1, *_U8)}
 
 #: The y-coordinates of order 1, 2, 4 and 8 on edwards25519. RFC 8032, section 5.1; the two of order 8 are
 #: each other's negatives.
@@ -52,8 +45,8 @@ _LOW_ORDER_Y = {0, 1, _P - 1, _Y8, _P - _Y8}
 #: Their encodings with either sign of x, also those that are not reduced.
 _SMALL_ORDER = {(y + sign).to_bytes(32, "little") for y in (*_LOW_ORDER_Y, _P, _P + 1) for sign in (0, 1 << 255)}
 
-#: A key with a part of order 8, and signatures on an empty text. The first fits. The second fits only where
-#: both sides of the equation are multiplied by eight. The third is the first, with an S that is not reduced.
+#: A key with a part of order 8, and signatures on an empty text. The first fits. The second fits only if both
+#: sides of the equation are multiplied by eight. The third is the first, with an S that is not reduced.
 _DISPUTED_KEY = bytes.fromhex("4c027d3afcfcd0532a9728ae3d0335e18fc629093bf2103ee5d523d639070aaa")
 _DISPUTED = [
     bytes.fromhex(
@@ -69,8 +62,6 @@ _DISPUTED = [
         "c561f6db4dc4e6e9bfafaa873fc23e7f536d44b6c0b05ce5ff5bcacc9437db1e"
     ),
 ]
-
-
 #: A private key, a public one and their secret. RFC 7748, section 5.2, the first vector.
 _AGREED = (
     bytes.fromhex("a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4"),
@@ -104,8 +95,9 @@ _SHA256 = hashes.SHA256()
 _PIECE = 2**30
 
 
-def private_key(seed: bytes) -> PrivateKey:
-    return X25519PrivateKey.from_private_bytes(seed)
+#: Keys from their bytes.
+private_key, load_public_key = X25519PrivateKey.from_private_bytes, X25519PublicKey.from_public_bytes
+signing_key = Ed25519PrivateKey.from_private_bytes
 
 
 def private_bytes(private: PrivateKey) -> bytes:
@@ -123,10 +115,6 @@ def check_public_key(public: bytes) -> None:
         raise LowOrderKey("a public key of low order or not in reduced form")
 
 
-def load_public_key(public: bytes) -> PublicKey:
-    return X25519PublicKey.from_public_bytes(public)
-
-
 def agree(private: PrivateKey, public: PublicKey) -> bytes:
     """Agree on a secret by X25519; the library itself raises on one that is all zeros."""
     try:
@@ -136,7 +124,7 @@ def agree(private: PrivateKey, public: PublicKey) -> bytes:
 
 
 def agree_each(private: PrivateKey, public: Sequence[bytes]) -> list[bytes]:
-    """Agree with all of them in one row; libsodium, where it is installed, frees the interpreter's lock."""
+    """Agree with all of them in one row; libsodium, if installed, frees the interpreter's lock."""
     if agrees_without_lock():
         return agree_by_sodium(private_bytes(private), public)
     loaded = [load_public_key(key) for key in public]
@@ -144,7 +132,7 @@ def agree_each(private: PrivateKey, public: Sequence[bytes]) -> list[bytes]:
 
 
 def agree_by_sodium(private: bytes, public: Sequence[bytes]) -> list[bytes]:
-    """Agree with all of them by libsodium; ImportError where PyNaCl is not installed."""
+    """Agree with all of them by libsodium; ImportError without PyNaCl."""
     from nacl.bindings import crypto_scalarmult
     from nacl.exceptions import RuntimeError as Refused
 
@@ -191,13 +179,9 @@ def kem_public_key(private: "MLKEM768PrivateKey") -> bytes:
     return private.public_key().public_bytes_raw()
 
 
-def check_kem_key(public: bytes) -> None:
-    """Refuse a key of ML-KEM whose numbers are not below the modulus; the library makes this check."""
-    _load_kem_key(public)
-
-
-@lru_cache(maxsize=256)  # whoever checks a key uses it next
-def _load_kem_key(public: bytes) -> "MLKEM768PublicKey":
+@lru_cache(maxsize=256)  # a key that was checked is used next
+def load_kem_key(public: bytes) -> "MLKEM768PublicKey":
+    """Load a public key, or raise BadKey; the library checks that its numbers are below the modulus."""
     from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PublicKey
 
     try:
@@ -208,11 +192,7 @@ def _load_kem_key(public: bytes) -> "MLKEM768PublicKey":
 
 def encapsulate(public: bytes) -> tuple[bytes, bytes]:
     """Return a fresh secret and the ciphertext that hides it; the library itself draws the randomness."""
-    return _load_kem_key(public).encapsulate()
-
-
-def signing_key(seed: bytes) -> SigningKey:
-    return Ed25519PrivateKey.from_private_bytes(seed)
+    return load_kem_key(public).encapsulate()
 
 
 def verifying_bytes(private: SigningKey) -> bytes:
@@ -227,16 +207,14 @@ def check_verifying_key(public: bytes) -> None:
 
 
 def sign(private: SigningKey, text: bytes) -> bytes:
-    """Sign with Ed25519."""
     return private.sign(text)
 
 
 def verify(public: bytes, signature: bytes, text: bytes) -> None:
     """Verify an Ed25519 signature, or raise BadSignature; the library refuses an S that is not reduced.
 
-    The key has passed ``check_verifying_key``. A signature whose R is of small order is refused although it
-    may fit: some verifiers, those of browsers among them, do so, and a client that signs in this way on
-    purpose must not divide the others.
+    The key has passed ``check_verifying_key``. A signature whose R is of small order is refused although it may
+    fit: browsers and other verifiers do so, and a client that signs in this way must not divide the others.
     """
     if signature[:32] in _SMALL_ORDER:
         raise BadSignature("a signature that does not verify: its R is of small order")
@@ -254,7 +232,7 @@ def verify_by_openssl(public: bytes, signature: bytes, text: bytes) -> None:
 
 
 def verify_by_sodium(public: bytes, signature: bytes, text: bytes) -> None:
-    """Verify with libsodium, or raise BadSignature; ImportError where PyNaCl is not installed."""
+    """Verify with libsodium, or raise BadSignature; ImportError without PyNaCl."""
     from nacl.exceptions import BadSignatureError
     from nacl.signing import VerifyKey
 
@@ -266,10 +244,10 @@ def verify_by_sodium(public: bytes, signature: bytes, text: bytes) -> None:
 
 @cache
 def verifier() -> Verifier:
-    """Return libsodium's verification, twice as fast, where it is installed and accepts the same signatures.
+    """Return libsodium's verification, twice as fast, if it is installed and accepts the same signatures.
 
-    Releases up to 1.0.22 do; its development branch multiplies by eight. Were clients to differ in this, one
-    that signs accordingly could divide them.
+    Releases up to 1.0.22 do; its development branch multiplies by eight. A client that signs accordingly could
+    divide clients that differ in this.
     """
     try:
         return verify_by_sodium if accepts_the_same(verify_by_sodium) else verify_by_openssl
@@ -278,7 +256,7 @@ def verifier() -> Verifier:
 
 
 def accepts_the_same(other: Verifier) -> bool:
-    """Tell whether a verifier decides as OpenSSL does where verifiers are known to differ."""
+    """Tell whether a verifier decides like OpenSSL in cases in which verifiers are known to differ."""
     return [_accepts(other, one) for one in _DISPUTED] == [True, False, False]
 
 
@@ -301,7 +279,7 @@ def seal(key: bytes, nonce: bytes, text: bytes, associated: bytes) -> bytes:
 
 
 def unseal(key: bytes, nonce: bytes, sealed: bytes, associated: bytes) -> bytes:
-    """Decrypt what ``seal`` gave; raises SealBroken."""
+    """Decrypt the result of ``seal``; raises SealBroken."""
     try:
         return AESGCM(key).decrypt(nonce, sealed, associated)
     except InvalidTag as error:
@@ -356,6 +334,7 @@ class Generator(NamedTuple):
     stream: Callable[[bytes, int], Stream]
 
 
+#: By the names that configurations, charters and the command line take.
 GENERATORS = {"aes128-ctr": Generator(16, 16, aes128_ctr), "chacha20": Generator(32, 64, chacha20)}
 
 #: A multiple of this is a whole number of blocks of every generator, and of words of every size.

@@ -20,9 +20,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-# The field
-
-
 FIELD = 65521
 _GENERATOR = 17
 
@@ -47,9 +44,6 @@ LOG_FACTORIAL = np.cumsum(LOG, dtype=np.int64) % (FIELD - 1)
 LOG_MINUS_ONE = (FIELD - 1) // 2
 
 
-# Shares
-
-
 Elements = NDArray[np.uint16]
 Randomness = Callable[[int], bytes]
 
@@ -58,8 +52,8 @@ SECRET_ELEMENTS = 16
 SHARE_BYTES = 2 * SECRET_ELEMENTS
 #: Shares are points of the field with distinct non-zero x-coordinates.
 MAX_HOLDERS = FIELD - 1
-#: Multiplications in one matrix product. Below this BLAS stays in the calling thread; above it, it wakes
-#: threads of its own, which costs more than the product (and would fight with ours).
+#: Multiplications in one matrix product. Below this BLAS stays in the calling thread; above it, it wakes threads
+#: of its own, which cost more than the product (and would fight with ours).
 PRODUCT = 1 << 18
 #: Holders among whom a table of all differences is small.
 _FEW = 512
@@ -94,7 +88,7 @@ def from_bytes(data: bytes) -> Elements:
 
 def check(data: bytes) -> None:
     """Raise OutsideField where ``from_bytes`` does, in a fraction of its time."""
-    if len(data) % 2 or 0xFF in data[1::2]:  # no other word can lie outside, and most rows have none such
+    if len(data) % 2 or 0xFF in data[1::2]:  # only such a word can lie outside, and most rows have none
         from_bytes(data)
 
 
@@ -130,7 +124,7 @@ def join_each(xs: Values, shares: Elements) -> Elements:
 
 
 def _powers(first: int, last: int, count: int) -> NDArray[np.float64]:
-    """Return x^k for x in [first, last) and k < count, cut from a cached table where that is small."""
+    """Return x^k for x in [first, last) and k < count, cut from a cached table if that is small."""
     if last <= 1024 and count <= 1024:
         return _power_table(-(-last // 64) * 64, -(-count // 64) * 64)[first:last, :count]
     return _compute_powers(first, last, count)
@@ -188,22 +182,19 @@ def _log_differences_of_few(xs: Values) -> Values:
 
 @lru_cache(maxsize=8)
 def _log_table(size: int) -> NDArray[np.float64]:
-    """Return the logarithm of row - column; 0, for no factor, where they are the same."""
+    """Return the logarithm of row - column; 0, for no factor, if they are the same."""
     numbers = np.arange(size)
     return LOG[numbers[:, None] - numbers].astype(np.float64)
 
 
 def _absent(xs: Values, largest: Values) -> Values:
-    """Return for each row which of 1 … largest are not in it, filled up with zeros."""
+    """Return for each row the numbers of 1 … largest that are not in it, filled up with zeros."""
     absent = np.arange(int(largest.max()) + 1) <= largest
     absent[:, 0] = False
     np.put_along_axis(absent, xs, False, axis=1)
     most = int(absent.sum(axis=1).max())
     places = np.argsort(~absent, axis=1, kind="stable")[:, :most]
     return np.where(np.take_along_axis(absent, places, axis=1), places, 0)
-
-
-# Shares that do not fit
 
 
 Flags = NDArray[np.bool_]
@@ -216,10 +207,10 @@ class TooManyWrong(ValueError):
 
 
 def fit_each(rows: Values, xs: Values, shares: Elements, spare: int, random: Randomness) -> Flags:
-    """Tell for each secret whether all its shares fit together; ``rows`` says whose share each is.
+    """Tell for each secret whether all its shares fit together; ``rows`` gives the secret of each share.
 
-    Up to ``spare`` wrong ones are seen; no secret has fewer shares beyond its threshold. So many power sums
-    show so many wrong values: secrets with more and with fewer shares can have one combination of them.
+    Up to ``spare`` wrong ones are seen; no secret has fewer shares beyond its threshold. As many power sums show
+    as many wrong values, so secrets with more and with fewer shares can have one combination of them.
     """
     weights = EXP[-_differences_by_row(rows, xs) % (FIELD - 1)]
     fits = np.ones(int(rows.max()) + 1, bool)
@@ -245,7 +236,7 @@ def wrong_places(xs: Values, shares: Elements, threshold: int, random: Randomnes
 
 
 def _combined(shares: Elements, random: Randomness) -> Iterator[Values]:
-    """Draw TIMES random combinations of the elements of each share, in which a wrong one shows as well."""
+    """Draw TIMES random combinations of the elements of each share, in which a wrong element shows as well."""
     size = shares.shape[1]
     factors = random_elements(random, size * TIMES).reshape(size, TIMES).astype(np.float64)
     combined = np.empty((len(shares), TIMES), np.int64)

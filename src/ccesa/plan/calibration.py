@@ -88,8 +88,8 @@ def _agreements() -> _Work:
     public = [primitives.public_key(primitives.private_key(os.urandom(32))) for _ in range(_ROW)]
 
     def run() -> list[bytes]:
-        agreed = primitives.agree_each(private, public)
-        return [keys.sealing(secret, _CONTEXT, 0, number) for number, secret in enumerate(agreed, 1)]
+        agreed, sealing = primitives.agree_each(private, public), AGREEMENTS[DEFAULT].sealing
+        return [sealing(secret, _CONTEXT, 0, number) for number, secret in enumerate(agreed, 1)]
 
     return _Work(_ROW, run)
 

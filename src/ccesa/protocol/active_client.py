@@ -1,8 +1,8 @@
 """The steps of a client under the guard ``active``: the server may lie. docs/security.md has rules R1 to R4.
 
-Clients check what the server says against signatures and the committed roster; nothing on the server's side
-is trusted. Each step takes the client's state and a request, and returns the next state and the reply. What
-both guards do is in ``dealing`` (steps 0 and 1) and ``masking``; which step follows which is in ``steps``.
+Clients check every statement of the server against signatures and the committed roster, and trust nothing else.
+Each step takes the client's state and a request, and returns the next state and the reply. The work under both
+guards is in ``dealing`` (steps 0 and 1) and ``masking``; the order of the steps is in ``steps``.
 """
 
 from dataclasses import dataclass
@@ -31,8 +31,6 @@ from ccesa.protocol.masking import (
 #: The round of a client that is a member of a federation.
 Round: TypeAlias = ClientRound[Membership]
 
-# States
-
 
 @dataclass(frozen=True, kw_only=True)
 class Rostered(Shared):
@@ -48,7 +46,7 @@ class AcceptedAmong(Accepted):
 
     v1: Flags
     root: bytes
-    #: Of the whole neighbourhood, whether they have shared or not.
+    #: The whole neighbourhood, whether they have shared or not.
     members: Ids
 
 
@@ -68,54 +66,45 @@ class Confirmed(SignedV2):
     v3: bytes
 
 
-# Checks of more than one step
-
-
 def check_size(name: str, members: Flags, least: int) -> None:
     """Refuse a set that is smaller than the charter demands."""
-    found = np.count_nonzero(members)
-    if found < least:
-        raise FaultyServer(f"{found} clients in {name}, the charter demands {least}")
+    size = np.count_nonzero(members)
+    if size < least:
+        raise FaultyServer(f"{size} clients in {name}, the charter demands {least}")
 
 
 def read_part(round: Round, name: str, packed: bytes, whole: str, members: Flags) -> Flags:
     """Read a set that may only shrink, and must contain this client."""
-    found = m.unpack_set(name, packed, round.config.clients)
-    added = found > members
+    part = m.unpack_set(name, packed, round.config.clients)
+    added = part > members
     if added.any():
         raise FaultyServer(f"client {added.argmax()} is in {name} and not in {whole}")
-    if not found[round.client]:
+    if not part[round.client]:
         raise FaultyServer(f"the server leaves this client itself out of {name} and asks it to go on")
-    return found
+    return part
 
 
 def check_signature(round: Round, client: int, signature: bytes, text: bytes, what: str) -> None:
-    """Refuse a text that the identity in this client's place on the list did not sign."""
+    """Refuse a text without the signature of the identity in this client's place on the list."""
     try:
         primitives.verify(round.own.charter.admission.key(client), signature, text)
     except primitives.BadSignature as error:
         raise FaultyServer(f"client {client} did not sign {what} as the server shows them") from error
 
 
-# Step 0, advertise: make keys, and sign their public halves for this round and this client
-
-
 def advertise(round: Round, state: Joined, request: m.AdvertiseRequest) -> tuple[Advertised, m.SignedAdvertiseReply]:
-    """Make all key pairs, show their public halves and sign them."""
+    """Step 0: make all key pairs, and sign their public halves for this round and this client."""
     advertised = make_keys(round, request)
     keys = advertised.public_keys
     signature = round.own.identity.sign(signed_texts.bundle_text(round.context, round.client, keys))
     return advertised, m.SignedAdvertiseReply(**round.head, keys=keys, signature=signature)
 
 
-# Step 1, share: derive the neighbourhood from the committed roster, deal shares to it
-
-
 def share(round: Round, state: Advertised, request: m.RosterRequest) -> tuple[Rostered, m.ShareReply]:
-    """Derive the neighbourhood from the root; take keys only with signature and proof."""
+    """Step 1: derive the neighbourhood from the root, take keys only with signature and proof, deal shares."""
     v1 = read_roster(round, request.v1)
     near = derive_neighbourhood(round, v1, request.root)
-    m.checked(request, round.config, near.degree)
+    m.check(request, round.config, near.degree)
     public_keys = check_keys(round, state, near, m.each(request, "keys", round.config))
     check_signed_keys(round, near, public_keys, request)
     check_inclusion(round, v1, near, public_keys, request)
@@ -163,26 +152,20 @@ def check_inclusion(
         raise FaultyServer("the roster that the server committed to has other keys or members than it shows")
 
 
-# Step accept: open what the neighbours sealed, and name those whose texts cannot be used
-
-
 def accept(round: Round, state: Rostered, request: m.AcceptRequest) -> tuple[AcceptedAmong, m.AcceptReply]:
-    """Take hold of the shares of everyone who has shared, by the server's account."""
+    """Step accept: open the texts of all neighbours that have shared, and name those with unusable ones."""
     accepted = accept_among(round, state, still_there(round, request.dropped, state.near), request)
     return accepted, acknowledge(round, state, accepted)
 
 
 def accept_among(round: Round, state: Rostered, shared: Flags, request: m.Texts) -> AcceptedAmong:
-    """Open what those sealed who have shared, and keep the roster."""
+    """Open the texts of the neighbours that have shared, and keep the roster."""
     opened = open_shares(round, state, shared, request)
     return AcceptedAmong(**vars(opened), v1=state.v1, root=state.root, members=state.near.members)
 
 
-# Step 2, mask, rule R1: mask the vector with all neighbours in V2, and sign that V2 and the task
-
-
 def mask(round: Round, state: AcceptedAmong, request: m.MaskAmongRequest) -> tuple[SignedV2, m.SignedMaskReply]:
-    """Mask with the neighbours in V2, all of whose shares must have been accepted."""
+    """Step 2, rule R1: mask with all neighbours in V2, whose shares were accepted; sign that V2 and the task."""
     v2 = read_part(round, "V2", request.v2, "V1", state.v1)
     live = v2[state.near.members]
     if v2[state.members].sum() != live.sum():
@@ -204,7 +187,7 @@ def mask(round: Round, state: AcceptedAmong, request: m.MaskAmongRequest) -> tup
 def mask_at_once(
     round: Round, state: Rostered, request: m.MaskAmongAtOnceRequest
 ) -> tuple[SignedV2, m.SignedMaskReply] | tuple[Done, m.Complaint]:
-    """Without *accept*: open the shares of those in V2 first, and complain if some cannot be used."""
+    """Step 2 without *accept*: open the shares of those in V2 first, and complain if some cannot be used."""
     v2 = read_part(round, "V2", request.v2, "V1", state.v1)
     accepted = accept_among(round, state, v2[state.near.members], request)
     if accepted.accused:
@@ -212,11 +195,8 @@ def mask_at_once(
     return mask(round, accepted, m.MaskAmongRequest(**round.head, v2=request.v2, task=request.task))
 
 
-# Step 2c, confirm, rules R2 and R4: sign one V3, if enough of the neighbourhood is in it
-
-
 def confirm(round: Round, state: SignedV2, request: m.ConfirmRequest) -> tuple[Confirmed, m.ConfirmReply]:
-    """Sign V2, the task and V3 together."""
+    """Step 2c, rules R2 and R4: sign V2, the task and one V3, if enough of the neighbourhood is in it."""
     v2 = m.unpack_set("V2", state.v2, round.config.clients)
     v3 = read_part(round, "V3", request.v3, "V2", v2)
     check_enough(state.near.among(v3[state.near.members]), state.threshold)
@@ -227,11 +207,8 @@ def confirm(round: Round, state: SignedV2, request: m.ConfirmRequest) -> tuple[C
     return Confirmed(**vars(state), v3=request.v3), m.ConfirmReply(**round.head, signature=signature)
 
 
-# Step 3, unmask, rule R3: release shares only with enough signatures on the very same V2 and V3
-
-
 def unmask(round: Round, state: Confirmed, request: m.SignedUnmaskRequest) -> tuple[Done, m.UnmaskReply]:
-    """Release one share of each member; who survived was settled in step 2c."""
+    """Step 3, rule R3: release one share of each member, with enough signatures on the very same V2 and V3."""
     survived = m.unpack_set("V3", state.v3, round.config.clients)[state.near.members]
     check_confirmed(round, state, state.near.among(survived), request)
     return Done(), release(round, state, survived)
@@ -239,14 +216,14 @@ def unmask(round: Round, state: Confirmed, request: m.SignedUnmaskRequest) -> tu
 
 def check_confirmed(round: Round, state: Confirmed, live: Neighbourhood, request: m.SignedUnmaskRequest) -> None:
     """Require that every surviving neighbour signed this V2 and task, and at least t of them this V3."""
-    kinds = m.checked(request, round.config, live.degree).confirmed
+    kinds = m.check(request, round.config, live.degree).confirmed
     if kinds.translate(None, b"\x00\x01"):
         raise FaultyServer("a flag that is neither 0 nor 1")
     what = (round.context, state.root, state.v2, state.task)
     masking, confirmed = signed_texts.masking_text(*what), signed_texts.confirmed_text(*what, state.v3)
     signatures = m.each(request, "signatures", round.config)
     for client, kind, signature in zip(live.neighbours, kinds, signatures, strict=True):
-        # Whoever confirmed this V2 and V3 has masked among this V2: an honest client signs no other.
+        # A client that confirmed this V2 and V3 has masked among this V2: an honest client signs no other.
         check_signature(round, client, signature, confirmed if kind else masking, "the survivors")
     if sum(kinds) < state.threshold:
         raise FaultyServer(

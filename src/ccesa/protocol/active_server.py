@@ -1,9 +1,8 @@
 """The steps of a server under the guard ``active``, whose clients need not trust it.
 
-An honest server checks every signature itself, so that a client that signs badly is refused at once instead
-of making its neighbours abort. Each step has a function that takes one reply, and one that closes the step.
-Of these ``take_sealed``, ``take_acceptance``, ``take_shares`` and ``unmask`` are the same under every guard
-(``drawing``, ``summing``).
+An honest server checks every signature itself: it refuses a bad one at once, before the neighbours abort. Each
+step has a function that takes one reply, and one that closes the step. Of these ``take_sealed``,
+``take_acceptance``, ``take_shares`` and ``unmask`` are the same under every guard (``drawing``, ``summing``).
 """
 
 from collections import Counter
@@ -25,8 +24,6 @@ from ccesa.protocol.summing import check_asked_for, check_reliable, settle
 #: The round of a server with a charter.
 Round: TypeAlias = ServerRound[Charter]
 
-# States
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Committed(Sharing):
@@ -47,9 +44,9 @@ class Among(Delivered):
 class Confirming(Settled):
     """After step 2 V3 is known, and has to be confirmed before shares are asked for."""
 
-    #: What everyone signs in step 2c.
+    #: The text that everyone signs in step 2c.
     text: bytes
-    #: What the members of V3 have signed in step 2.
+    #: The signatures of the members of V3 in step 2.
     signatures: dict[int, bytes]
 
 
@@ -61,12 +58,9 @@ def check_signed(round: Round, client: int, signature: bytes, text: bytes) -> No
         raise MalformedMessage(str(error)) from error
 
 
-# Step 0, advertise: collect signed keys, commit to the roster, draw the graph from that
-
-
 def take_keys(round: Round, state: Advertising, client: int, reply: m.SignedAdvertiseReply) -> m.SignedAdvertiseReply:
-    """Keep the public keys of a client with its signature."""
-    m.checked(reply, round.config)
+    """Step 0: keep the public keys of a client with its signature."""
+    m.check(reply, round.config)
     text = signed_texts.bundle_text(round.context, client, reply.keys)
     check_signed(round, client, reply.signature, text)
     note_keys(round, state, reply)
@@ -76,7 +70,7 @@ def take_keys(round: Round, state: Advertising, client: int, reply: m.SignedAdve
 def close_advertise(
     round: Round, state: Advertising, kept: dict[int, m.SignedAdvertiseReply]
 ) -> tuple[Committed, Requests]:
-    """Show each client V1 and the root, and its neighbours' signed keys with the proof of them."""
+    """Commit to the roster; show each client V1 and the root, and its neighbours' signed keys with the proof."""
     check_roster(round, len(kept))
     bundles = {client: kept[client].keys for client in sorted(kept)}
     v1 = m.pack_members(kept, round.config.clients)
@@ -108,11 +102,8 @@ def check_roster(round: Round, answered: int) -> None:
         raise TooFewClients(f"step advertise: {answered} answered, the charter demands {least}")
 
 
-# Step 1, share: hand on sealed shares; without *accept* show everyone all of V2
-
-
 def close_share(round: Round, state: Committed, kept: dict[int, None]) -> tuple[Among, Requests]:
-    """Hand on what was sealed, and show each client who has shared."""
+    """Step 1: hand on sealed shares; show each client its neighbours that shared, without *accept* all of V2."""
     delivered, texts = deliver(round, state, kept)
     graph, shared = state.graph, settle_v2(round, delivered, state.root, delivered.v2)
     packed_v2, dropped = shared.packed_v2, ids_near(graph, ~shared.v2)
@@ -131,16 +122,15 @@ def settle_v2(round: Round, state: Delivered, root: bytes, v2: Flags) -> Among:
     return grow(Among, state, root=root, v2=v2, packed_v2=packed)
 
 
-# Step accept: V2 is one set, so of every accusation at least one end has to go
-#
-# A client in more accusations than can be liars around an honest one is a liar and goes alone. Of the others
-# both ends of a maximal matching go: each pair has a liar in it, so n liars cost at most n honest clients. (A
-# smallest set that meets every accusation would let two liars evict any neighbour they have in common.)
-# Privacy does not depend on any of this: clients hold V2 to what they opened and signed.
-
-
 def close_accept(round: Round, state: Among, kept: dict[int, frozenset[Accusation]]) -> tuple[Among, Requests]:
-    """Settle V2, and show it to everyone in it."""
+    """Step accept: settle V2, and show it to everyone in it.
+
+    V2 is one set, so of every accusation at least one end has to go. A client in more accusations than can be
+    liars around an honest one is a liar and goes alone. Of the others both ends of a maximal matching go: each
+    pair has a liar in it, so n liars cost at most n honest clients. (A smallest set that meets every accusation
+    would let two liars evict any neighbour they have in common.) Privacy does not depend on any of this: clients
+    compare V2 with the texts that they opened and signed.
+    """
     graph = state.graph
     edges = accused_edges(graph, frozenset().union(*kept.values()))
     answered = graph.flags(kept)
@@ -163,11 +153,8 @@ def leave_out(edges: set[tuple[int, int]], liars: int) -> set[int]:
     return out
 
 
-# Step 2, mask: add masked vectors up, show everyone all of V3
-
-
 def take_vector(round: Round, state: Among, client: int, reply: m.SignedMaskReply) -> bytes:
-    """Check what is added to the sum, and keep the signature that its neighbours will want to see."""
+    """Step 2: check a vector before it is added to the sum, and keep the signature for the neighbours."""
     check_asked_for(round, reply, signed_texts.among(round.context, client, state.packed_v2))
     what = (round.context, state.root, state.packed_v2, round.task)
     check_signed(round, client, reply.signature, signed_texts.masking_text(*what))
@@ -176,7 +163,7 @@ def take_vector(round: Round, state: Among, client: int, reply: m.SignedMaskRepl
 
 
 def close_mask(round: Round, state: Among, kept: dict[int, bytes]) -> tuple[Confirming, Requests]:
-    """Show each client V3."""
+    """Show each client all of V3."""
     settled = settle(round, state, kept)
     v3 = m.pack_members(kept, round.config.clients)
     text = signed_texts.confirmed_text(round.context, state.root, state.packed_v2, round.task, v3)
@@ -185,17 +172,14 @@ def close_mask(round: Round, state: Among, kept: dict[int, bytes]) -> tuple[Conf
     )
 
 
-# Step 2c, confirm: collect signatures on V3, show each client those of its neighbours
-
-
 def take_confirmation(round: Round, state: Confirming, client: int, reply: m.ConfirmReply) -> bytes:
-    """Keep a signature on V3."""
-    check_signed(round, client, m.checked(reply, round.config).signature, state.text)
+    """Step 2c: keep a signature on V3."""
+    check_signed(round, client, m.check(reply, round.config).signature, state.text)
     return reply.signature
 
 
 def close_confirm(round: Round, state: Confirming, kept: dict[int, bytes]) -> tuple[Settled, Requests]:
-    """Ask only those for shares who can be shown enough confirmations: others would refuse."""
+    """Show each client the signatures of its neighbours, and ask for shares; with too few it would refuse."""
     graph, v3 = state.graph, state.v3
     confirmed = graph.flags(kept)
     ready = releasing(round.config, state, confirmed)

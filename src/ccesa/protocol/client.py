@@ -1,12 +1,12 @@
 """A client takes requests and gives replies, in one round, with no clock and no socket.
 
-``Client`` holds the current state, hands requests to the functions of its guard's table, answers a repeated
-request with the same bytes, and on anything an honest server would not send drops its secrets and is done.
+``Client`` has the current state, hands requests to the functions of its guard's table, and answers a repeated
+request with the same bytes. On anything that an honest server would not send it drops its secrets and is done.
 """
 
 import hashlib
 import os
-from collections.abc import Callable, MutableSet
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -16,16 +16,16 @@ from ccesa.agreement.config import BARE_FLOOR, Floor, RoundConfig
 from ccesa.agreement.identity import Identity
 from ccesa.crypto import shamir
 from ccesa.errors import ConfigError, FaultyNeighbour, FaultyServer, MalformedMessage, OrderError, VectorError
-from ccesa.memory import Memory
+from ccesa.memory import Memory, Used
 from ccesa.parts import check_type, whole_number
 from ccesa.privacy.ledger import Account
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
 from ccesa.protocol.client_states import Accepted, ClientRound, Done, Joined, Membership, TaskSource, VectorSource
-from ccesa.protocol.contributing import checked_source
+from ccesa.protocol.contributing import check_source
 from ccesa.protocol.masking import masks_ahead
-from ccesa.protocol.parties import OneCallAtATime, check_round, check_unused, checked_task, checked_threads
-from ccesa.protocol.spending import spending_of
+from ccesa.protocol.parties import OneCallAtATime, check_round, check_task, check_threads, check_unused
+from ccesa.protocol.spending import Spending
 from ccesa.protocol.steps import steps_of
 from ccesa.wire import Data
 
@@ -36,20 +36,20 @@ class Client:
     Calls must not overlap: one that does gets an ``OrderError``. So do all calls after an interrupted one.
 
     Args:
-        config: The round, as it was announced.
+        config: The round, as the server announced it.
         client: This client's id, from 0 to ``config.clients`` - 1.
         vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2.
             With an account it must be a function. Whatever that raises or returns, a vector leaves: see
             ``failure``.
-        task: 32 bytes: a digest of what this client works on, or a function that makes it in step 2. The
-            client refuses a request for a vector for another task.
-        floor: What this client insists on. The default refuses rounds of two and vectors without a mask.
+        task: 32 bytes: a digest of the work of this client, or a function that makes it in step 2. The client
+            refuses a request for a vector for another task.
+        floor: The client's own minimum. The default refuses rounds of two and vectors without a mask.
         used_rounds: Remembers rounds across processes; a second use of one is refused.
         tasks: Remembers for which tasks vectors have left and shares were released, and outlives rounds: a
             ``FolderMemory``, or a ``ProcessMemory``. None remembers nothing.
         attempts: The most vectors that leave for one task.
         releases: The most rounds in which shares are released for one task.
-        counted: Returns the name by which ``tasks`` knows a task, where that is not the task itself.
+        counted: Returns the name of a task in ``tasks``, if that is not the task itself.
         account: Of the ledger of this client's data. Every vector is charged to it before it leaves.
         threads: The most threads that make masks; 0 stands for as many as help.
         random: Returns n random bytes. Give another source than the system's only in tests.
@@ -58,8 +58,7 @@ class Client:
 
     Raises:
         ConfigError: A round of another guard, below the floor, not for the account's noise, or used before;
-            a vector that is ready, with an account; or a client id, ``task``, ``attempts``, ``releases`` or
-            ``threads`` out of range.
+            a vector that is ready, with an account; or an argument out of range.
         VectorError: The vector has another length or type than the round.
     """
 
@@ -71,7 +70,7 @@ class Client:
         *,
         task: TaskSource = m.NO_TASK,
         floor: Floor | None = None,
-        used_rounds: MutableSet[bytes] | None = None,
+        used_rounds: Used | None = None,
         tasks: Memory | None = None,
         attempts: int = ATTEMPTS,
         releases: int = RELEASES,
@@ -86,13 +85,20 @@ class Client:
         agreement = member.charter if member else trust
         check_round(config, agreement, now)
         agreement.check_account(config, account)
-        client, threads = whole_number("client id", client), checked_threads(threads)
-        spending = spending_of(config, tasks, agreement, account, counted)
+        client, threads = whole_number("client id", client), check_threads(threads)
+        spending = Spending(
+            config=config,
+            memory=tasks,
+            attempts=agreement.attempts,
+            releases=agreement.releases,
+            account=account,
+            counted=counted,
+        )
         if not 0 <= client < config.clients:
             raise ConfigError(f"client id {client} is not in 0..{config.clients - 1}")
         if not callable(task):
-            spending.check_named(checked_task(task))
-        vector = checked_source(vector, config.length, config.bits, account)
+            spending.check_named(check_task(task))
+        vector = check_source(vector, config.length, config.bits, account)
         check_unused(config, used_rounds)
         if used_rounds is not None:
             used_rounds.add(config.round_id)
@@ -125,33 +131,32 @@ class Client:
 
     @property
     def done(self) -> bool:
-        """Whether no secret is left: the client has answered the last step, aborted, or was suspended."""
+        """Whether the client has no secret left: it answered the last step, aborted, or was suspended."""
         return isinstance(self._state, Done)
 
     @property
     def fault(self) -> FaultyNeighbour | None:
         """Neighbours whose shares this client could not use, once it has complained of them."""
-        if self._last_reply is None or m.named(self._last_reply) is not m.Complaint:
+        if self._last_reply is None or m.kind_of(self._last_reply) is not m.Complaint:
             return None
         complaint = m.expect(m.decode(self._last_reply, len(self._last_reply)), m.Complaint)
         return FaultyNeighbour(m.unpack_ids("accused", complaint.accused, self._round.config.clients))
 
     @property
     def failure(self) -> VectorError | None:
-        """Why this client has sent noise around zeros: what its function raised, or returned.
+        """Why this client has sent noise around zeros: the error of its function.
 
-        Only where vectors are charged to an account. The server sees a vector like any other. Do not tell it.
+        It exists only with an account. The server sees a vector like any other: do not reveal it.
         """
         return self._round.failures[0] if self._round.failures else None
 
     def receive(self, request: Data) -> bytes:
-        """Answer the server's next request. The same request again gets the same answer.
+        """Return the reply to the server's next request. The same request again gets the same reply.
+
+        In step 2 without *accept* it may be a complaint; then ``fault`` names the neighbours.
 
         Args:
             request: Its size is in docs/protocol.md, section 7.
-
-        Returns:
-            The reply. In step 2 without *accept* it may be a complaint; then ``fault`` says of whom.
 
         Raises:
             FaultyServer: An honest server would not send this; all secrets are dropped.
@@ -159,18 +164,20 @@ class Client:
             TaskSpent: It may not contribute to the task again; nothing has changed.
             BudgetSpent: Its ledger has no room for one more vector; nothing has changed.
             ConfigError: It counts contributions, and works on no task, or its ledger cannot be used.
-            VectorError: The function made a vector of another length or type, and there is no account;
-                nothing has changed.
-            OrderError: The client is out of the round, calls overlap, or a masked vector is asked for again:
-                the transport repeats it. In a fork, or where another process has sent the vector of this
+            VectorError: Without an account: the function made a vector of another length or type; nothing has
+                changed.
+            OrderError: The client is out of the round, calls overlap, or a masked vector is asked for again,
+                which the transport repeats. In a fork, or if another process has sent the vector of this
                 round, all secrets are dropped.
             UsageError: The request is not bytes.
         """
-        view = m.measured(request, "request")
+        view = m.view_of(request, "request")
         with self._exclusive:
             fingerprint = hashlib.sha256(view).digest()
             if fingerprint == self._last_request:
-                return self._repeat()
+                if self._last_reply is None:
+                    raise OrderError("the masked vector was already returned and is not kept; send those bytes again")
+                return self._last_reply
             if self.fault is not None:
                 raise self.fault
             if self.done and self._last_reply is None:
@@ -189,10 +196,10 @@ class Client:
     def prepare(self) -> None:
         """Sum the masks while the vector is still being made; step 2 is one addition then.
 
-        It does nothing before *accept* was answered, nor after step 2.
+        Before *accept* is answered, and after step 2, this does nothing.
         """
         with self._exclusive:
-            self._check_process()
+            self._round.spend.process.check(self._abort)
             if isinstance(self._state, Accepted) and self._round.ahead is None:
                 kind = self._steps[self._place].reply
                 self._round = replace(self._round, ahead=masks_ahead(self._round, self._state, kind))
@@ -203,16 +210,13 @@ class Client:
             self._abort()
 
     def suspend(self) -> bytes:
-        """Return what is needed to go on in another process of this node, secrets included.
+        """Return the state of this client for another process of this node, secrets included.
 
-        The bytes belong into the memory of the node, never into a message, a log or a backup. This object is
-        done then.
-
-        Raises:
-            OrderError: Another call is at work, or one was interrupted; in a fork all secrets are dropped.
+        The bytes belong in the memory of the node, never in a message, a log or a backup. This object is done
+        then. In a fork all secrets are dropped.
         """
         with self._exclusive:
-            self._check_process()
+            self._round.spend.process.check(self._abort)
             saved = suspended.SavedClient(
                 context=self._round.context,
                 client=self.client,
@@ -224,13 +228,13 @@ class Client:
             self._abort()
             return suspended.encode(saved)
 
-    def resume(self, data: bytes, resumed: MutableSet[bytes] | None = None) -> None:
+    def resume(self, data: bytes, resumed: Used | None = None) -> None:
         """Go on from where ``suspend`` left off; only a client that has just been made can.
 
         It is made without ``used_rounds``, which has its round already.
 
         Args:
-            data: What ``suspend`` returned. Resume it once: take it out of where it is kept first.
+            data: The bytes of ``suspend``. Take them out of the memory first, and resume them once.
             resumed: Remembers 32-byte digests of such bytes, and refuses a second use.
 
         Raises:
@@ -247,8 +251,7 @@ class Client:
             if saved.step not in names:
                 raise ConfigError(f"a suspended client in step {saved.step!r}, which this guard does not have")
             place = names.index(saved.step)
-            kind = self._steps[place].state
-            state = Done() if saved.state is None else suspended.decode_state(saved.state, kind)
+            state = Done() if saved.state is None else suspended.decode_state(saved.state, self._steps[place].state)
             suspended.check_first_use(data, resumed)
             self._state, self._place = state, place
             self._last_request, self._last_reply = saved.last_request, saved.last_reply
@@ -256,14 +259,8 @@ class Client:
                 self._forget_vector()
 
     def __reduce__(self) -> NoReturn:
-        """Not by the way, in a pickle or a copy: only ``suspend`` takes secrets out, and ends this object."""
+        """Refuse pickles and copies: only ``suspend`` takes secrets out, and ends this object."""
         raise TypeError("a Client cannot be copied or pickled: after a crash, join the next round")
-
-    def _check_process(self) -> None:
-        """Drop all secrets in a fork: no two processes go on from them."""
-        if self._round.spend.process.is_fork:
-            self._abort()
-        self._round.spend.process.check()
 
     def _answer(self, request: Data) -> tuple[Any, m.Message]:
         self._round.spend.process.check()
@@ -281,18 +278,13 @@ class Client:
 
     def _advance(self, state: Any, fingerprint: bytes, reply: m.Message) -> bytes:
         data = reply.encode()
-        # The masked vector is not kept: it is as large as the model. The transport repeats that one.
+        # The masked vector is not kept: it is as large as the model. The transport repeats it.
         self._last_reply = None if m.has_vector(type(reply)) else data
         if self._last_reply is None or isinstance(state, Done):
             self._forget_vector()
         self._last_request, self._state = fingerprint, state
         self._place = min(self._place + 1, len(self._steps) - 1)
         return data
-
-    def _repeat(self) -> bytes:
-        if self._last_reply is None:
-            raise OrderError("the masked vector was already returned and is not kept; send those bytes again")
-        return self._last_reply
 
     def _forget_vector(self) -> None:
         self._round = replace(self._round, vector=_forgotten, ahead=None)
@@ -309,25 +301,24 @@ class ActiveClient(Client):
     Args:
         config: The round, as ``Charter.decode`` reads it.
         identity: This client's own, whose key is in the charter.
-        charter: This client's own copy of what the federation has agreed on.
-        vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2;
-            with an account, only that.
-        task: 32 bytes: a digest of what this client works on, by its own account, or a function that makes it
-            in step 2.
+        charter: This client's own copy of the charter.
+        vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2.
+            With an account it must be a function.
         tasks: Remembers for which tasks vectors have left and shares were released, within the charter's
-            ``attempts`` and ``releases``; a ``FolderMemory``, which outlives rounds and processes. None
+            ``attempts`` and ``releases``: a ``FolderMemory``, which outlives rounds and processes. None
             remembers nothing.
-        counted: Returns the name by which ``tasks`` knows a task, where that is not the task itself.
-        account: ``ledger.account(charter.privacy, charter.digest)``, where the charter has noise: every
-            vector is charged to it before it leaves.
+        task: 32 bytes: a digest of the work of this client, or a function that makes it in step 2.
+        counted: Returns the name of a task in ``tasks``, if that is not the task itself.
+        account: ``ledger.account(charter.privacy, charter.digest)``, if the charter has noise: every vector is
+            charged to it before it leaves.
         used_rounds: Remembers rounds across processes; a second use of one is refused.
         threads: The most threads that make masks; 0 stands for as many as help.
         random: Returns n random bytes. Give another source than the system's only in tests.
         now: Seconds since 1970, by default the system's.
 
     Raises:
-        ConfigError: The charter has expired, the round differs from it, the identity is not in it, the
-            account is not for its noise, or an argument is refused as by ``Client``. No key exists yet.
+        ConfigError: The charter has expired, the round differs from it, the identity is not in it, the account is
+            not for its noise, or an argument is refused as by ``Client``. No key exists yet.
         VectorError: The vector has another length or type than the round.
     """
 
@@ -342,7 +333,7 @@ class ActiveClient(Client):
         task: TaskSource = m.NO_TASK,
         counted: Callable[[bytes], bytes] | None = None,
         account: Account | None = None,
-        used_rounds: MutableSet[bytes] | None = None,
+        used_rounds: Used | None = None,
         threads: int = 0,
         random: shamir.Randomness = os.urandom,
         now: float | None = None,

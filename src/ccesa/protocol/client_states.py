@@ -1,6 +1,6 @@
-"""What a client knows after each step: one type per state, and what stays the same through a round.
+"""The states of a client after each step, one type per state, and the round, which stays the same.
 
-A wrong order of steps is a type error. Guards add to these states what their own steps need.
+A wrong order of steps is a type error. Guards add fields to these states for their own steps.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Own = TypeVar("Own", covariant=True)
 
 @dataclass(frozen=True, kw_only=True)
 class Membership:
-    """A membership is a client's identity in its federation, with what that has agreed on."""
+    """A client's identity in its federation, and the charter."""
 
     identity: Identity
     charter: Charter
@@ -32,29 +32,29 @@ class Membership:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientRound(Generic[Own]):
-    """A round is what stays the same through the steps of one client."""
+    """The things that stay the same through the steps of one client."""
 
     config: RoundConfig
     context: bytes
     client: int
-    #: What the client itself insists on: its floor, or its membership.
+    #: The client's own demands: its floor, or its membership.
     own: Own
     random: shamir.Randomness = field(repr=False)
     vector: VectorSource = field(repr=False)
-    #: What this client works on, by its own account.
+    #: The work of this client, by its own account.
     task: TaskSource
-    #: Asked before a vector or shares leave.
+    #: Decides whether a vector or shares may leave.
     spend: Spending
     threads: int
-    #: The masks of the vector, if they were summed before it was there. With the masked vector they are the
+    #: The masks of the vector, if they were summed before it was made. With the masked vector they are the
     #: vector, so they are never suspended.
     ahead: "MasksAhead | None" = field(default=None, repr=False)
-    #: Why its vector has nothing but noise in it, if so; for the client itself.
+    #: Why its vector is only noise, if it is; for the client itself.
     failures: list[VectorError] = field(default_factory=list)
 
     @property
     def head(self) -> dict[str, Any]:
-        """Return what each of its messages starts with."""
+        """Return the first fields of each of its messages."""
         return {"context": self.context, "client": self.client}
 
 
@@ -81,7 +81,7 @@ class Advertised:
     sealing_private: primitives.PrivateKey = field(repr=False)
     mask_secret: shamir.Elements = field(repr=False)
     mask_private: primitives.PrivateKey = field(repr=False)
-    #: Of the key pair of ML-KEM, where the agreement has one.
+    #: Of the key pair of ML-KEM, if the agreement has one.
     kem_seed: bytes = field(repr=False)
     #: As they travel.
     public_keys: bytes
@@ -98,7 +98,7 @@ class Shared:
     mask_secret: bytes = field(repr=False)
     mask_private: primitives.PrivateKey = field(repr=False)
     self_secret: bytes = field(repr=False)
-    #: What seals for each neighbour, and opens what it seals: agreed on by their c_i.
+    #: The keys that seal for each neighbour and open its text, agreed on by their c_i.
     sealings: dict[int, bytes] = field(repr=False)
     kem_seed: bytes = field(repr=False)
     #: The pair seeds that this client gave its neighbours.
@@ -110,13 +110,13 @@ class Shared:
 class Accepted:
     """After *accept* the client holds one pair of shares from each neighbour whose text it could use."""
 
-    #: With everyone who had shared, the accused among them.
+    #: With all neighbours that had shared, the accused among them.
     near: Neighbourhood
     threshold: int
     public_keys: dict[int, bytes]
     mask_private: primitives.PrivateKey = field(repr=False)
     self_secret: bytes = field(repr=False)
-    #: Of each member; of the accused it is empty.
+    #: Of each member; empty for the accused.
     shares: list[bytes] = field(repr=False)
     #: For the masks with each neighbour: the seed that this client gave, and the one that it was given.
     seeds: dict[int, tuple[bytes, bytes]] = field(repr=False)
@@ -129,12 +129,12 @@ class Accepted:
 
 @dataclass(frozen=True, kw_only=True)
 class Holding:
-    """After step 2 nothing but shares is left, one pair from each live member of the neighbourhood."""
+    """After step 2 only shares are left, one pair from each live member of the neighbourhood."""
 
     near: Neighbourhood
     threshold: int
     shares: list[bytes] = field(repr=False)
-    #: The name by which this client's memory knows the task of the vector; nothing without a memory.
+    #: The name of the task of the vector in this client's memory; empty without a memory.
     counted: bytes = b""
 
 

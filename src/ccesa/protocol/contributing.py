@@ -1,8 +1,8 @@
-"""What a client adds to the sum: the vector that its caller's function makes, once per round.
+"""A client adds the vector that its caller's function makes to the sum, once per round.
 
-Without noise, what is wrong with it is raised to the caller, and nothing leaves. Where vectors are charged to
-a ledger, a client that fell silent would tell everybody something about its data. So whatever the function
-does, a vector leaves that is charged like all others: zeros, with the same noise around them.
+Without noise, errors in it are raised to the caller, and nothing leaves. If vectors are charged to a ledger, the
+silence of a client would say something about its data. So whatever the function does, a vector leaves that is
+charged like all others: zeros, with the same noise around them.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from ccesa.words import Vector
 
 @dataclass(frozen=True)
 class Careful:
-    """A function of this package: it hides failures by itself, and what it raises depends on no data."""
+    """A function of this package: it hides failures by itself, and its errors depend on no data."""
 
     make: Callable[[], Vector]
 
@@ -25,7 +25,7 @@ class Careful:
         return self.make()
 
 
-def checked_source(vector: VectorSource, length: int, bits: int, account: Account | None) -> VectorSource:
+def check_source(vector: VectorSource, length: int, bits: int, account: Account | None) -> VectorSource:
     """Return the vector, or the function that makes it; with an account it has to be a function."""
     if callable(vector):
         return vector
@@ -41,18 +41,18 @@ def make_vector(round: ClientRound[object]) -> Vector:
     """Return the vector of this round. It has not left, and nothing is charged yet."""
     account, source, config = round.spend.account, round.vector, round.config
 
-    def made() -> Vector:
+    def make() -> Vector:
         return words.check(source() if callable(source) else source, config.length, config.bits)
 
     if account is None or isinstance(source, Careful):
-        return made()
+        return make()
     try:
-        vector = made()
+        vector = make()
         account.check_fresh(vector)
-    except KeyboardInterrupt:  # whoever sits at the client ends it
+    except KeyboardInterrupt:  # the person at the client ends it
         raise
-    except BaseException as error:  # also SystemExit, which the server would see as silence
-        from ccesa.privacy.quantizer import around_zero  # what draws noise is loaded where it is drawn
+    except BaseException as error:  # also SystemExit, which would be silence for the server
+        from ccesa.privacy.quantizer import around_zero  # loaded only by clients that draw noise
 
         round.failures.append(own_failure(error))
         return around_zero(account.mechanism, round.random)

@@ -1,7 +1,7 @@
 """The steps of a client under the guard ``curious``: the server follows the protocol and looks at it all.
 
-Each step takes the client's state and a request, and returns the next state and the reply. What both guards
-do is in ``dealing`` (steps 0 and 1) and ``masking`` (the others); which step follows which is in ``steps``.
+Each step takes the client's state and a request, and returns the next state and the reply. The work under both
+guards is in ``dealing`` (steps 0 and 1) and ``masking``; the order of the steps is in ``steps``.
 """
 
 from typing import TypeAlias
@@ -20,20 +20,15 @@ from ccesa.protocol.masking import acknowledge, complain, hold_among, mask_vecto
 #: The round of a client that has a floor.
 Round: TypeAlias = ClientRound[Floor]
 
-# Step 0, advertise: make keys, and show their public halves
-
 
 def advertise(round: Round, state: Joined, request: m.AdvertiseRequest) -> tuple[Advertised, m.AdvertiseReply]:
-    """Make all key pairs and show their public halves."""
+    """Step 0: make all key pairs and show their public halves."""
     advertised = make_keys(round, request)
     return advertised, m.AdvertiseReply(**round.head, keys=advertised.public_keys)
 
 
-# Step 1, share: take the neighbours from the server, deal shares to them
-
-
 def share(round: Round, state: Advertised, request: m.ShareRequest) -> tuple[Shared, m.ShareReply]:
-    """Check the neighbourhood, then split both secrets among it."""
+    """Step 1: check the neighbours that the server names, then deal shares of both secrets to them."""
     near = read_neighbourhood(round, request)
     public_keys = check_keys(round, state, near, m.each(request, "keys", round.config))
     threshold = threshold_of(round.config, near.degree)
@@ -42,49 +37,43 @@ def share(round: Round, state: Advertised, request: m.ShareRequest) -> tuple[Sha
 
 
 def read_neighbourhood(round: Round, request: m.ShareRequest) -> Neighbourhood:
-    """Read the neighbours that the server names, and with whom of them masks run."""
+    """Read the neighbours that the server names, and the edges on which masks run."""
     neighbours = m.unpack_ids("neighbours", request.neighbours, round.config.clients)
     if round.client in neighbours:
         raise FaultyServer("the server lists this client as its own neighbour")
-    flags = np.frombuffer(m.checked(request, round.config, neighbours.size).masked, np.uint8)
+    flags = np.frombuffer(m.check(request, round.config, neighbours.size).masked, np.uint8)
     if (flags > 1).any():
         raise FaultyServer("a mask flag that is neither 0 nor 1")
-    expected, found = round.config.graph.mask_edges(neighbours.size), int(flags.sum())
-    if expected is not None and found != expected:
-        raise FaultyServer(f"expected {expected} neighbours to mask with, as configured, got {found}")
+    expected, given = round.config.graph.mask_edges(neighbours.size), int(flags.sum())
+    if expected is not None and given != expected:
+        raise FaultyServer(f"expected {expected} neighbours to mask with, as configured, got {given}")
     return Neighbourhood.around(round.client, neighbours, flags.astype(bool))
 
 
 def check_floor(round: Round, near: Neighbourhood, threshold: int) -> None:
-    """Hold the neighbourhood to the client's own floor, exactly: one that is too small for it is too small.
+    """Refuse a neighbourhood below the client's own floor.
 
-    Degrees that vary do so by a seed; there the mean was compared, with the configuration.
+    If degrees vary by a seed, the mean was compared, with the configuration.
     """
     graph, degree = round.config.graph, near.degree
-    found: dict[str, float] = {"threshold_ratio": threshold_ratio(threshold, degree)}
+    offered: dict[str, float] = {"threshold_ratio": threshold_ratio(threshold, degree)}
     if not graph.varies:
-        found.update(degree=degree, threshold=threshold)
+        offered.update(degree=degree, threshold=threshold)
         if graph.mask_edges(degree) is not None:
-            found.update(mask_degree=int(near.carries_masks.sum()))
-    lacking = round.own.lacking(**found)
+            offered.update(mask_degree=int(near.carries_masks.sum()))
+    lacking = round.own.lacking(**offered)
     if lacking:
         raise FaultyServer(f"the neighbourhood has {lacking}")
 
 
-# Step accept: open what the neighbours sealed, and name those whose texts cannot be used
-
-
 def accept(round: Round, state: Shared, request: m.AcceptRequest) -> tuple[Accepted, m.AcceptReply]:
-    """Take hold of the shares of everyone who has shared."""
+    """Step accept: open the texts of all neighbours that have shared, and name those with unusable ones."""
     accepted = open_shares(round, state, still_there(round, request.dropped, state.near), request)
     return accepted, acknowledge(round, state, accepted)
 
 
-# Step 2, mask: mask the vector with those neighbours whose shares were accepted and who are left
-
-
 def mask(round: Round, state: Accepted, request: m.MaskRequest) -> tuple[Holding, m.MaskReply]:
-    """Mask with the neighbours that the server does not list as dropped."""
+    """Step 2: mask the vector with the neighbours that the server does not list as dropped."""
     held = hold_among(state, still_there(round, request.dropped, state.near))
     among = signed_texts.among(round.context, round.client, m.pack_ids(held.near.members))
     holding, said = mask_vector(round, state, held, request.task, among, m.MaskReply)
@@ -94,16 +83,13 @@ def mask(round: Round, state: Accepted, request: m.MaskRequest) -> tuple[Holding
 def mask_at_once(
     round: Round, state: Shared, request: m.MaskAtOnceRequest
 ) -> tuple[Holding, m.MaskReply] | tuple[Done, m.Complaint]:
-    """Without *accept*: open the shares first, and complain if some cannot be used."""
+    """Step 2 without *accept*: open the shares first, and complain if some cannot be used."""
     accepted = open_shares(round, state, still_there(round, request.dropped, state.near), request)
     if accepted.accused:
         return Done(), complain(round, accepted)
     return mask(round, accepted, m.MaskRequest(**round.head, dropped=b"", task=request.task))
 
 
-# Step 3, unmask: release shares of the survivors' self masks and of the others' keys
-
-
 def unmask(round: Round, state: Holding, request: m.UnmaskRequest) -> tuple[Done, m.UnmaskReply]:
-    """Release one share of each member: of which secret depends on who dropped."""
+    """Step 3: release one share of each member, of a survivor's self mask or of a dropout's key."""
     return Done(), release(round, state, still_there(round, request.dropped, state.near))

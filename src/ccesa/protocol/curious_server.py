@@ -1,8 +1,8 @@
-"""The steps of a server under the guard ``curious``: what it keeps of each reply, and what follows from all.
+"""The steps of a server under the guard ``curious``.
 
 Each step has a function that takes one reply, and one that closes the step: it returns the next state and the
-requests of the next step. Of these ``take_sealed``, ``take_acceptance``, ``take_shares`` and ``unmask`` are
-the same under every guard (``drawing``, ``summing``).
+requests of the next step. Of these ``take_sealed``, ``take_acceptance``, ``take_shares`` and ``unmask`` are the
+same under every guard (``drawing``, ``summing``).
 """
 
 from typing import Any, TypeAlias
@@ -14,42 +14,30 @@ from ccesa.agreement.agreement import Trust
 from ccesa.evidence import Accusation
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
 from ccesa.protocol import messages as m
-from ccesa.protocol import signed_texts
+from ccesa.protocol import server_states, signed_texts
 from ccesa.protocol.drawing import accused_edges, deliver, draw_graph, fit, hold_together, note_keys, stack
-from ccesa.protocol.server_states import (
-    Advertising,
-    Delivered,
-    Requests,
-    ServerRound,
-    Settled,
-    Sharing,
-    cut,
-    grow,
-    ids_near,
-)
+from ccesa.protocol.server_states import Advertising, Delivered, Requests, ServerRound, Settled, Sharing, grow
 from ccesa.protocol.summing import check_asked_for, settle
 
 #: The round of a server that clients trust to follow the protocol.
 Round: TypeAlias = ServerRound[Trust]
 
-# Step 0, advertise: collect public keys, draw the graph, name everyone its neighbours
-
 
 def take_keys(round: Round, state: Advertising, client: int, reply: m.AdvertiseReply) -> bytes:
-    """Keep the public keys of a client."""
-    note_keys(round, state, m.checked(reply, round.config))
+    """Step 0: keep the public keys of a client."""
+    note_keys(round, state, m.check(reply, round.config))
     return reply.keys
 
 
 def close_advertise(round: Round, state: Advertising, kept: dict[int, bytes]) -> tuple[Sharing, Requests]:
-    """Name each client its neighbours, their keys, and with whom masks run."""
+    """Draw the graph, and name each client its neighbours, their keys, and the edges on which masks run."""
     bundles = {client: kept[client] for client in sorted(kept)}
     entries = [labels.client_bytes(client) + bundle for client, bundle in bundles.items()]
     root = labels.digest(labels.ROSTER, round.context, b"".join(entries))
     drawn, public_keys = draw_graph(round, root, bundles), stack(bundles.values())
     graph = drawn.graph
-    neighbours = cut(m.pack_ids(graph.ids[graph.columns]), m.ID_BYTES * graph.degrees)
-    masked = cut(graph.carries_masks.tobytes(), graph.degrees)
+    neighbours = server_states.cut(m.pack_ids(graph.ids[graph.columns]), m.ID_BYTES * graph.degrees)
+    masked = server_states.cut(graph.carries_masks.tobytes(), graph.degrees)
 
     def make(node: int, head: dict[str, Any]) -> m.Message:
         return m.ShareRequest(
@@ -62,13 +50,10 @@ def close_advertise(round: Round, state: Advertising, kept: dict[int, bytes]) ->
     return drawn, round.requests(graph, fit(round.config, drawn), make)
 
 
-# Step 1, share: hand on sealed shares, say who dropped
-
-
 def close_share(round: Round, state: Sharing, kept: dict[int, None]) -> tuple[Delivered, Requests]:
-    """Name each client the neighbours that have not shared, and hand on what the others sealed for it."""
+    """Step 1: name each client the neighbours that have not shared, and hand on the texts of the others."""
     delivered, texts = deliver(round, state, kept)
-    dropped = ids_near(state.graph, ~delivered.v2)
+    dropped = server_states.ids_near(state.graph, ~delivered.v2)
 
     def make(node: int, head: dict[str, Any]) -> m.Message:
         if round.config.accept:
@@ -78,16 +63,14 @@ def close_share(round: Round, state: Sharing, kept: dict[int, None]) -> tuple[De
     return delivered, round.requests(state.graph, delivered.v2, make)
 
 
-# Step accept: an accusation costs the edge between accuser and dealer, and nobody's place
-#
-# Both ends are told that the other dropped. Neither masks with nor holds shares of the other, so an honest
-# client loses nothing but edges to liars. A client that is left with too few holders to survive the dropouts
-# still to come is left out. So is one without a mask in common with most of the others: where masks are thin,
-# a few liars could cut themselves off together, and no sum could be opened.
-
-
 def close_accept(round: Round, state: Delivered, kept: dict[int, frozenset[Accusation]]) -> tuple[Delivered, Requests]:
-    """Settle V2, and name each client those that had shared and are not in it, for this client."""
+    """Step accept: settle V2, and name each client the neighbours that had shared and are not in it.
+
+    An accusation costs the edge between accuser and dealer, and nobody's place. To both the other has dropped:
+    neither masks with nor holds shares of the other, so an honest client loses only edges to liars. A client
+    with too few holders left for the dropouts still to come is left out. So is one without masks to most of the
+    others: where masks are thin, a few liars could cut themselves off together, and no sum could be opened.
+    """
     graph, shared = state.graph, state.v2
     cut_off = graph.edge_flags(accused_edges(graph, frozenset().union(*kept.values())))
     left = grow(Delivered, state, graph=graph.without(cut_off))
@@ -103,24 +86,21 @@ def close_accept(round: Round, state: Delivered, kept: dict[int, frozenset[Accus
 
 
 def spare_holders(graph: AssignmentGraph, cut_off: Flags, dropout: float) -> Nodes:
-    """Return how many holders beyond its threshold each node needs: some, if accusations took any from it."""
+    """Return the holders beyond its threshold that each node needs: some, if accusations took any from it."""
     accused = graph.count(cut_off) > 0
     return np.where(accused, np.ceil(dropout * graph.degrees), 0).astype(np.int64)
 
 
-# Step 2, mask: add masked vectors up, say who dropped since
-
-
 def take_vector(round: Round, state: Delivered, client: int, reply: m.MaskReply) -> None:
-    """Check what is added to the sum."""
+    """Step 2: check a vector before it is added to the sum."""
     known = state.ids_around(state.graph.nodes[client])
     check_asked_for(round, reply, signed_texts.among(round.context, client, known))
 
 
 def close_mask(round: Round, state: Delivered, kept: dict[int, None]) -> tuple[Settled, Requests]:
-    """Name each client those of its neighbours that dropped after sharing."""
+    """Name each client the neighbours that dropped after sharing."""
     settled = settle(round, state, kept)
-    dropped = ids_near(state.graph, state.v2 & ~settled.v3)
+    dropped = server_states.ids_near(state.graph, state.v2 & ~settled.v3)
     return settled, round.requests(
         state.graph, settled.v3, lambda node, head: m.UnmaskRequest(**head, dropped=dropped(node))
     )

@@ -19,12 +19,12 @@ from ccesa.protocol.client_states import Advertised, ClientRound, Shared
 #: The round of a client under any guard.
 Round: TypeAlias = ClientRound[object]
 
-#: Agreements that a thread takes at a time, and how many are worth a thread: about half a millisecond.
+#: Agreements that a thread takes at a time, and the minimum for a thread, about half a millisecond.
 ROW, THREAD_AGREEMENTS = 6, 12
 
 
 def make_keys(round: Round, request: m.AdvertiseRequest) -> Advertised:
-    """Make all key pairs, new ones in every round; refuse a request that gives the round another number."""
+    """Make all key pairs, new ones in every round; refuse a request with another number than the round's."""
     if request.number != labels.client_bytes(round.config.number):
         raise FaultyServer("the request has another number than the round")
     agreement = AGREEMENTS[round.config.agreement]
@@ -32,19 +32,18 @@ def make_keys(round: Round, request: m.AdvertiseRequest) -> Advertised:
     mask_private = keys.mask_private_key(shamir.to_bytes(mask_secret), round.context, round.client)
     sealing_private = primitives.private_key(round.random(32))
     kem_seed = round.random(agreement.kem_seed_bytes)
+    public = primitives.public_key(sealing_private), primitives.public_key(mask_private)
     return Advertised(
         sealing_private=sealing_private,
         mask_secret=mask_secret,
         mask_private=mask_private,
         kem_seed=kem_seed,
-        public_keys=agreement.bundle(
-            primitives.public_key(sealing_private), primitives.public_key(mask_private), kem_seed
-        ),
+        public_keys=agreement.bundle(*public, kem_seed),
     )
 
 
 def check_keys(round: Round, state: Advertised, near: Neighbourhood, bundles: list[bytes]) -> dict[int, bytes]:
-    """Return all public keys of each member; refuse one that occurs twice or that nobody can have."""
+    """Return all public keys of each member; refuse keys that occur twice or that nobody can have."""
     agreement = AGREEMENTS[round.config.agreement]
     public_keys = {round.client: state.public_keys, **dict(zip(near.neighbours, bundles, strict=True))}
     split = [agreement.public_keys(bundle) for bundle in public_keys.values()]
@@ -60,7 +59,7 @@ def check_keys(round: Round, state: Advertised, near: Neighbourhood, bundles: li
 
 
 def threshold_of(config: RoundConfig, degree: int) -> int:
-    """Return the threshold of a client with so many neighbours; refuse a degree that is not safe."""
+    """Return the threshold of a client with this number of neighbours; refuse a degree that is not safe."""
     threshold = config.threshold.of(degree)
     if not degree:
         raise FaultyServer("no neighbour to share with")
@@ -113,27 +112,18 @@ def seal(
     contents: dict[int, Content],
     commitment: bytes,
 ) -> tuple[dict[int, bytes], bytes]:
-    """Agree with every neighbour, and seal what is for it."""
+    """Agree with every neighbour, and seal its shares and its seed."""
     agreement, context, client = AGREEMENTS[round.config.agreement], round.context, round.client
     neighbours, partners, own = near.neighbours, set(near.mask_neighbours), public_keys[client]
-    sealing_keys = [agreement.public_keys(public_keys[other])[0] for other in neighbours]
-    sealings = {
-        other: agreement.sealing(agreed, context, client, other)
-        for other, agreed in zip(
-            neighbours, agree_each(state.sealing_private, sealing_keys, round.threads), strict=True
-        )
-    }
-    encapsulated = agreement.encapsulate_each([public_keys[other] for other in neighbours])
-    sealed = [
-        agreement.seal(
-            sealings[other],
-            secret,
-            content,
-            context,
-            keys.Ends(client, other, own, public_keys[other], other in partners, commitment),
-        )
-        for (other, content), secret in zip(contents.items(), encapsulated, strict=True)
-    ]
+    bundles = [public_keys[other] for other in neighbours]
+    sealing_keys = [agreement.public_keys(bundle)[0] for bundle in bundles]
+    every = agree_each(state.sealing_private, sealing_keys, round.threads)
+    both = zip(neighbours, every, strict=True)
+    sealings = {other: agreement.sealing(agreed, context, client, other) for other, agreed in both}
+    sealed = []
+    for other, bundle, given in zip(neighbours, bundles, agreement.encapsulate_each(bundles), strict=True):
+        ends = keys.Ends(client, other, own, bundle, other in partners, commitment)
+        sealed.append(agreement.seal(sealings[other], given, contents[other], context, ends))
     return sealings, b"".join(sealed)
 
 

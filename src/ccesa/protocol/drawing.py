@@ -1,7 +1,7 @@
 """Steps 0, 1 and *accept* of a server, under every guard: it draws the graph and hands on sealed shares.
 
-An accusation says that one of two lies, never which: a text that does not open was sealed wrong by the one or
-is called so by the other. What follows from it is the guard's affair.
+An accusation says that one of two clients lies, never which: one sealed a text wrong, or the other falsely says
+so. The guard decides about the consequences.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,11 +24,9 @@ from ccesa.protocol.server_states import Advertising, Delivered, Drawn, PairSeed
 #: The round of a server under any guard.
 Round: TypeAlias = ServerRound[object]
 
-# Step 0, advertise
-
 
 def note_keys(round: Round, state: Advertising, reply: m.AnyAdvertiseReply) -> None:
-    """Refuse keys that nobody can have, and keys that anybody advertised before."""
+    """Step 0: refuse keys that nobody can have, and keys that anybody advertised before."""
     agreement = AGREEMENTS[round.config.agreement]
     public = agreement.public_keys(reply.keys)
     agreement.check_keys(*public)
@@ -57,20 +55,16 @@ def stack(items: Iterable[bytes]) -> Rows:
     return np.frombuffer(b"".join(items), np.uint8).reshape(len(items), -1)
 
 
-# Who can take part
-
-
 def fit(config: RoundConfig, drawn: Drawn) -> Flags:
-    """Flag who can take part: with one to mask with, enough to share with, no two sets of t_i holders."""
-    masks = drawn.graph.live_mask_neighbours(np.ones(drawn.graph.size, bool))
-    flags: Flags = (masks >= 1) & config.can_share(drawn.graph.degrees)
-    return flags
+    """Flag the nodes that can take part: one to mask with, enough to share with, no two sets of t_i holders."""
+    has_mask: Flags = drawn.graph.live_mask_neighbours(np.ones(drawn.graph.size, bool)) >= 1
+    return has_mask & config.can_share(drawn.graph.degrees)
 
 
 def releasing(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:
-    """Flag who of them would release shares in the end, if nobody else left.
+    """Flag the live nodes that would release shares in the end, if nobody else left.
 
-    Where the dealer does not count, t_i of its neighbours have to confirm before a client releases any.
+    If the dealer does not count, t_i of its neighbours have to confirm before a client releases any.
     """
     if guard_named(config.guard).dealer_counts:
         return alive
@@ -102,26 +96,18 @@ def prune(config: RoundConfig, drawn: Drawn, alive: Flags, spare: Nodes | int = 
         alive = kept
 
 
-# Step 1, share
-
-
 def take_sealed(round: Round, state: Sharing, client: int, reply: m.ShareReply) -> None:
-    """Keep what a client dealt, if it has the right size; nobody but the neighbours can check more."""
+    """Step 1: keep the texts of a client, if they have the right size; only the neighbours can check more."""
     node = state.graph.nodes[client]
     edges = state.graph.edges(node)
-    m.checked(reply, round.config, edges.stop - edges.start)
-    _write(state.sealed, edges.start, reply.sealed)
-    _write(state.commitments, node, reply.commitment)
-
-
-def _write(rows: Rows, first: int, data: bytes) -> None:
-    """Write byte strings that follow each other into rows from this one on."""
-    start = first * rows.shape[1]
-    rows.data.cast("B")[start : start + len(data)] = data
+    m.check(reply, round.config, edges.stop - edges.start)
+    for rows, first, data in ((state.sealed, edges.start, reply.sealed), (state.commitments, node, reply.commitment)):
+        start = first * rows.shape[1]
+        rows.data.cast("B")[start : start + len(data)] = data
 
 
 def deliver(round: Round, state: Sharing, kept: dict[int, None]) -> tuple[Delivered, Callable[[int], dict[str, Any]]]:
-    """Settle who has shared, V2 unless somebody is accused; return what they sealed, by node."""
+    """Settle the clients that have shared, V2 unless somebody is accused; return their texts, by node."""
     graph, sealed, commitments = state.graph, state.sealed, state.commitments
     v2, reverse = hold_together(round.config, state, graph.flags(kept)), graph.reverse
     for rows in (sealed, commitments):
@@ -145,20 +131,17 @@ def deliver(round: Round, state: Sharing, kept: dict[int, None]) -> tuple[Delive
     return delivered, texts
 
 
-# Step accept, and complaints where there is none
-
-
 def take_acceptance(round: Round, state: Delivered, client: int, reply: m.AcceptReply) -> frozenset[Accusation]:
-    """Read whom a client accuses, and keep its deposits, one for each neighbour that has shared."""
+    """Step accept: read a client's accusations, and keep its deposits, one for each neighbour that has shared."""
     accusations, node = take_accusations(round, state, client, reply), state.graph.nodes[client]
     shared = state.v2[state.graph.neighbours(node)]
-    m.checked(reply, round.config, int(shared.sum()))
+    m.check(reply, round.config, int(shared.sum()))
     state.seeds.keep(node, shared, reply.deposits)
     return accusations
 
 
 def take_complaint(round: Round, state: Delivered, client: int, reply: m.Complaint) -> frozenset[Accusation]:
-    """Read whom a client accuses that is out of the round, like one that has dropped."""
+    """Without *accept*: read the accusations of a client that is out of the round, like one that has dropped."""
     if not reply.accused:
         raise MalformedMessage("the complaint names no client")
     return take_accusations(round, state, client, reply)
@@ -167,7 +150,7 @@ def take_complaint(round: Round, state: Delivered, client: int, reply: m.Complai
 def take_accusations(
     round: Round, state: Delivered, client: int, reply: m.AcceptReply | m.Complaint
 ) -> frozenset[Accusation]:
-    """Read whom a client accuses: neighbours that have shared, and nobody else."""
+    """Read a client's accusations: only of neighbours that have shared."""
     graph = state.graph
     accused = m.unpack_ids("accused", reply.accused, round.config.clients)
     near = graph.neighbours(graph.nodes[client])

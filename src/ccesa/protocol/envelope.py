@@ -1,4 +1,4 @@
-"""An envelope carries what one exchange of a series has for one client: one message per round in flight."""
+"""An envelope carries the messages of one exchange of a series for one client: one per round in flight."""
 
 import struct
 from collections.abc import Iterable
@@ -7,23 +7,23 @@ from ccesa.errors import MalformedMessage
 from ccesa.wire import Data
 
 _LENGTH = struct.Struct("<I")
-#: What a message can have at most.
+#: The largest size of a message.
 MAX_MESSAGE_BYTES = 2**32 - 1
-#: Rounds that can be in flight at a time.
+#: The most rounds in flight at a time.
 MOST = 3
 
 
 def pack(messages: Iterable[Data]) -> bytes:
-    """Join messages, each behind its length as four little-endian bytes; none at all ends the series."""
+    """Join messages, each behind its length as four little-endian bytes. No message ends the series."""
     return b"".join(part for message in messages for part in (_LENGTH.pack(len(message)), message))
 
 
 def unpack(data: Data) -> list[memoryview]:
-    """Return views of the messages, without a copy; MalformedMessage says why there are none."""
+    """Return views of the messages, without a copy; raises MalformedMessage."""
     view = memoryview(data)
-    found: list[memoryview] = []
+    messages: list[memoryview] = []
     while view:
-        if len(found) == MOST:
+        if len(messages) == MOST:
             raise MalformedMessage(f"more than {MOST} messages in an envelope")
         if len(view) < _LENGTH.size:
             raise MalformedMessage(f"{len(view)} bytes after the last message of an envelope")
@@ -31,6 +31,6 @@ def unpack(data: Data) -> list[memoryview]:
         view = view[_LENGTH.size :]
         if not 0 < length <= len(view):
             raise MalformedMessage(f"a message of {length} bytes in an envelope that has {len(view)} left")
-        found.append(view[:length])
+        messages.append(view[:length])
         view = view[length:]
-    return found
+    return messages

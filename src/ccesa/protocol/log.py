@@ -1,13 +1,13 @@
-"""A log keeps what a server was told in one file; whoever loses the server replays the file.
+"""A log keeps all calls of a server in one file; after a crash another server replays the file.
 
-A server draws no randomness that decides anything, so the same calls give the same server. A row is on the
-disk before the call that it stands for returns. The opening of a step is a row, too: it is there before the
-first request leaves, and a counter beside the log says how many there are. The counter is not restored with
-the log, so a log that was restored from a backup is behind it, and asks nobody.
+A server draws no randomness that decides anything, so the same calls give the same server. A row is on the disk
+before its call returns. The opening of a step is a row, too: it is written before the first request leaves, and
+a counter beside the log counts them. The counter is not restored with the log, so a log that was restored from
+a backup is behind it, and asks nobody.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -27,12 +27,12 @@ class _Logged(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 class BeginRow(_Logged, frozen=True, tag="begin"):
-    """Says what the log is of, and where a series stood when it began."""
+    """The round or series of the log, and the place of a series when the log began."""
 
     kind: Literal["round", "series"]
     context: bytes
     number: _Place = 0
-    #: The first step or exchange in this log, the mark of the one before it, and who was asked before.
+    #: The first step or exchange in this log, the mark of the one before it, and the clients asked before.
     place: _Place = 0
     left: _Place = 0
     mark: bytes = NO_MARK
@@ -46,7 +46,7 @@ class OpenRow(_Logged, frozen=True, tag="open"):
     place: _Place
     mark: bytes
     task: bytes
-    #: Who was asked, by the number of the round: for a replay to be compared with.
+    #: The clients that were asked, by the number of the round: a replay must ask the same.
     asked: dict[int, list[int]]
     members: list[int] = []
     left: _Place = 0
@@ -67,7 +67,7 @@ class ReplyRow(_Logged, frozen=True, tag="reply"):
 
 
 class SumRow(_Logged, frozen=True, tag="sum"):
-    """What another server had taken was taken over."""
+    """The answers of another server were taken over."""
 
     answers: dict[int, bytes]
     total: memoryview
@@ -78,13 +78,13 @@ _DECODER = msgspec.msgpack.Decoder(Row)
 
 
 def new_mark() -> bytes:
-    """Return what no other opening has: two servers that go on from copies of one log differ by it."""
+    """Return a mark that no other opening has: two servers that go on from copies of one log differ by it."""
     return os.urandom(MARK_BYTES)
 
 
 @contextmanager
-def replaying() -> Iterator[None]:
-    """Fail the round where what another server wrote cannot be followed, of which some is done by then."""
+def follow() -> Iterator[None]:
+    """Fail the round if the calls of another server cannot be followed, of which some are done by then."""
     try:
         yield
     except (CcesaError, TypeError, KeyError) as error:
@@ -97,13 +97,13 @@ class RoundLog:
     """The log of one round, or of one series, in a file: ``Server(log=…)``, ``Series(log=…)``.
 
     Args:
-        path: The file; it is made if it is not there. It holds shares and masked vectors, so only its owner
-            may be able to read it. Delete it when the round is over.
-        counter: Another file, on what is never restored together with the log: another disk, or a folder
-            that backups leave out.
+        path: The file; it is made if it is missing. It holds shares and masked vectors, so only its owner may be
+            able to read it. Delete it when the round is over.
+        counter: Another file, in a place that is never restored together with the log: another disk, or a folder
+            without backups.
 
     Raises:
-        DamagedLog: The log is not as it was written. A last row that is not whole is dropped in silence.
+        DamagedLog: The log was changed. A last row that is not whole is dropped in silence.
         ConfigError: Another process has one of the files, or others can read or write them.
     """
 
@@ -111,6 +111,7 @@ class RoundLog:
         self._begun: BeginRow | None = None
         #: The mark of each opening, by its place.
         self._marks: dict[int, bytes] = {}
+        self._is_replayed = False
         with ExitStack() as undone:
             self._file, self._name = LogFile(path), str(path)
             undone.callback(self._file.close)
@@ -134,10 +135,10 @@ class RoundLog:
         """Begin the log of a round or a series, before it is opened; a ``Server`` calls this.
 
         Args:
-            row: What the log is of.
+            row: The round or series of the log.
 
         Raises:
-            OrderError: The log has rows.
+            OrderError: The log has an opening.
             StaleLog: It has none, and its counter has counted openings.
         """
         if self._has_openings:
@@ -147,8 +148,11 @@ class RoundLog:
             self.append(row)
         self._check_of(row.kind, row.context)
 
-    def replay(self, kind: str, context: bytes) -> Iterator[Row]:
-        """Return the rows of this round or series, from its ``BeginRow`` on; none if it was not opened.
+    @contextmanager
+    def replay(self, kind: str, context: bytes) -> Iterator[Iterable[Row]]:
+        """Return the rows of this round or series, as a context in which ``append`` writes nothing.
+
+        The first row is its ``BeginRow``. A log without an opening has no rows to replay.
 
         Args:
             kind: ``"round"`` or ``"series"``.
@@ -158,28 +162,36 @@ class RoundLog:
             StaleLog: The log is behind its counter.
             DamagedLog: The counter is behind the log by more than a crash explains.
             ConfigError: The log is of another round or series.
+            RoundFailed: The rows do not fit the server that follows them.
         """
         self._check_of(kind, context)
         self._check_counted()
-        return self._rows() if self._has_openings else iter(())
+        self._is_replayed = True
+        try:
+            with follow():
+                yield self._rows() if self._has_openings else ()
+        finally:
+            self._is_replayed = False
 
     def append(self, row: Row) -> None:
         """Append a row, which is safe on the disk when this returns; an opening is counted by then.
 
         Args:
-            row: What a server has done.
+            row: A call of a server.
 
         Raises:
             StaleLog: Another process has changed the counter.
             OSError: The system cannot write it. The log takes no more rows.
         """
+        if self._is_replayed:
+            return
         self._file.append(msgspec.msgpack.encode(row))
         self._note(row)
         if isinstance(row, OpenRow):
             self._counter.set(row.place + 1, row.mark)
 
     def cut(self, begin: BeginRow) -> None:
-        """Drop the rows before an opening, which nobody needs any more; later ones stay.
+        """Drop the rows before an opening, which are needed no more; later rows stay.
 
         Args:
             begin: The row that takes their place.
@@ -210,7 +222,7 @@ class RoundLog:
                 raise DamagedLog(text) from None
 
     def _note(self, row: Row) -> None:
-        """Know an opening by its place; refuse what no server has written in this order."""
+        """Note an opening by its place; refuse rows in an order that no server writes."""
         if isinstance(row, BeginRow) is not (self._begun is None):
             raise DamagedLog(f"{self._name} does not say in its first row what the log is of")
         if isinstance(row, BeginRow):

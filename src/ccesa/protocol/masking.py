@@ -14,13 +14,11 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Accepted, ClientRound, Holding, MasksAhead, Shared
 from ccesa.protocol.contributing import make_vector
 from ccesa.protocol.dealing import agree_each
-from ccesa.protocol.parties import checked_task
+from ccesa.protocol.parties import check_task
 from ccesa.wire import Draft
 
 #: The round of a client under any guard.
 Round: TypeAlias = ClientRound[object]
-
-# What a client checks before it goes on
 
 
 def check_enough(live: Neighbourhood, threshold: int) -> None:
@@ -30,14 +28,14 @@ def check_enough(live: Neighbourhood, threshold: int) -> None:
 
 
 def check_left(live: Neighbourhood, threshold: int) -> None:
-    """Refuse to go on with too few live members, or where none shares a mask with this client."""
+    """Refuse to go on with too few live members, or if none shares a mask with this client."""
     check_enough(live, threshold)
     if not live.carries_masks.any():
         raise FaultyServer("no neighbour is left to mask with; the server would see this vector alone")
 
 
 def still_there(round: Round, packed: bytes, near: Neighbourhood) -> Flags:
-    """Flag the members that the server does not list as dropped; it may list neighbours and no one else."""
+    """Flag the members that the server does not list as dropped; it may list only neighbours."""
     dropped = m.unpack_ids("dropped", packed, round.config.clients)
     places = np.searchsorted(near.members, dropped)
     strangers = near.members.take(places, mode="clip") != dropped
@@ -50,39 +48,35 @@ def still_there(round: Round, packed: bytes, near: Neighbourhood) -> Flags:
     return live
 
 
-# Step accept, or the first half of step 2 where there is none
-
-
 def open_shares(round: Round, state: Shared, shared: Flags, request: m.Texts) -> Accepted:
-    """Open what those sealed who have shared; whose texts cannot be used is accused.
+    """Step accept, or the first half of step 2 without it: open the texts of the members that have shared.
 
-    A function of its own: should the caller's vector fail, no opened share is a local of the failing frames.
+    This is a function of its own so that no opened share is a local of the frames of a failing vector.
     """
     live = state.near.among(shared)
     check_left(live, state.threshold)
-    m.checked(request, round.config, live.degree)
+    m.check(request, round.config, live.degree)
     texts, promised = (m.each(request, name, round.config) for name in ("sealed", "commitments"))
     partners, public, client = set(live.mask_neighbours), state.public_keys, round.client
     secrets = AGREEMENTS[round.config.agreement].decapsulate_each(state.kem_seed, texts)
-    found = {}
+    opened = {}
     for other, one, secret, text in zip(live.neighbours, promised, secrets, texts, strict=True):
         ends = keys.Ends(other, client, public[other], public[client], other in partners, one)
-        found[other] = unseal(round, state, secret, ends, text)
-    seeds = {other: (state.given[other], opened.seed) for other, opened in found.items()}
-    found[round.client] = Content(state.own_share, b"")
+        opened[other] = unseal(round, state, secret, ends, text)
+    shares = {client: state.own_share, **{other: content.shares for other, content in opened.items()}}
     return Accepted(
         near=live,
         threshold=state.threshold,
-        public_keys=state.public_keys,
+        public_keys=public,
         mask_private=state.mask_private,
         self_secret=state.self_secret,
-        shares=[found[member].shares for member in live.members.tolist()],
-        seeds=seeds,
+        shares=[shares[member] for member in live.members.tolist()],
+        seeds={other: (state.given[other], content.seed) for other, content in opened.items()},
     )
 
 
 def unseal(round: Round, state: Shared, decapsulated: bytes, ends: keys.Ends, text: bytes) -> Content:
-    """Open what a neighbour sealed; empty where it does not open, or is not a row of shares."""
+    """Open the text of a neighbour; empty if it does not open, or is not a row of shares."""
     agreement, sealing = AGREEMENTS[round.config.agreement], state.sealings[ends.sender]
     try:
         opened = agreement.unseal(sealing, decapsulated, text, round.context, ends)
@@ -94,15 +88,11 @@ def unseal(round: Round, state: Shared, decapsulated: bytes, ends: keys.Ends, te
 
 def acknowledge(round: Round, state: Shared, accepted: Accepted) -> m.AcceptReply:
     """Name the neighbours whose texts could not be used, and deposit the seeds of all others."""
-    agreement, accused = AGREEMENTS[round.config.agreement], accepted.accused
-    deposits = [
-        bytes(agreement.deposit_bytes)
-        if other in accused
-        else agreement.deposit(state.mask_secret, received, round.context, round.client, other)
-        for other, (_, received) in accepted.seeds.items()
-    ]
-    packed = m.pack_ids(np.array(accused, np.int64))
-    return m.AcceptReply(**round.head, accused=packed, deposits=b"".join(deposits))
+    agreement, accused, deposits = AGREEMENTS[round.config.agreement], accepted.accused, []
+    for other, (_, received) in accepted.seeds.items():
+        known = state.mask_secret, received, round.context, round.client, other
+        deposits.append(bytes(agreement.deposit_bytes) if other in accused else agreement.deposit(*known))
+    return m.AcceptReply(**round.head, accused=m.pack_ids(np.array(accused, np.int64)), deposits=b"".join(deposits))
 
 
 def complain(round: Round, accepted: Accepted) -> m.Complaint:
@@ -110,11 +100,8 @@ def complain(round: Round, accepted: Accepted) -> m.Complaint:
     return m.Complaint(**round.head, accused=m.pack_ids(np.array(accepted.accused)))
 
 
-# Step 2, mask
-
-
 def hold_among(state: Accepted, live: Flags) -> Holding:
-    """Keep of the state what is left among these members; each must have dealt usable shares."""
+    """Step 2: keep the shares of the members that are left; each must have dealt usable ones."""
     near = state.near.among(live)
     check_left(near, state.threshold)
     shares = [shares for shares, alive in zip(state.shares, live, strict=True) if alive]
@@ -127,27 +114,27 @@ def hold_among(state: Accepted, live: Flags) -> Holding:
 def mask_vector(
     round: Round, state: Accepted, held: Holding, asked: bytes, among: bytes, kind: type[m.MaskedVector]
 ) -> tuple[Holding, dict[str, Any]]:
-    """Mask the vector, in the place where a reply of this kind has it; return what the reply says, too.
+    """Mask the vector in place, for a reply of this kind; return the fields of the reply, too.
 
-    ``asked`` is the task that the server names: it must be what this client works on.
+    ``asked`` is the task that the server names. It must be the task of this client.
     """
-    task = checked_task(round.task() if callable(round.task) else round.task)
+    task = check_task(round.task() if callable(round.task) else round.task)
     if task != asked:
         raise FaultyServer("the server asks for a vector for another task than the one this client works on")
     counted = round.spend.name(task)
     round.spend.check(counted)
-    draft = masked_vector(round, state, held.near, (counted, task), kind)
-    known_by = kind.fingerprint.field(draft.content, round.context, round.client)
-    return replace(held, counted=counted), {"among": among, "task": task, "vector": draft, **known_by}
+    draft, (name, make) = masked_vector(round, state, held.near, (counted, task), kind), kind.fingerprint
+    fields = {"among": among, "task": task, "vector": draft, name: make(draft.content, round.context, round.client)}
+    return replace(held, counted=counted), fields
 
 
 def masked_vector(
-    round: Round, state: Accepted, live: Neighbourhood, spent: tuple[bytes, bytes], kind: type[m.MaskedVector]
+    round: Round, state: Accepted, live: Neighbourhood, task: tuple[bytes, bytes], kind: type[m.MaskedVector]
 ) -> Draft:
-    """Mask the vector with all its masks. It counts as sent from here on, for a task with a name."""
+    """Mask the vector with all its masks. It counts as sent from here, for a task by its name in the memory."""
     config, partners = round.config, live.mask_neighbours
     vector = make_vector(round)
-    round.spend.send(*spent)
+    round.spend.send(*task)
     if round.ahead is not None and round.ahead.drafts:
         gone = pair_masks(round, state, sorted(round.ahead.neighbours.difference(partners)))
         off = [masks.Mask(key, -sign) for key, sign in gone]
@@ -163,7 +150,7 @@ def masked_vector(
 
 
 def masks_ahead(round: Round, state: Accepted, kind: type[m.Message]) -> MasksAhead:
-    """Sum the masks of a vector that is not there yet; those of neighbours that leave are taken off later."""
+    """Sum the masks of a later vector; those of neighbours that leave are taken off then."""
     partners = [other for other in state.near.mask_neighbours if other not in set(state.accused)]
     draft = m.draft(kind, round.config, round.head)
     total = words.from_bytes(draft.content, round.config.bits)
@@ -181,24 +168,18 @@ def pair_masks(round: Round, state: Accepted, others: list[int]) -> list[masks.M
     """Return the mask that each of these neighbours has in common with this client."""
     agreement, context, client = AGREEMENTS[round.config.agreement], round.context, round.client
     own, *mask_keys = [agreement.public_keys(state.public_keys[one])[1] for one in (client, *others)]
-    every, found = agree_each(state.mask_private, mask_keys, round.threads), []
+    every, pairs = agree_each(state.mask_private, mask_keys, round.threads), []
     for other, mask_key, agreed in zip(others, mask_keys, every, strict=True):
         given, received = state.seeds[other]
         here, there = keys.Half(client, own, given), keys.Half(other, mask_key, received)
         secret = agreement.pair_secret(agreed, context, here, there)
         key = keys.pair_mask_key(secret, context, client, other, round.config.generator)
-        found.append(masks.Mask(key, keys.pair_sign(client, other)))
-    return found
-
-
-# Step 3, unmask
+        pairs.append(masks.Mask(key, keys.pair_sign(client, other)))
+    return pairs
 
 
 def release(round: Round, state: Holding, live: Flags) -> m.UnmaskReply:
-    """Release the b share of every survivor, the client itself included, and the s share of the rest.
-
-    It closes the task.
-    """
+    """Step 3: close the task; release the b share of every survivor, the client's own too, else the s share."""
     check_left(state.near.among(live), state.threshold)
     round.spend.release(state.counted)
     half, held = shamir.SHARE_BYTES, zip(state.shares, live, strict=True)

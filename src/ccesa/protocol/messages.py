@@ -1,9 +1,9 @@
 """Each step has one request, from server to client, and one reply, from client to server.
 
-On the wire a message is one msgpack array: its name, then its fields in the order below. Lists of fixed
-size items travel as one packed byte string in ascending order of client id. A message has exactly one
-encoding and nothing else is accepted. Each field says how large it is; the limit before parsing, the check
-after it and the planner's bytes are derived from that.
+On the wire a message is one msgpack array: its name, then its fields in the order below. Lists of items of one
+size travel as one packed byte string in ascending order of client id. A message has exactly one encoding and
+nothing else is accepted. Each field declares its size; the limit before parsing, the check after it and the
+planner's bytes are derived from that.
 """
 
 from collections.abc import Callable, Iterable
@@ -29,22 +29,22 @@ CONTEXT_BYTES = 32
 ID_BYTES = 4
 NUMBER_BYTES = 4
 TASK_BYTES = 32
-#: The task of a round that is about nothing that could be repeated.
+#: The task of a round whose work is never repeated.
 NO_TASK = bytes(TASK_BYTES)
 #: Name, context, client id and array and length headers: at most this much around the fields.
 OVERHEAD_BYTES = 96
 
 
 class Size(NamedTuple):
-    """A field has some bytes anyway, and some for each thing that it is about."""
+    """A field has a constant number of bytes, and more for each item in it."""
 
     constant: int = 0
-    per_neighbour: int = 0  # or for each live one, as the step has it
-    per_named: int = 0  # for each neighbour that is named; the reader does not know how many are
+    per_neighbour: int = 0  # or for each live one, depending on the step
+    per_named: int = 0  # for each neighbour that is named; the reader does not know their number
     per_vector_byte: int = 0
     sets: int = 0  # of clients, one bit for each that is enrolled
-    proofs: int = 0  # of inclusion, as long as it takes
-    # Public keys of one client, sealed texts and deposits of seeds are as large as the agreement has them.
+    proofs: int = 0  # of inclusion; the reader does not know their size
+    # The agreement determines the size of public keys of one client, sealed texts and deposits of seeds.
     bundles: int = 0
     bundles_per_neighbour: int = 0
     texts_per_neighbour: int = 0
@@ -58,31 +58,18 @@ class Size(NamedTuple):
     def of(
         self, agreement: str, clients: int, vector_bytes: float, neighbours: float, named: float = 0, proof: float = 0
     ) -> float:
-        """Return the bytes, once it is known how many there are of each; ``proof`` is the size of one."""
+        """Return the bytes for these numbers of items; ``proof`` is the size of one."""
         kind = AGREEMENTS[agreement]
-        return (
-            self.constant
-            + self.bundles * kind.bundle_bytes
-            + self.each(agreement) * neighbours
-            + self.per_named * named
-            + self.per_vector_byte * vector_bytes
-            + self.sets * set_bytes(clients)
-            + self.proofs * proof
-        )
+        single = (1, neighbours, named, vector_bytes, set_bytes(clients), proof, kind.bundle_bytes)
+        per_neighbour = (size * neighbours for size in (kind.bundle_bytes, kind.text_bytes, kind.deposit_bytes))
+        return sum(count * size for count, size in zip(self, (*single, *per_neighbour), strict=True))
 
     def each(self, agreement: str) -> int:
-        """Return the bytes for each neighbour."""
-        kind = AGREEMENTS[agreement]
-        return (
-            self.per_neighbour
-            + self.bundles_per_neighbour * kind.bundle_bytes
-            + self.texts_per_neighbour * kind.text_bytes
-            + self.deposits_per_neighbour * kind.deposit_bytes
-        )
+        return int(self.of(agreement, 0, 0, 1) - self.of(agreement, 0, 0, 0))
 
 
 def set_bytes(clients: int) -> int:
-    """Return the size of a set of clients: a bit for each that is enrolled."""
+    """Return the size of a set of clients: one bit for each that is enrolled."""
     return -(-clients // 8)
 
 
@@ -108,24 +95,19 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid
     client: int
 
     def encode(self) -> bytes:
-        """Return the only encoding of this message."""
         return wire.encode(self)
 
 
 class Fingerprint(NamedTuple):
-    """A masked vector is known by what a field beside it says."""
+    """A field beside a masked vector, by which changes of the vector are noticed."""
 
     name: str
-    #: Makes it of the vector, the context and the client.
+    #: Makes it from the vector, the context and the client.
     make: Callable[[Data, bytes, int], bytes]
-
-    def field(self, vector: Data, context: bytes, client: int) -> dict[str, bytes]:
-        """Return the field by its name."""
-        return {self.name: self.make(vector, context, client)}
 
 
 class AdvertiseRequest(Message, frozen=True, kw_only=True, tag="advertise-request"):
-    """Opens step 0. The configuration itself is agreed before; its context is in every message."""
+    """Opens step 0. The configuration itself is agreed on before; its context is in every message."""
 
     number: Annotated[bytes, Size(NUMBER_BYTES)]  # of the round in its series
 
@@ -133,14 +115,14 @@ class AdvertiseRequest(Message, frozen=True, kw_only=True, tag="advertise-reques
 class AdvertiseReply(Message, frozen=True, kw_only=True, tag="advertise-reply"):
     """Shows the public keys of a client."""
 
-    keys: _Bundle  # of c_i, of s_i, then what else the agreement has
+    keys: _Bundle  # of c_i, of s_i, then the others of the agreement
 
 
 class ShareRequest(Message, frozen=True, kw_only=True, tag="share-request"):
-    """Opens step 1: who a client's neighbours are, with which keys, and on which edges masks run."""
+    """Opens step 1: a client's neighbours, their keys, and the edges on which masks run."""
 
     neighbours: Annotated[bytes, Size(per_neighbour=ID_BYTES)]  # ids
-    keys: _Bundles  # of c_j, of s_j, then what else the agreement has
+    keys: _Bundles  # of c_j, of s_j, then the others of the agreement
     masked: _Flags  # 0 or 1
 
 
@@ -152,7 +134,7 @@ class ShareReply(Message, frozen=True, kw_only=True, tag="share-reply"):
 
 
 class AcceptRequest(Message, frozen=True, kw_only=True, tag="accept-request"):
-    """Opens the step between 1 and 2: which neighbours have not shared, and what the others sealed."""
+    """Opens the step between 1 and 2: the neighbours that have not shared, and the texts of the others."""
 
     dropped: _Named  # ids
     commitments: _Commitments  # of those who have shared
@@ -160,21 +142,21 @@ class AcceptRequest(Message, frozen=True, kw_only=True, tag="accept-request"):
 
 
 class AcceptReply(Message, frozen=True, kw_only=True, tag="accept-reply"):
-    """Names the neighbours whose sealed shares this client cannot use; it holds those of all others."""
+    """Names the neighbours whose sealed shares this client cannot use; it holds the shares of all others."""
 
     accused: _Named  # ids
     deposits: _Deposits  # of the seeds of those who have shared; zeros for the accused
 
 
 class MaskRequest(Message, frozen=True, kw_only=True, tag="mask-request"):
-    """Opens step 2 after *accept*: which of the neighbours that had shared are not in V2, and the task."""
+    """Opens step 2 after *accept*: the neighbours that had shared and are not in V2, and the task."""
 
     dropped: _Named  # ids
     task: _Task
 
 
 class MaskAtOnceRequest(Message, frozen=True, kw_only=True, tag="mask-at-once-request"):
-    """Opens step 2 without *accept*: who is not in V2, what the others sealed, and the task."""
+    """Opens step 2 without *accept*: the neighbours outside V2, the texts of the others, and the task."""
 
     dropped: _Named  # ids of V1 \\ V2
     commitments: _Commitments  # of live neighbours
@@ -183,12 +165,12 @@ class MaskAtOnceRequest(Message, frozen=True, kw_only=True, tag="mask-at-once-re
 
 
 class MaskReply(Message, frozen=True, kw_only=True, tag="mask-reply"):
-    """Carries the tag of the masked vector, what it was masked among and for, and the vector."""
+    """Carries the masked vector with its tag, the V2 that it was masked among, and its task."""
 
     fingerprint: ClassVar[Fingerprint] = Fingerprint("tag", keys.vector_tag)
 
     tag: Annotated[bytes, Size(TAG_BYTES)]
-    among: _Digest  # of V2, as far as this client knows it
+    among: _Digest  # of the part of V2 that this client knows
     task: _Task
     vector: _Vector
 
@@ -203,7 +185,7 @@ class Complaint(Message, frozen=True, kw_only=True, tag="complaint"):
 
 
 class UnmaskRequest(Message, frozen=True, kw_only=True, tag="unmask-request"):
-    """Opens step 3: which neighbours in V2 are not in V3. The rest survive: nobody can be named as both."""
+    """Opens step 3: the neighbours in V2 that are not in V3. The rest survive: nobody can be named as both."""
 
     dropped: _Named  # ids of V2 \\ V3
 
@@ -217,19 +199,19 @@ class UnmaskReply(Message, frozen=True, kw_only=True, tag="unmask-reply"):
 class SignedAdvertiseReply(Message, frozen=True, kw_only=True, tag="signed-advertise-reply"):
     """Shows the public keys of a client, signed by its identity."""
 
-    keys: _Bundle  # of c_i, of s_i, then what else the agreement has
+    keys: _Bundle  # of c_i, of s_i, then the others of the agreement
     signature: _Signature
 
 
 class RosterRequest(Message, frozen=True, kw_only=True, tag="roster-request"):
     """Opens step 1 under the active guard: the committed roster, and the neighbours' signed keys.
 
-    Who the neighbours are is not said: the client derives it from the root.
+    The client derives its neighbours from the root.
     """
 
     v1: _Set
     root: Annotated[bytes, Size(HASH_BYTES)]
-    keys: _Bundles  # of c_j, of s_j, then what else the agreement has
+    keys: _Bundles  # of c_j, of s_j, then the others of the agreement
     signatures: _Signatures
     proof: Annotated[bytes, Size(proofs=1)]
 
@@ -242,7 +224,7 @@ class MaskAmongRequest(Message, frozen=True, kw_only=True, tag="mask-among-reque
 
 
 class MaskAmongAtOnceRequest(Message, frozen=True, kw_only=True, tag="mask-among-at-once-request"):
-    """Opens step 2 without *accept*: all of V2, what the neighbours in it sealed, and the task."""
+    """Opens step 2 without *accept*: all of V2, the texts of the neighbours in it, and the task."""
 
     v2: _Set
     commitments: _Commitments  # of live neighbours
@@ -251,9 +233,9 @@ class MaskAmongAtOnceRequest(Message, frozen=True, kw_only=True, tag="mask-among
 
 
 class SignedMaskReply(Message, frozen=True, kw_only=True, tag="signed-mask-reply"):
-    """Carries the digest of the masked vector, what it was masked among and for, signatures, and the vector.
+    """Carries the masked vector with its digest, the V2 that it was masked among, its task, and signatures.
 
-    One, on V2 and the task, is shown to the neighbours. The other, on the digest besides, is for the server.
+    The neighbours see the one on V2 and the task. The other, on the digest besides, is for the server.
     """
 
     fingerprint: ClassVar[Fingerprint] = Fingerprint("digest", keys.vector_digest)
@@ -279,7 +261,7 @@ class ConfirmReply(Message, frozen=True, kw_only=True, tag="confirm-reply"):
 
 
 class SignedUnmaskRequest(Message, frozen=True, kw_only=True, tag="signed-unmask-request"):
-    """Opens step 3: for each neighbour in V3 its signature, on V3 if it confirmed, else on V2."""
+    """Opens step 3: the signature of each neighbour in V3, on V3 if it confirmed, else on V2."""
 
     confirmed: _Flags  # 0 or 1
     signatures: _Signatures  # of live neighbours
@@ -305,7 +287,7 @@ D = TypeVar("D", bytes, memoryview)
 
 @cache
 def sizes(kind: type[Message]) -> dict[str, Size]:
-    """Return what each field of these messages declares, in their order."""
+    """Return the size that each field of these messages declares, in their order."""
     hints = get_type_hints(kind, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items() if hasattr(hint, "__metadata__")}
 
@@ -332,14 +314,14 @@ def limit(kind: type[Message], config: RoundConfig) -> int:
     return OVERHEAD_BYTES + int(most)
 
 
-def checked(message: M, config: RoundConfig, neighbours: int = 0) -> M:
-    """Return the message; raise MalformedMessage where a field has another size than its class declares.
+def check(message: M, config: RoundConfig, neighbours: int = 0) -> M:
+    """Return the message; raise MalformedMessage if a field has another size than its class declares.
 
-    ``neighbours`` is how many it is about. Whoever reads named clients or a proof checks how many there are.
+    ``neighbours`` is their number. The readers of named clients and of proofs check the numbers of those.
     """
     nbytes = config.length * config.bits // 8
     for name, size in _exact_sizes(type(message), config.agreement, config.clients, nbytes, neighbours):
-        exactly(name, getattr(message, name), size)
+        check_size(name, getattr(message, name), size)
     return message
 
 
@@ -350,12 +332,11 @@ def each(message: Message, name: str, config: RoundConfig) -> list[bytes]:
 
 
 def has_vector(kind: type[Message]) -> bool:
-    """Tell whether messages of this kind carry a masked vector."""
     return body(kind).per_vector_byte > 0
 
 
 def blank(kind: type[M], **head: Any) -> M:
-    """Return a message with this head whose fields are zeros, as many as each has in any round."""
+    """Return a message with this head whose fields are zeros, as many as each has in every round."""
     return kind(**head | {name: bytes(size.constant) for name, size in sizes(kind).items()})
 
 
@@ -365,7 +346,7 @@ def draft(kind: type[Message], config: RoundConfig, head: dict[str, Any]) -> wir
     return wire.Draft(len(front), config.vector_bytes)
 
 
-def measured(data: object, what: str) -> Data:
+def view_of(data: object, what: str) -> Data:
     """Return the bytes or a view of them, without a copy: they may be far too many."""
     if isinstance(data, bytes):
         return data
@@ -377,7 +358,7 @@ def measured(data: object, what: str) -> Data:
         raise UsageError(f"a {what} must be bytes in one piece: {error}") from None
 
 
-def named(data: Data) -> type[Message] | None:
+def kind_of(data: Data) -> type[Message] | None:
     """Return the kind of message that these bytes claim to be, by the name at their front."""
     head = bytes(data[:_HEAD_BYTES])
     if len(head) < 2 or head[0] >> 4 != 0x9:
@@ -386,8 +367,8 @@ def named(data: Data) -> type[Message] | None:
 
 
 def context_of(data: Data) -> bytes | None:
-    """Return the context that these bytes claim, behind their name; whoever decodes them checks it."""
-    if named(data) is None:
+    """Return the context that these bytes claim, behind their name; it is checked after decoding."""
+    if kind_of(data) is None:
         return None
     start = 2 + (data[1] & 0x1F) + 2
     return bytes(data[start : start + CONTEXT_BYTES])
@@ -399,14 +380,14 @@ def decode(data: Data, most: int) -> Message:
 
 
 def expect(message: Message, kind: type[M]) -> M:
-    """Return the message if it is of this kind; else raise MalformedMessage."""
+    """Return the message if it is of this kind, or raise MalformedMessage."""
     if not isinstance(message, kind):
         raise MalformedMessage(f"expected {kind.__struct_config__.tag}, got {message.__struct_config__.tag}")
     return message
 
 
-def exactly(name: str, data: D, size: int) -> D:
-    """Return the data if it has this size; else raise MalformedMessage."""
+def check_size(name: str, data: D, size: int) -> D:
+    """Return the data if it has this size, or raise MalformedMessage."""
     if len(data) != size:
         raise MalformedMessage(f"{name}: expected {size} bytes, got {len(data)}")
     return data
@@ -414,12 +395,12 @@ def exactly(name: str, data: D, size: int) -> D:
 
 def items(name: str, data: bytes, count: int, size: int) -> list[bytes]:
     """Cut a packed list into its ``count`` items of ``size`` bytes."""
-    exactly(name, data, count * size)
+    check_size(name, data, count * size)
     return [data[place * size : (place + 1) * size] for place in range(count)]
 
 
 def pack_set(members: NDArray[np.bool_]) -> bytes:
-    """Pack a set of clients, one flag for each that is enrolled."""
+    """Pack a set of clients: one flag for each that is enrolled."""
     return np.packbits(members, bitorder="little").tobytes()
 
 
@@ -432,7 +413,7 @@ def pack_members(members: Iterable[int], clients: int) -> bytes:
 
 def unpack_set(name: str, data: bytes, clients: int) -> NDArray[np.bool_]:
     """Unpack one flag for each enrolled client; bits beyond the last one must be zero."""
-    exactly(name, data, set_bytes(clients))
+    check_size(name, data, set_bytes(clients))
     bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").view(bool)
     if bits[clients:].any():
         raise MalformedMessage(f"{name} contains a client that was never enrolled")

@@ -1,7 +1,7 @@
-"""What clients and servers have in common: what they refuse before they begin, and one call at a time."""
+"""Checks that clients and servers share, and a guard against calls that overlap."""
 
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
 from threading import Lock
@@ -16,8 +16,6 @@ from ccesa.errors import CcesaError, ConfigError, OrderError, quoted
 from ccesa.parts import check_type, whole_number
 from ccesa.protocol.messages import TASK_BYTES
 
-_OVERLAPPING = "another call is still at work; calls must not overlap"
-
 
 def check_round(config: RoundConfig, agreement: Agreement, now: float | None = None) -> None:
     """Refuse a round that was not agreed on, or an expired charter, or a kernel that is not installed."""
@@ -26,32 +24,32 @@ def check_round(config: RoundConfig, agreement: Agreement, now: float | None = N
     agreement.check_current(now)
     agreement.check(config)
     AGREEMENTS[config.agreement].check_installed()
-    kernel()  # when masks are made a task is spent, and when they come off every client has done its work
+    kernel()  # later it would be too late: making masks uses the task up, and clients have done all their work
 
 
-def checked_task(task: object) -> bytes:
-    """Return the task, what a round works on by its digest; raise ConfigError where it is not a digest."""
+def check_task(task: object) -> bytes:
+    """Return the task, a digest of the work of a round; raise ConfigError for anything else."""
     if not isinstance(task, bytes) or len(task) != TASK_BYTES:
         raise ConfigError(f"a task must be a digest of {TASK_BYTES} bytes, not {quoted(task)}")
     return task
 
 
-def checked_threads(threads: object) -> int:
+def check_threads(threads: object) -> int:
     """Return the most threads that work at a time; 0 stands for as many as help."""
-    found = whole_number("threads", threads)
-    if found < 0:
-        raise ConfigError(f"threads must be 0 or greater (0 takes as many as help), not {found}")
-    return found
+    most = whole_number("threads", threads)
+    if most < 0:
+        raise ConfigError(f"threads must be 0 or greater (0 takes as many as help), not {most}")
+    return most
 
 
 def check_executor(executor: object) -> None:
-    """Refuse what has no workers, before a client has sent anything."""
+    """Refuse an object without workers, before a client has sent anything."""
     if executor is not None:
         check_type("executor", executor, Executor, "; Client.get_executor() of Dask makes one")
 
 
 def check_unused(config: RoundConfig, used_rounds: Container[bytes] | None) -> None:
-    """Refuse a round that was used before, as far as there is a memory of them."""
+    """Refuse a round that was used before, if there is a memory of rounds."""
     if used_rounds is not None and config.round_id in used_rounds:
         raise ConfigError("this series has had a round of this number; every round needs a fresh one")
 
@@ -62,15 +60,14 @@ class OneCallAtATime:
     Ctrl-C and the like interrupt. So does any exception that is not the package's own, if ``fragile``: then a
     call may have changed half of its object.
 
-    Whatever is raised, its frames hold no share and no key any more: crash reporters ship their variables.
+    Frames of errors that leave hold no share and no key any more: crash reporters ship their variables.
     """
 
     def __init__(self, whose: str, *, fragile: bool = False) -> None:
         self._lock, self._whose, self._fragile, self._broken = Lock(), whose, fragile, False
 
     def __enter__(self) -> None:
-        if not self._lock.acquire(False):
-            raise OrderError(_OVERLAPPING)
+        self._take()
         if self._broken:
             self._lock.release()
             raise OrderError(f"a call of this {self._whose} was interrupted halfway; make a new one for the next round")
@@ -83,33 +80,34 @@ class OneCallAtATime:
 
     @contextmanager
     def to_end(self) -> Iterator[None]:
-        """Let a call through that ends the object and drops what it holds, also after an interruption."""
-        if not self._lock.acquire(False):
-            raise OrderError(_OVERLAPPING)
+        """Let a call through that ends the object and drops its secrets, also after an interruption."""
+        self._take()
         try:
             yield
         finally:
             self._lock.release()
 
+    def _take(self) -> None:
+        if not self._lock.acquire(False):
+            raise OrderError("another call is still at work; calls must not overlap")
+
 
 class OwnProcess:
-    """Knows the process that an object was made in: a fork has its keys as well, and must not use them."""
+    """Remembers the process of an object: a fork has its keys as well, and must not use them."""
 
     def __init__(self) -> None:
         self._id = os.getpid()
 
-    @property
-    def is_fork(self) -> bool:
-        """Whether this is another process."""
-        return os.getpid() != self._id
-
-    def check(self) -> None:
-        """Refuse to go on in another process."""
-        if self.is_fork:
-            raise OrderError(
-                "this client was made in another process, of which this one is a fork: two processes with "
-                "the same keys would send two vectors of one round; its keys are dropped here"
-            )
+    def check(self, drop: Callable[[], None] | None = None) -> None:
+        """Refuse to go on in another process, after its secrets were dropped."""
+        if os.getpid() == self._id:
+            return
+        if drop is not None:
+            drop()
+        raise OrderError(
+            "this client was made in another process, of which this one is a fork: two processes with "
+            "the same keys would send two vectors of one round; its keys are dropped here"
+        )
 
 
 def _clear(error: BaseException | None) -> None:

@@ -1,9 +1,9 @@
 """This is the whole protocol in memory, and the map of the project.
 
-A server and its clients take turns. Each turn is a step; which steps there are is in ``steps.py`` and
-nobody here counts them. How requests reach the clients and replies come back is the transport's affair:
-it is one function, and the one below keeps everything in memory. A client whose reply never comes has
-dropped out, and that is all that can go wrong between honest parties.
+A server and its clients take turns. Each turn is a step; the list of steps is in ``steps.py``, and nobody here
+counts them. The transport carries requests to the clients and replies back: it is one function, and the one below
+keeps everything in memory. A client whose reply never comes has dropped out. Nothing else can go wrong between
+honest parties.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,16 +22,16 @@ Transport = Callable[[Step, Requests], Iterable[tuple[int, bytes]]]
 def run_round(
     server: Server, transport: Transport, refused: Callable[[FaultyClient], None] = lambda fault: None
 ) -> Aggregate:
-    """Run one round; return the sum over the survivors, or raise the RoundFailed that says why there is none.
+    """Run one round; return the sum over the survivors, or raise the RoundFailed that says why it failed.
 
-    A faulty reply is refused, told to ``refused``, and its sender counts as dropped.
+    A faulty reply is refused and given to ``refused``, and its sender counts as dropped.
     """
     requests = server.open()  # step 0: everybody is asked for fresh public keys
     # Each pass is one step. Its requests go out, its replies come in one by one, then it closes:
     #   advertise  keys                    -> V1, the assignment graph, everyone's neighbours
     #   share      sealed shares           -> V2, the shares meant for each client
     #   accept     accusations             -> V2, less what they cost; not in every round
-    #   mask       masked vectors (summed) -> V3, who of each client's neighbours dropped
+    #   mask       masked vectors (summed) -> V3, the neighbours of each client that dropped
     #   unmask     shares                  -> V4, the sum
     while requests:
         for client, reply in transport(server.step, requests):
@@ -58,11 +58,11 @@ def run_series(
     Args:
         series: One that has not been opened.
         transport: Carries envelopes to the clients, and yields replies until the exchange is over.
-        task: Gives 32 bytes, a digest of what the round of this number works on, when vectors are asked for.
-        refused: Told of every faulty reply.
+        task: Returns 32 bytes, a digest of the work of the round of this number, when vectors are asked for.
+        refused: Gets every faulty reply.
 
     Yields:
-        Each round when it is over, before ``task`` is asked about the next one. A lost round costs one round
+        Each round when it is over, before the call of ``task`` for the next one. A lost round costs one round
         and not the series.
 
     Raises:
@@ -70,7 +70,7 @@ def run_series(
     """
     try:
         while not series.finished:
-            # Each pass is one exchange: round k is set up while k - 1 is at work. What k works on comes late.
+            # Each pass is one exchange: round k is set up while k - 1 is at work. The task of k comes late.
             working = series.masking
             for client, reply in transport(series.open(NO_TASK if working is None else task(working))):
                 try:
@@ -86,7 +86,7 @@ def run_series(
 def in_memory(
     clients: Mapping[int, Client], drops: Callable[[Step, int], bool] = lambda step, client: False
 ) -> Transport:
-    """Return a transport without a network. ``drops`` says who drops out in which step, before replying."""
+    """Return a transport without a network; ``drops`` says whether a client drops out of a step, before replying."""
 
     def carry(step: Step, requests: Requests) -> Iterable[tuple[int, bytes]]:
         for client, request in requests.items():

@@ -21,7 +21,7 @@ Party = TypeVar("Party", Client, Server)
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """A schedule says which step of which round belongs to which exchange."""
+    """A schedule assigns each step of each round to an exchange."""
 
     stride: int
     #: The request that opens each step.
@@ -29,26 +29,18 @@ class Schedule:
 
     @classmethod
     def of(cls, round: HasSteps) -> "Schedule":
-        """Return the schedule of the rounds of one series."""
-        stride = guard_named(round.guard).stride
-        return cls(stride=stride, requests=tuple(step.request for step in steps_of(round)))
+        return cls(stride=guard_named(round.guard).stride, requests=tuple(step.request for step in steps_of(round)))
 
     def exchange(self, place: int, request: type[m.Message] | None) -> int | None:
-        """Return the exchange to which a request of a round belongs; None if it opens no step.
-
-        ``place`` is that of the round in the series, from 0 on.
-        """
-        if request not in self.requests:
-            return None
-        return place * self.stride + self.requests.index(request)
+        """Return the exchange of a request of the round at this place in the series; None if it opens no step."""
+        return place * self.stride + self.requests.index(request) if request in self.requests else None
 
     def starts(self, exchange: int) -> bool:
-        """Tell whether a round starts with this exchange."""
         return exchange % self.stride == 0
 
 
 def check_series(config: RoundConfig) -> None:
-    """Refuse what cannot be a round of a series."""
+    """Refuse a configuration that cannot be that of a round of a series."""
     check_type("config", config, RoundConfig, "; plan.config(accept=True) makes one")
     if not config.accept:
         raise ConfigError("a series needs the step accept: make its configuration with accept=True")
@@ -60,13 +52,13 @@ def check_series(config: RoundConfig) -> None:
         )
 
 
-def numbered(config: RoundConfig, number: int) -> RoundConfig:
+def with_number(config: RoundConfig, number: int) -> RoundConfig:
     """Return the configuration of another round of the same series."""
     return msgspec.structs.replace(config, number=number)
 
 
 def make_party(make: Callable[[RoundConfig], Party], config: RoundConfig, kind: type[Party]) -> Party:
-    """Return what the caller's function makes for a round; raise ConfigError where it is of another one."""
+    """Make the party of a round by the caller's function; raise ConfigError if it is for another round."""
     party = make(config)
     check_type(f"round {config.number}", party, kind)
     if party.context != config.context:

@@ -1,10 +1,9 @@
-"""A series is rounds one after the other, whose set-up rides along with the round before.
+"""A series has rounds one after the other; each is set up while the round before is at work.
 
-Only one thing ties a round to the one before it: its vectors are computed from that sum. So exchange e
-carries step s of round r wherever r · stride + s = e, with the stride of the guard: under ``curious`` a round
-costs two exchanges in place of five, under ``active`` three in place of six. Every round has its own keys,
-its own graph and its own context, and no text of one enters another: nothing that is promised about one
-round changes.
+A round depends on the one before it in one thing: its vectors are computed from that sum. So exchange e carries
+step s of round r if r · stride + s = e, with the stride of the guard. Under ``curious`` a round costs two
+exchanges in place of five, under ``active`` three in place of six. Every round has its own keys, its own graph
+and its own context, and no text of one enters another: each keeps all promises of a round of its own.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,9 +22,9 @@ from ccesa.errors import (
 from ccesa.parts import whole_number
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
-from ccesa.protocol.log import BeginRow, OpenRow, ReplyRow, RoundLog, Row, SumRow, new_mark, replaying
-from ccesa.protocol.parties import OneCallAtATime, checked_task
-from ccesa.protocol.schedule import Schedule, check_series, make_party, numbered
+from ccesa.protocol.log import BeginRow, OpenRow, ReplyRow, RoundLog, Row, SumRow, new_mark
+from ccesa.protocol.parties import OneCallAtATime, check_task
+from ccesa.protocol.schedule import Schedule, check_series, make_party, with_number
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.server_states import MadeOnDemand, Requests
 from ccesa.wire import Data
@@ -38,10 +37,9 @@ class Ended:
 
     Attributes:
         number: Of the round in its series.
-        aggregate: The sum; None where the round was lost.
-        failure: Why it was lost; None where there is a sum.
-        released: Whether clients were asked for shares, or may have been: a task whose round is lost then is
-            used up.
+        aggregate: The sum; None if the round was lost.
+        failure: Why it was lost; None if it succeeded.
+        released: Whether clients were asked for shares, or may have been. Then a lost round uses its task up.
     """
 
     number: int
@@ -65,13 +63,13 @@ class Ended:
 class Series:
     """The server of a series: ``open`` an exchange, ``receive`` replies, ``close`` it, until ``finished``.
 
-    Calls must not overlap: one that does gets an ``OrderError``. After one that was interrupted there is only
-    ``stop``.
+    A call gets an ``OrderError`` if no exchange is open for it, or if it overlaps with another. After an
+    interrupted call only ``stop`` works.
 
     Args:
-        config: The first round; those after it differ by their numbers. *accept* is on.
+        config: The first round, with *accept*; later rounds have other numbers.
         server: Makes the server of a round; for ``active``: ``server=lambda c: Server(c, charter)``.
-        rounds: How many rounds there are; None goes on until ``stop``.
+        rounds: The number of rounds; None goes on until ``stop``.
         log: Keeps every call on the disk before it returns. Servers of rounds are made without one.
 
     Attributes:
@@ -101,7 +99,7 @@ class Series:
         #: Requests of steps that closed with the last exchange, by round.
         self._due: dict[int, Requests] = {}
         self._ended: list[Ended] = []
-        #: Everyone that was ever asked: who missed something since may hold keys.
+        #: All clients that were ever asked: one that missed an exchange since may hold keys.
         self._asked: set[int] = set()
         self._exclusive = OneCallAtATime("series", fragile=True)
         self._log = log
@@ -118,14 +116,14 @@ class Series:
 
     @property
     def steps(self) -> dict[int, tuple[str, frozenset[int]]]:
-        """The open step of each round in flight, and who was asked in it, by the round's number."""
+        """The open step of each round in flight, and the clients asked in it, by the round's number."""
         if not self._is_open:
             return {}
         return {number: (one.step.name, one.asked) for number, one in sorted(self._servers.items())}
 
     @property
     def waiting(self) -> frozenset[int]:
-        """Clients of whom some reply of the open exchange is still expected."""
+        """Clients from which the open exchange still expects a reply."""
         if not self._is_open:
             return frozenset()
         return frozenset().union(*(server.waiting for server in self._servers.values()))
@@ -137,18 +135,14 @@ class Series:
         return next((number for number in waiting if _asks_vectors(self._servers[number])), None)
 
     def open(self, task: bytes = m.NO_TASK, *, start: bool = True) -> Requests:
-        """Start the next exchange.
+        """Return the envelopes of the next exchange, for each client that has something to answer, and start it.
 
         Args:
-            task: 32 bytes: a digest of what clients are asked to work on, if this exchange asks for vectors.
-            start: Whether a round starts that could start with this exchange; else its number goes unused.
-
-        Returns:
-            An envelope for each client of whom something is due, by id.
+            task: 32 bytes: a digest of the work that clients are asked for, if this exchange asks for vectors.
+            start: Whether a round that could start with this exchange does; else its number goes unused.
 
         Raises:
-            OrderError: The exchange before is still open, the series is over, its log has rows that were not
-                replayed, or calls overlap.
+            OrderError: The exchange before is still open, the series is over, or its log was not replayed.
             StaleLog: The log is new and its counter is not, or another process has changed it.
             ConfigError: The task has another size, a member was never enrolled, or no server of the next
                 round can be made. Nothing has changed.
@@ -158,7 +152,7 @@ class Series:
                 raise OrderError("close the exchange before the next one is opened")
             if self.finished:
                 raise OrderError("the series is over")
-            task = checked_task(task)
+            task = check_task(task)
             starting = self._new_round() if self._starts and start else None
             if self._log is not None:
                 self._prepare_log(self._log)
@@ -168,50 +162,41 @@ class Series:
             return requests
 
     def replay(self) -> Requests:
-        """Do what the log says another series did; only a new one can.
+        """Return the envelopes of the last exchange, after the calls of another series were repeated from the log.
 
-        Returns:
-            The envelopes of the exchange that was opened last, as they were. It is open again, also if it had
-            closed: closing it gives the same rounds that are over. None where the log has no opening.
+        Only a new series can replay. The envelopes are the same bytes as before. The exchange is open again, also if
+        it had closed: closing it returns the same rounds. If the log has no opening there are none.
 
         Raises:
-            StaleLog: The log is behind its counter, and clients may have been asked otherwise: rounds in
-                flight are lost, begin another series.
+            StaleLog: The log is behind its counter: clients may have been asked otherwise. Rounds in flight are lost.
             RoundFailed: The log does not fit this series, which was made with other arguments.
             DamagedLog: The counter is not that of this log.
             ConfigError: The log is of another series or configuration, or the series has none.
-            OrderError: This series was opened or replayed before, or another call is at work.
         """
         with self._exclusive:
             if self._exchange >= 0:
                 raise OrderError("this series has been opened already; make a new one to replay a log")
             if self._log is None:
                 raise ConfigError("make the series with log=RoundLog(...) to replay it")
-            log, self._log = self._log, None  # what is in it is not written again
             try:
-                rows = log.replay("series", self.config.context)
-                with replaying():
+                with self._log.replay("series", self.config.context) as rows:
                     return self._repeat(rows)
             except RoundFailed:
                 self._servers, self._due, self._left, self._is_open = {}, {}, 0, False
                 raise
-            finally:
-                self._log = log
 
     def receive(self, client: int, reply: Data) -> None:
-        """Take one reply, with messages of several rounds. What is right in it is taken in any case.
+        """Take one reply, with messages of several rounds. A fault in one does not affect the others.
 
         Args:
             client: Id of the sender, for which the transport vouches.
-            reply: What ``SeriesClient.receive`` returned there.
+            reply: The reply of ``SeriesClient.receive``.
 
         Raises:
             FaultyClient: An honest client would not send this, or it is late: the first fault in it.
-            OrderError: No exchange is open, or calls overlap.
-            ConfigError: The id is not a whole number.
-            UsageError: The reply is not bytes.
+            UsageError: The reply is not bytes, or the id is not a whole number.
         """
-        client, view = whole_number("client id", client), m.measured(reply, "reply")
+        client, view = whole_number("client id", client), m.view_of(reply, "reply")
         with self._exclusive:
             if not self._is_open:
                 raise OrderError("no exchange is open")
@@ -220,47 +205,40 @@ class Series:
             if self._count_taken() > before:
                 self._write(ReplyRow(client=client, reply=memoryview(view)))
         if faults:
-            del reply, view  # whoever keeps the fault does not keep them
+            del reply, view  # the fault may be kept without them
             raise faults.pop(0)
 
     @property
     def total(self) -> Vector | None:
-        """The sum of the masked vectors that came in the open exchange; None where it asks for none."""
+        """The sum of the masked vectors that came in the open exchange; None if it asks for none."""
         server = self._summing
         return None if server is None else server.total
 
     def recall(self, client: int) -> bytes:
-        """Return what was taken of a client in the open exchange, without its vector.
+        """Return the answers of a client in the open exchange, without its vector, for ``take_over``.
 
         Args:
-            client: Id of the client; what was not taken of it is left out.
-
-        Returns:
-            An envelope for ``take_over`` of another series that is in the same exchange.
+            client: Id of the client; answers that were not taken are left out.
         """
         return envelope.pack(
             server.recall(client) for _, server in sorted(self._servers.items()) if client in server.answered
         )
 
     def take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> list[FaultyClient]:
-        """Take what other servers of this series have taken in the open exchange.
+        """Return the faults among answers of other servers of this series, and take the other answers.
 
-        Servers that follow one log stay the same this way, whichever of them a client has reached.
+        Servers that follow one log stay the same this way, whichever of them a client has reached. Answers that
+        contradict others, for example with a key that was used before, are left out. Then only a series that takes
+        all answers in one agreed order is the same as the others.
 
         Args:
-            answers: What ``recall`` gave there, by client.
-            total: The sum of the vectors of those answers, as ``total`` gave it; nothing where none are.
-
-        Returns:
-            The faults of answers that do not go with the others, as two keys that are the same; those answers
-            were left out. Where there are any, only a series that takes all answers in one agreed order is
-            the same as the others.
+            answers: The results of ``recall`` there, by client.
+            total: The sum of the vectors of those answers, their ``total``; empty if they have none.
 
         Raises:
             OverlappingSums: This one has taken a reply of the same client; nothing has changed.
             ConfigError: The sum has another size, or no vectors are asked for; nothing has changed.
             MalformedMessage: An answer is not an envelope; nothing has changed.
-            OrderError: No exchange is open, or calls overlap.
         """
         with self._exclusive:
             if not self._is_open:
@@ -273,29 +251,19 @@ class Series:
             return faults
 
     def close(self) -> list[Ended]:
-        """Close the exchange; whoever has not answered it has dropped out of the rounds in flight.
+        """Return the rounds that are over since the last call, by number, and close the exchange.
 
-        Returns:
-            The rounds that are over since the last call, by number: with a sum, or lost.
-
-        Raises:
-            OrderError: No exchange is open, or calls overlap.
+        Clients that have not answered it have dropped out of the rounds in flight.
         """
         with self._exclusive:
             if not self._is_open:
                 raise OrderError("no exchange is open")
             return self._close()
 
-    def wind_up(self) -> None:
-        """Start no more rounds; those in flight go on to their ends. The next opening logs it."""
-        with self._exclusive:
-            self._left = 0
-
     def stop(self) -> Requests:
-        """End the series, also after a call that was interrupted; rounds in flight are lost.
+        """Return an empty envelope for each client that may still hold keys, and end the series.
 
-        Returns:
-            An empty envelope for each client that may still hold keys, by id; none the second time.
+        Rounds in flight are lost. It also works after an interrupted call; the second time there are no envelopes.
         """
         with self._exclusive.to_end():
             self._servers, self._due, self._ended, self._left, self._is_open = {}, {}, [], 0, False
@@ -303,7 +271,7 @@ class Series:
             return dict.fromkeys(asked, envelope.pack([]))
 
     def _open(self, task: bytes, starting: tuple[Server, Requests] | None) -> Requests:
-        """Open the next exchange; a round that could start and does not leaves its number unused."""
+        """Open the next exchange. If a round could start and does not, its number goes unused."""
         starts, masking = self._starts, self.masking
         if masking is not None:
             self._servers[masking].work_on(task)
@@ -330,7 +298,7 @@ class Series:
             self._log.append(row)
 
     def _prepare_log(self, log: RoundLog) -> None:
-        """Begin the log, or drop from it what is of rounds that are over, whose sums were handed over."""
+        """Begin the log, or drop the rows of rounds that are over and whose sums were handed over."""
         first = min(self._servers, default=self._number)
         place = (first - self.config.number) * self._schedule.stride if self._servers else self._exchange + 1
         left, asked = self._left + self._number - first, sorted(self._asked)
@@ -347,7 +315,7 @@ class Series:
         return sum(len(server.answered) for server in self._servers.values())
 
     def _repeat(self, rows: Iterable[Row]) -> Requests:
-        """Do what these rows say; return the envelopes of the exchange that is open then."""
+        """Repeat these calls; return the envelopes of the exchange that is open then."""
         requests: Requests = {}
         for row in rows:
             match row:
@@ -374,7 +342,7 @@ class Series:
         return requests
 
     def _take_over(self, answers: Mapping[int, bytes], total: Data) -> list[FaultyClient]:
-        """Give each server what is of its round."""
+        """Give each server the answers of its round."""
         by_context: dict[bytes, dict[int, bytes]] = {}
         for client, answer in answers.items():
             for message in envelope.unpack(answer):
@@ -383,7 +351,7 @@ class Series:
         own = {number: by_context.get(server.context, {}) for number, server in sorted(self._servers.items())}
         if common := {one for number in own for one in own[number] if one in self._servers[number].answered}:
             raise OverlappingSums(common)
-        # First the one that adds vectors up: it refuses the whole, before any other has taken its part.
+        # The server that adds vectors up comes first: it refuses the whole, before another has taken its part.
         for number in sorted(own, key=lambda number: self._servers[number] is not summing):
             server = self._servers[number]
             faults += self._follow(number, server, own[number], total if server is summing else b"")
@@ -394,12 +362,11 @@ class Series:
         return self._left > 0 and self._schedule.starts(self._exchange + 1)
 
     def _new_round(self) -> tuple[Server, Requests]:
-        """Make the server of the next round, and its first requests."""
-        server = make_party(self._make, numbered(self.config, self._number), Server)
+        server = make_party(self._make, with_number(self.config, self._number), Server)
         return server, server.open(self.members)
 
     def _faults(self, client: int, reply: Data) -> list[FaultyClient]:
-        """Take what is right in a reply; return what is not."""
+        """Take the messages of a reply; return their faults."""
         try:
             messages = envelope.unpack(reply)
         except MalformedMessage as error:
@@ -407,7 +374,7 @@ class Series:
         return [fault for fault in (self._take(client, one) for one in messages) if fault is not None]
 
     def _take(self, client: int, message: Data) -> FaultyClient | None:
-        """Give a message to the server of its round; return what is wrong with it."""
+        """Give a message to the server of its round; return its fault."""
         context = m.context_of(message)
         server = next((one for one in self._servers.values() if one.context == context), None)
         if server is None:
@@ -426,7 +393,7 @@ class Series:
         return next((one for one in self._servers.values() if m.has_vector(one.step.reply)), None)
 
     def _follow(self, number: int, server: Server, answers: dict[int, bytes], total: Data) -> list[FaultyClient]:
-        """Let the server of one round take over answers, one by one where one of them does not fit."""
+        """Let the server of one round take over answers, one by one unless they have vectors."""
         faults: list[FaultyClient] = []
         try:
             if m.has_vector(server.step.reply):
@@ -438,13 +405,13 @@ class Series:
                 except FaultyClient as fault:
                     faults.append(without_frames(fault))
         except RoundFailed as failure:
-            self._end(Ended(number=number, failure=without_frames(failure), released=_releases(server)))
+            self._end(Ended(number=number, failure=without_frames(failure), released=server.next_step is None))
         return faults
 
     def _close_step(self, number: int) -> None:
         """Close the open step of a round; it stays in flight while there are requests for the next one."""
         server = self._servers[number]
-        released = _releases(server)
+        released = server.next_step is None  # the last step asks for shares
         try:
             requests = server.close()
         except RoundFailed as failure:
@@ -461,18 +428,13 @@ class Series:
 
 
 def _envelopes(due: dict[int, Requests]) -> Requests:
-    """Pack what is due of all rounds, by client."""
+    """Pack the requests of all rounds, by client."""
     ordered = [due[number] for number in sorted(due)]
     clients = {client: client for client in sorted(set().union(*ordered))}
     return MadeOnDemand(clients, lambda client: envelope.pack(each[client] for each in ordered if client in each))
 
 
-def _releases(server: Server) -> bool:
-    """Tell whether the open step asks for shares: it is the last one."""
-    return server.next_step is None
-
-
 def _asks_vectors(server: Server) -> bool:
-    """Tell whether the step after the open one asks for vectors: then the task must be known to close it."""
+    """Tell whether the step after the open one asks for vectors: only then its closing needs the task."""
     after = server.next_step
     return after is not None and m.has_vector(after.reply)

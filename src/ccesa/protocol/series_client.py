@@ -1,11 +1,11 @@
-"""A client of a series keeps one ``Client`` per round in flight, and hands each the message meant for it.
+"""A client of a series keeps one ``Client`` per round in flight, and hands each the messages of its round.
 
-It decides nothing else about a round: what one is asked, answers or refuses is the affair of its ``Client``,
-which has keys, a state and a context of its own. The series only takes freedom away from a server: exchanges
-go forward, numbers go up, each number has one client, and a round that an exchange passes over is over.
+Each ``Client`` has keys, a state and a context of its own, and answers or refuses by itself. The series only
+takes freedom away from a server: exchanges go forward, numbers go up, each number has one client, and a round
+without a message in an exchange is over.
 """
 
-from collections.abc import Callable, MutableSet
+from collections.abc import Callable
 from typing import NoReturn
 
 from ccesa.agreement.config import RoundConfig
@@ -18,11 +18,12 @@ from ccesa.errors import (
     VectorError,
     without_frames,
 )
+from ccesa.memory import Used
 from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.parties import OneCallAtATime, OwnProcess, check_unused
-from ccesa.protocol.schedule import Schedule, check_series, make_party, numbered
+from ccesa.protocol.schedule import Schedule, check_series, make_party, with_number
 from ccesa.wire import Data
 
 
@@ -32,23 +33,19 @@ class SeriesClient:
     Args:
         config: The first round of the series.
         client: Makes the client of a round from its configuration, with vector and task of that round, and
-            without ``used_rounds``. It is called when the round advertises, and when it is resumed.
+            without ``used_rounds``, when the round advertises and when it is resumed.
         used_rounds: Remembers rounds across processes; a second use of one is refused.
 
     Attributes:
         faults: Why this client left rounds in the latest exchange, by number.
-        failures: Why it has sent noise around zeros in that exchange, by number: each ``Client.failure``.
+        failures: Why it has sent noise around zeros in that exchange, by number: ``Client.failure`` of each.
 
     Raises:
         ConfigError: The configuration has no *accept*.
     """
 
     def __init__(
-        self,
-        config: RoundConfig,
-        client: Callable[[RoundConfig], Client],
-        *,
-        used_rounds: MutableSet[bytes] | None = None,
+        self, config: RoundConfig, client: Callable[[RoundConfig], Client], *, used_rounds: Used | None = None
     ) -> None:
         check_series(config)
         self._config, self._make, self._used = config, client, used_rounds
@@ -65,26 +62,23 @@ class SeriesClient:
         return tuple(sorted(number for number, client in self._clients.items() if not client.done))
 
     def receive(self, request: Data) -> bytes:
-        """Answer one exchange. The same exchange again gets the same answer, but for a masked vector.
+        """Return the replies to one exchange. The same exchange again gets the same replies, but for a masked vector.
 
-        A round with a faulty message is over for this client, and ``faults`` says why; the others go on. So
-        is a round of which there is no message: the server goes on without this client.
+        A round with a faulty message is over for this client, and ``faults`` says why. A round without a message
+        is over, too: the server goes on without this client. The other rounds go on.
 
         Args:
             request: An envelope with the due steps of the rounds in flight; an empty one ends the series.
 
-        Returns:
-            An envelope with the replies.
-
         Raises:
             FaultyServer: These bytes are not one exchange, or an older one; nothing has changed.
-            OrderError: The series is over, the client was suspended, or calls overlap. Or this is a fork, or
-                became one meanwhile: all secrets are dropped.
+            OrderError: The series is over, the client was suspended, or calls overlap. In a fork, or if this
+                became one meanwhile, all secrets are dropped.
             UsageError: The request is not bytes.
         """
-        view = m.measured(request, "request")
+        view = m.view_of(request, "request")
         with self._exclusive:
-            self._check_process()
+            self._process.check(self._end)
             try:
                 messages = envelope.unpack(view)
             except MalformedMessage as error:
@@ -97,7 +91,7 @@ class SeriesClient:
             placed = self._placed(messages)
             self._enter(placed)
             replies = [self._answer(number, message) for number, (_, message) in placed.items()]
-            self._check_process()
+            self._process.check(self._end)
             return envelope.pack(reply for reply in replies if reply is not None)
 
     def prepare(self) -> None:
@@ -106,7 +100,7 @@ class SeriesClient:
         They live in memory and are never suspended: with the masked vector they are the vector.
         """
         with self._exclusive:
-            self._check_process()
+            self._process.check(self._end)
             for client in self._clients.values():
                 client.prepare()
 
@@ -116,12 +110,12 @@ class SeriesClient:
             self._end()
 
     def suspend(self) -> bytes:
-        """Return what is needed to go on in another process of this node, secrets included.
+        """Return the state of this client for another process of this node, secrets included.
 
-        What ``Client.suspend`` says about its bytes holds for these.
+        Treat them as those of ``Client.suspend``.
         """
         with self._exclusive:
-            self._check_process()
+            self._process.check(self._end)
             saved = suspended.SavedSeriesClient(
                 series=self._config.context,
                 exchange=self._exchange,
@@ -132,11 +126,11 @@ class SeriesClient:
             self._end()
             return suspended.encode(saved)
 
-    def resume(self, data: bytes, resumed: MutableSet[bytes] | None = None) -> None:
+    def resume(self, data: bytes, resumed: Used | None = None) -> None:
         """Go on from where ``suspend`` left off; only a client that has just been made can.
 
         Args:
-            data: What ``suspend`` returned. Resume it once: take it out of where it is kept first.
+            data: The bytes of ``suspend``. Take them out of the memory first, and resume them once.
             resumed: Remembers 32-byte digests of such bytes, and refuses a second use.
 
         Raises:
@@ -149,22 +143,22 @@ class SeriesClient:
             saved = suspended.decode(data, suspended.SavedSeriesClient)
             if saved.series != self._config.context:
                 raise ConfigError("these bytes are a suspended client of another series")
-            clients = {number: self._resume(number, one) for number, one in saved.clients.items()}
+            clients = {number: self._make_client(number) for number in saved.clients}
+            for number, client in clients.items():
+                client.resume(saved.clients[number])
             suspended.check_first_use(data, resumed)
             self._clients = clients
             self._exchange, self._last_number, self._over = saved.exchange, saved.last_number, saved.over
 
     def __reduce__(self) -> NoReturn:
-        """Only ``suspend`` takes secrets out, and ends this object."""
+        """Refuse pickles and copies: only ``suspend`` takes secrets out, and ends this object."""
         raise TypeError("a SeriesClient cannot be copied or pickled: suspend it, or join the next round")
 
-    def _resume(self, number: int, data: bytes) -> Client:
-        client = make_party(self._make, numbered(self._config, number), Client)
-        client.resume(data)
-        return client
+    def _make_client(self, number: int) -> Client:
+        return make_party(self._make, with_number(self._config, number), Client)
 
     def _placed(self, messages: list[memoryview]) -> dict[int, tuple[int, Data]]:
-        """Return exchange and message by number of the round; rounds that it is not in are passed over.
+        """Return exchange and message by number of the round, without the rounds that this client is not in.
 
         A client that missed something, or was started anew, may be asked about such rounds.
         """
@@ -173,7 +167,7 @@ class SeriesClient:
             number = self._number_of(message)
             if number is None:
                 continue
-            exchange = self._schedule.exchange(number - self._config.number, m.named(message))
+            exchange = self._schedule.exchange(number - self._config.number, m.kind_of(message))
             if exchange is None:
                 raise FaultyServer("a message that opens no step of this series")
             if number in placed:
@@ -182,33 +176,33 @@ class SeriesClient:
         return placed
 
     def _number_of(self, message: Data) -> int | None:
-        """Return the number of the round that a message is of; an advertise says a new one."""
+        """Return the number of the round of a message; an advertise has a new one."""
         context = m.context_of(message)
         for number, client in self._clients.items():
             if client.context == context:
                 return number
-        if m.named(message) is not m.AdvertiseRequest:
+        if m.kind_of(message) is not m.AdvertiseRequest:
             return None
         most = m.limit(m.AdvertiseRequest, self._config)
         try:
-            request = m.checked(m.expect(m.decode(message, most), m.AdvertiseRequest), self._config)
+            request = m.check(m.expect(m.decode(message, most), m.AdvertiseRequest), self._config)
         except MalformedMessage as error:
             raise FaultyServer(str(error)) from error
         number = int.from_bytes(request.number, "little")
-        if numbered(self._config, number).context != context:
+        if with_number(self._config, number).context != context:
             raise FaultyServer("a message of another series")
         return number
 
     def _enter(self, placed: dict[int, tuple[int, Data]]) -> None:
-        """Go on to the exchange of these messages. What the caller's function raises changes nothing.
+        """Go on to the exchange of these messages. An error of the caller's function changes nothing.
 
         Each exchange from a round's first to its last has a step of it. A round without a message goes on
-        without this client, or is over: its secrets are dropped, and nothing can be asked of it later.
+        without this client, or is over: its secrets are dropped, and later requests for it are refused.
         """
         exchange = self._exchange_of(placed)
         joined: dict[int, Client] = {}
         faults = {} if exchange > self._exchange else self.faults
-        for number in placed.keys() - self._clients.keys():  # one at most: the round that starts here
+        for number in placed.keys() - self._clients.keys():  # at most the round that starts here
             try:
                 joined[number] = self._join(number)
             except CcesaError as error:
@@ -232,12 +226,12 @@ class SeriesClient:
         return exchange
 
     def _join(self, number: int) -> Client:
-        """Return the only client that this number will ever have; no key exists yet."""
+        """Return the only client of this number; no key exists yet."""
         if number <= self._last_number:
             raise FaultyServer(f"round {number} of this series, after round {self._last_number}")
-        config = numbered(self._config, number)
+        config = with_number(self._config, number)
         check_unused(config, self._used)
-        client = make_party(self._make, config, Client)
+        client = self._make_client(number)
         if self._used is not None:
             self._used.add(config.round_id)
         self._last_number = number
@@ -253,7 +247,7 @@ class SeriesClient:
             return client.receive(message)
         except CcesaError as error:
             if isinstance(error, OrderError) and not client.done:
-                return None  # the masked vector again, which is not kept: the transport repeats it
+                return None  # asked for the masked vector again, which the transport repeats
             self._drop(number)
             self.faults[number] = without_frames(error)
             return None
@@ -262,14 +256,7 @@ class SeriesClient:
                 self.failures[number] = client.failure
 
     def _drop(self, number: int) -> None:
-        """Drop all secrets of a round."""
         self._clients.pop(number).leave()
-
-    def _check_process(self) -> None:
-        """Drop all secrets in a fork: no two processes go on from them."""
-        if self._process.is_fork:
-            self._end()
-        self._process.check()
 
     def _end(self) -> None:
         """Drop all secrets, for good."""

@@ -1,7 +1,7 @@
 """A server takes replies and gives requests, in one round, with no clock and no socket.
 
-The caller decides when a step closes. Until then replies are taken one by one; a faulty one raises and
-changes nothing. Masked vectors go into one running sum and are dropped, so memory is O(m + edges).
+The caller decides when a step closes. Until then replies are taken one by one; a faulty one raises and changes
+nothing. Masked vectors go into one running sum and are dropped, so memory is O(m + edges).
 """
 
 import os
@@ -34,27 +34,27 @@ from ccesa.graphs.evolution import Evolution
 from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol.drawing import take_complaint
-from ccesa.protocol.log import BeginRow, OpenRow, ReplyRow, RoundLog, Row, SumRow, TaskRow, new_mark, replaying
-from ccesa.protocol.parties import OneCallAtATime, check_executor, check_round, checked_task, checked_threads
+from ccesa.protocol.log import BeginRow, OpenRow, ReplyRow, RoundLog, Row, SumRow, TaskRow, follow, new_mark
+from ccesa.protocol.parties import OneCallAtATime, check_executor, check_round, check_task, check_threads
 from ccesa.protocol.server_states import Advertising, Delivered, Drawn, MadeOnDemand, Requests, ServerRound, Unmasked
 from ccesa.protocol.steps import Step, steps_of
-from ccesa.protocol.summing import checked_vector
+from ccesa.protocol.summing import check_vector
 from ccesa.wire import Data
 from ccesa.words import Vector
 
-#: What a server expects of clients whose dropouts nobody told it.
+#: The expected dropout by default.
 DROPOUT = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Aggregate:
-    """The sum over the survivors V3, and how it came about.
+    """The sum over the survivors V3, and its history.
 
     Attributes:
         vector: The sum modulo 2^bits, ``length`` unsigned words.
         survivors: Ids of the clients in the sum, ascending.
         evidence: Wrong shares and accusations, as pairs of clients of whom one lied, or the network did.
-        evolution: The assignment graph, the thresholds, and who was left after each step.
+        evolution: The assignment graph, the thresholds, and the clients that were left after each step.
     """
 
     vector: Vector = field(repr=False)
@@ -66,32 +66,31 @@ class Aggregate:
 class Server:
     """The server of one round: ``open`` it, ``receive`` replies, ``close`` steps until no requests are left.
 
-    With a ``log`` it survives the loss of its process: another server that is made in the same way and given
-    the log goes on with ``replay``. Calls must not overlap: one that does gets an ``OrderError``, and so does
-    everything after one that was interrupted.
+    With a ``log`` it survives the loss of its process: another server that is made in the same way, with the log,
+    goes on with ``replay``. A call that the open step does not allow, or that overlaps with another, gets an
+    ``OrderError``. So do all calls after an interrupted one.
 
     Args:
         config: The round; every client has to know it beforehand.
         agreement: The charter, for a round under ``active``. Without one the clients trust the server.
-        task: 32 bytes: a digest of what clients are asked to work on. ``work_on`` can say it later.
-        dropout: The fraction of clients that may still leave once shares are accepted: whom accusations
-            leave with too few holders for that is left out.
+        task: 32 bytes: a digest of the work that clients are asked for. ``work_on`` can set it later.
+        dropout: The fraction of clients that may still leave after *accept*: a client whose accusations leave
+            too few holders for that is left out.
         threads: The most threads that take masks off the sum; 0 stands for as many as help.
-        executor: Its workers sum the masks that come off a large sum, in other processes or on other
-            machines; only where they may know what this server knows, for they get mask keys.
+        executor: Its workers sum the masks that come off a large sum, in other processes or on other machines.
+            They get mask keys, so they must be trusted like this server.
         random: Returns n random bytes. Give another source than the system's only in tests.
         log: Keeps every call on the disk before it returns. Without it nothing is kept.
         now: Seconds since 1970, by default the system's; the charter must not have expired then.
 
     Attributes:
         context: The 32-byte hash of the configuration, which is in every message.
-        aggregate: The sum, once there is one.
-        failure: Why there is none, once that is known.
+        aggregate: The sum, when the round has succeeded.
+        failure: The reason, when the round has failed.
 
     Raises:
         ConfigError: A round that differs from the charter, or is under a guard that needs another agreement,
-            an expired charter, ``task``, ``dropout`` or ``threads`` out of range, an ``executor`` of another
-            kind, or a broken installation of scipy.
+            an expired charter, an argument out of range, or a broken installation of scipy.
     """
 
     def __init__(
@@ -108,7 +107,6 @@ class Server:
         now: float | None = None,
     ) -> None:
         check_round(config, agreement, now)
-        threads = checked_threads(threads)
         check_executor(executor)
         if not 0 <= dropout < 1:
             raise ConfigError(f"dropout must lie in [0, 1), not {quoted(dropout)}")
@@ -121,9 +119,9 @@ class Server:
             context=self.context,
             own=agreement,
             random=random,
-            threads=threads,
+            threads=check_threads(threads),
             executor=executor,
-            task=checked_task(task),
+            task=check_task(task),
             dropout=dropout,
         )
         self._steps, self._place = steps_of(config), -1
@@ -131,11 +129,10 @@ class Server:
         self._state: Any = Advertising()
         self._expected: frozenset[int] = frozenset(range(config.clients))
         self._log = log
-        #: What came in the open step, without vectors: by it repeated answers are known.
+        #: Answers in the open step, without vectors: they show repetitions.
         self._answered: dict[int, bytes] = {}
-        #: What the open step has kept of the answers of those that go on.
+        #: The parts of the answers that the open step keeps, of clients that go on.
         self._kept: dict[int, Any] = {}
-        #: Who could not use what whom had sealed.
         self._accusations: set[Accusation] = set()
         self._exclusive = OneCallAtATime("server", fragile=True)
 
@@ -150,7 +147,7 @@ class Server:
 
     @property
     def next_step(self) -> Step | None:
-        """The step after the open one; None if that is the last, or the round is over or not open."""
+        """The step after the open one; None if the open one is the last, or the round is over or not open."""
         if self.finished or not 0 <= self._place < len(self._steps) - 1:
             return None
         return self._steps[self._place + 1]
@@ -172,22 +169,19 @@ class Server:
 
     @property
     def answered(self) -> KeysView[int]:
-        """Clients that have answered this step; it grows with every one."""
+        """Clients that have answered this step; it grows with every answer."""
         return self._answered.keys()
 
     @property
     def graph(self) -> AssignmentGraph | None:
-        """The assignment graph, once it is drawn."""
+        """The assignment graph, after it is drawn."""
         return self._state.graph if isinstance(self._state, Drawn) else None
 
     def open(self, clients: Iterable[int] | None = None) -> Requests:
-        """Start step 0.
+        """Return the requests of step 0 by client id, each of at most 64 bytes, and start it.
 
         Args:
-            clients: Ids of those that are asked to take part; by default all that are enrolled.
-
-        Returns:
-            A request of at most 64 bytes for each of them, by id.
+            clients: Ids of the clients that are asked to take part; by default all that are enrolled.
 
         Raises:
             OrderError: This server was opened or replayed before, or its log has a round.
@@ -202,46 +196,34 @@ class Server:
             return self._open(asked)
 
     def replay(self) -> Requests:
-        """Do what the log says another server of this round did; only a new server can.
+        """Return the requests of the open step, after the calls of another server were repeated from the log.
 
-        Returns:
-            The requests of the open step by client id, as they were. Those of ``waiting`` may have been lost.
-            None where the log has no opening: then ``open`` the round.
+        Only a new server can replay. The requests are the same bytes as before. Those of ``waiting`` may have been
+        lost. If the log has no opening there are none: then ``open`` the round.
 
         Raises:
-            StaleLog: The log is behind its counter, and clients may have been asked otherwise: the round has
-                failed.
+            StaleLog: The log is behind its counter: clients may have been asked otherwise, the round has failed.
             RoundFailed: The log does not fit this server, which was made with other arguments.
             DamagedLog: The counter is not that of this log.
             ConfigError: The log is of another round or configuration, or the server has none.
-            OrderError: This server was opened or replayed before.
         """
         with self._exclusive, self._failing():
             self._check_new()
             if self._log is None:
                 raise ConfigError("make the server with log=RoundLog(...) to replay it")
-            log, self._log = self._log, None  # what is in it is not written again
-            try:
-                rows = log.replay("round", self.context)
-                with replaying():
-                    return self._repeat(rows)
-            finally:
-                self._log = log
+            with self._log.replay("round", self.context) as rows:
+                return self._repeat(rows)
 
     def work_on(self, task: bytes) -> None:
-        """Say what clients are asked to work on, before they are: it goes along with the requests of step 2.
+        """Set the task before clients are asked for vectors: the requests of step 2 carry it.
 
         Args:
             task: 32 bytes, a digest.
-
-        Raises:
-            OrderError: Clients have been asked already.
-            ConfigError: The task has another size.
         """
         with self._exclusive:
             if any(m.has_vector(step.reply) for step in self._steps[: self._place + 1]):
                 raise OrderError("clients already know their task")
-            self._round = replace(self._round, task=checked_task(task))
+            self._round = replace(self._round, task=check_task(task))
             if self._place >= 0:
                 self._write(TaskRow(task=self._round.task))
 
@@ -250,8 +232,8 @@ class Server:
 
         Args:
             client: Id of the sender, for which the transport vouches.
-            reply: What ``Client.receive`` returned there; sizes are there, too. It is read where it lies: a
-                buffer must not change before this returns, and is not kept.
+            reply: The reply of ``Client.receive``. It is read in place: a buffer must not change before this
+                returns, and is not kept.
 
         Raises:
             FaultyClient: An honest client would not send this; nothing has changed.
@@ -261,7 +243,7 @@ class Server:
             ConfigError: The id is not a whole number.
             UsageError: The reply is not bytes.
         """
-        client, view = whole_number("client id", client), m.measured(reply, "reply")
+        client, view = whole_number("client id", client), m.view_of(reply, "reply")
         faults: list[FaultyClient] = []
         with self._exclusive:
             before = len(self._answered)
@@ -272,20 +254,19 @@ class Server:
             if len(self._answered) > before:
                 self._write(ReplyRow(client=client, reply=memoryview(view)))
         if faults:
-            del reply, view  # whoever keeps the fault does not keep them: they may be as large as the model
+            del reply, view  # the fault may be kept, and these may be as large as the model
             raise faults.pop()
 
     def close(self) -> Requests:
-        """Close the step; whoever has not answered it has dropped out.
+        """Return the requests of the next step by client id; none when the round has succeeded.
 
-        Returns:
-            The requests of the next step by client id; none when the round is over and there is a sum.
+        Clients that have not answered the open step have dropped out.
 
         Raises:
             TooFewClients: Fewer clients are left than ``min_survivors``.
             Unreliable: Secrets have too few live share holders.
             Disconnected: The survivors' mask graph falls apart.
-            CorruptShares: A secret, or what rests on it, cannot be rebuilt from what came.
+            CorruptShares: A secret, or a mask that depends on it, cannot be rebuilt from the shares that came.
             StaleLog: Another process has changed the counter of the log.
             OrderError: The round is not open, or calls overlap.
         """
@@ -294,50 +275,45 @@ class Server:
 
     @property
     def total(self) -> Vector | None:
-        """The sum of the masked vectors that came, while or after they are taken; None before."""
+        """The sum of the masked vectors that came; None before they are asked for."""
         return self._state.total if isinstance(self._state, Delivered) else None
 
     def recall(self, client: int) -> bytes:
-        """Return what was taken of a client in the open step, without its vector.
+        """Return the answer of a client in the open step, without its vector.
 
         Args:
-            client: Id of one that has answered.
-
-        Raises:
-            OrderError: It has not.
+            client: Id of a client that has answered.
         """
         if client not in self._answered:
             raise OrderError(f"client {client} has not answered the open step")
         return self._answered[client]
 
     def take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> None:
-        """Take what another server of this round has taken in the open step.
+        """Take the answers of another server of this round in the open step.
 
-        Several servers that are in the same step can take replies at a time, each those of other clients. One
-        of them takes over what the others have, and closes the step.
+        Several servers can take replies to one step, each from other clients. One takes over the answers of the
+        others, and closes the step.
 
         Args:
-            answers: What ``recall`` gave there, by client.
-            total: The sum of the vectors of those answers; nothing where they have none.
+            answers: The results of ``recall`` there, by client.
+            total: The sum of the vectors of those answers; empty if they have none.
 
         Raises:
             OverlappingSums: This server has taken a reply of the same client; nothing has changed.
-            FaultyClient: An answer that does not go with the others, as two keys that are the same; those
+            FaultyClient: An answer that contradicts the others, such as a key that was used before; the answers
                 before it were taken.
-            RoundFailed: Answers to vectors that a server of this round cannot have taken: no sum fits them.
+            RoundFailed: Answers with vectors that no server of this round can have taken: no sum fits them.
             ConfigError: The sum has another size; nothing has changed.
-            OrderError: The round is not open, or calls overlap.
         """
         with self._exclusive, self._failing():
             asks_vectors = m.has_vector(self.step.reply)
-            try:
-                m.exactly("sum", memoryview(total), self.config.vector_bytes if asks_vectors and total else 0)
-            except MalformedMessage as error:
-                raise ConfigError(str(error)) from error
+            expected = self.config.vector_bytes if asks_vectors and total else 0
+            if len(total) != expected:
+                raise ConfigError(f"sum: expected {expected} bytes, got {len(total)}")
             if common := self._answered.keys() & answers.keys():
                 raise OverlappingSums(common)
             try:
-                with replaying() if asks_vectors else nullcontext():
+                with follow() if asks_vectors else nullcontext():
                     self._take_over(answers, total)
             except FaultyClient as fault:
                 self._write(self._sum_row(answers))
@@ -348,7 +324,7 @@ class Server:
         """Return the sum, once the round is over.
 
         Raises:
-            RoundFailed: There is none; the class says why, and ``evidence`` who may have lied.
+            RoundFailed: The round has failed; the class says why, and ``evidence`` which clients may have lied.
             OrderError: The round is not over.
         """
         if self.failure is not None:
@@ -359,7 +335,7 @@ class Server:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """Note why the round has failed, if it does."""
+        """Note the failure of the round, if it fails."""
         try:
             yield
         except RoundFailed as failure:
@@ -399,19 +375,18 @@ class Server:
             self._log.append(row)
 
     def _sum_row(self, answers: Mapping[int, bytes], total: Data = b"") -> SumRow:
-        """Return the row of those of these answers that were taken."""
         taken = {client: bytes(answers[client]) for client in answers if client in self._answered}
         return SumRow(answers=taken, total=memoryview(total))
 
     def _repeat(self, rows: Iterable[Row]) -> Requests:
-        """Do what these rows say; return the requests of the step that is open then."""
+        """Repeat these calls; return the requests of the step that is open then."""
         requests: Requests = {}
         for row in rows:
             match row:
                 case OpenRow():
                     requests = self._reopen(row)
                 case TaskRow():
-                    self._round = replace(self._round, task=checked_task(row.task))
+                    self._round = replace(self._round, task=check_task(row.task))
                 case ReplyRow():
                     self._receive(row.client, row.reply)
                 case SumRow():
@@ -421,32 +396,35 @@ class Server:
     def _reopen(self, row: OpenRow) -> Requests:
         """Open the step that another server opened, for the same clients or not at all."""
         asked = row.asked[self.config.number]
-        self._round = replace(self._round, task=checked_task(row.task))
+        self._round = replace(self._round, task=check_task(row.task))
         requests = self._open(self._enrolled(asked)) if self._place < 0 else self._close()
         if (self._place, list(requests)) != (row.place, asked):
             raise RoundFailed(f"opened for other clients at place {row.place}")
         return requests
 
     def _take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> None:
-        """Take what another server has taken in this step; its vectors are in a sum."""
+        """Take the answers of another server in this step; their vectors are in a sum."""
         for client, answer in answers.items():
             self._receive(client, answer, summed=True)
         if total:
-            m.exactly("sum", memoryview(total), 0 if self.total is None else self.total.nbytes)
+            m.check_size("sum", memoryview(total), 0 if self.total is None else self.total.nbytes)
             words.add(self._state.total, total)
 
     def _receive(self, client: int, reply: Data, *, summed: bool = False) -> None:
-        """Take a reply, or an answer from a log, whose vector is in a sum already."""
+        """Take a reply, or an answer whose vector is in a sum already."""
         step = self.step
         if not 0 <= client < self.config.clients:
             raise FaultyClient(client, "was never enrolled")
-        kind = self._due(client, m.named(reply))
+        kind = self._check_due(client, m.kind_of(reply))
         try:
             message = m.expect(m.decode(reply, self._limits[kind]), kind)
             self._check_addressed(client, message)
-            vector = None if summed else checked_vector(self._round, client, message)
-            answer = wire.emptied(message) if m.has_vector(kind) else bytes(reply)
-            if self._is_repeated(client, answer):
+            vector = None if summed else check_vector(self._round, client, message)
+            answer = wire.encode_without_last(message) if m.has_vector(kind) else bytes(reply)
+            first = self._answered.get(client)
+            if first not in (None, answer):
+                raise ConflictingMessage(client, f"a second, different answer to step {step.name}")
+            if first is not None:
                 return
             if isinstance(message, m.Complaint):
                 kept = take_complaint(self._round, self._state, client, message)
@@ -462,14 +440,13 @@ class Server:
             self._kept[client] = kept
         self._answered[client] = answer
 
-    def _due(self, client: int, kind: type[m.Message] | None) -> type[m.Message]:
-        """Return the kind of this reply if one of its kind is due now; nothing else is worth parsing."""
+    def _check_due(self, client: int, kind: type[m.Message] | None) -> type[m.Message]:
+        """Return the kind of this reply if it is due now; other replies are not parsed."""
         if kind is not None and kind in self._steps[self._place].replies:
             return kind
         place = next((place for place, step in enumerate(self._steps) if kind in step.replies), None)
         if place is None:
-            expected = self.step.reply.__struct_config__.tag
-            raise FaultyClient(client, f"expected {expected}, got another message")
+            raise FaultyClient(client, f"expected {self.step.reply.__struct_config__.tag}, got another message")
         name = self._steps[place].name
         if place < self._place:
             raise LateMessage(client, f"step {name} has closed")
@@ -482,12 +459,6 @@ class Server:
             raise FaultyClient(client, "a message in the name of", message.client)
         if client not in self._expected:
             raise LateMessage(client, f"it left the round before step {self.step.name}")
-
-    def _is_repeated(self, client: int, answer: bytes) -> bool:
-        first = self._answered.get(client)
-        if first is not None and first != answer:
-            raise ConflictingMessage(client, f"a second, different answer to step {self.step.name}")
-        return first is not None
 
     def _close(self) -> Requests:
         step, answered = self.step, len(self._kept)

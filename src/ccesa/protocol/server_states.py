@@ -1,7 +1,7 @@
-"""What a server knows after each step: one type per state, and what stays the same through a round.
+"""The states of a server after each step, one type per state, and the round, which stays the same.
 
-States are frozen but for what grows with every reply, because a copy of it would be too much: the public
-keys that were seen, what was sealed, the deposits, the running sum and the released shares.
+States are frozen but for the parts that grow with every reply, because copies would be too large: the public
+keys that were seen, the sealed texts, the deposits, the running sum and the released shares.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,9 +24,9 @@ from ccesa.words import Vector
 
 #: Byte strings of one size, one for each node or for each edge.
 Rows = NDArray[np.uint8]
-#: Returns what a request says about one node.
+#: Returns the part of a request for one node.
 ByNode = Callable[[int], bytes]
-#: What goes to each client, by id, ascending.
+#: The request for each client, by id, ascending.
 Requests = Mapping[int, bytes]
 
 Own = TypeVar("Own", covariant=True)
@@ -34,9 +34,9 @@ Later = TypeVar("Later", bound="Drawn")
 
 
 class MadeOnDemand(Requests):
-    """Requests that are made when they are asked for, from any thread: all at once would be too much to hold.
+    """Requests that are made on demand, from any thread: all at once would be too large.
 
-    Whatever they are made from never changes: a request is the same bytes each time, also after later steps.
+    Their sources never change: a request is the same bytes each time, also after later steps.
     """
 
     def __init__(self, nodes: dict[int, int], make: Callable[[int], bytes]) -> None:
@@ -60,19 +60,19 @@ class MadeOnDemand(Requests):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerRound(Generic[Own]):
-    """A round is what stays the same through the steps of one server."""
+    """The things that stay the same through the steps of one server."""
 
     config: RoundConfig
     context: bytes
-    #: What the server itself holds to: what was agreed on.
+    #: The agreement of the server.
     own: Own
     random: shamir.Randomness = field(repr=False)
     threads: int
-    #: Takes masks off elsewhere, where there is one.
+    #: Takes masks off elsewhere, if given.
     executor: Executor | None = field(repr=False)
-    #: What clients are asked to work on, by its digest; known when step 2 opens.
+    #: The digest of the work that clients are asked for; known when step 2 opens.
     task: bytes
-    #: The fraction of clients that may still leave once the shares are accepted.
+    #: The fraction of clients that may still leave after *accept*.
     dropout: float
 
     def requests(self, graph: AssignmentGraph, to: Flags, make: Callable[[int, dict[str, Any]], m.Message]) -> Requests:
@@ -80,9 +80,6 @@ class ServerRound(Generic[Own]):
         ids, head = graph.ids.tolist(), {"context": self.context}
         nodes = {ids[node]: node for node in np.flatnonzero(to).tolist()}
         return MadeOnDemand(nodes, lambda node: make(node, {**head, "client": ids[node]}).encode())
-
-
-# States, in the order of the steps
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,7 +101,7 @@ class Drawn:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sharing(Drawn):
-    """While step 1 is open, sealed texts come in, and are kept by the edge that they go over."""
+    """While step 1 is open, sealed texts come in, and are kept by their edges."""
 
     sealed: Rows
     commitments: Rows
@@ -122,7 +119,7 @@ class Delivered(Drawn):
 
     @cached_property
     def ids_around(self) -> ByNode:
-        """Return by node what a client knows of V2: its own id and those of its neighbours in it."""
+        """Return by node the part of V2 that a client knows: its own id and those of its neighbours in it."""
         return ids_around(self.graph, self.v2)
 
 
@@ -143,24 +140,21 @@ class Unmasked(Settled):
 
 
 def grow(kind: type[Later], state: Drawn, **more: object) -> Later:
-    """Return a later state: what it has in common with an earlier one, and more."""
+    """Return a later state: the fields that it has in common with an earlier one, and more."""
     common = {one.name: getattr(state, one.name) for one in fields(kind) if hasattr(state, one.name)}
     return kind(**common | more)
 
 
-# What a server keeps of every edge
-
-
 class PairSeeds:
-    """What the ends of each edge said about their pair seeds: a client that drops out is held to it.
+    """The promises of the ends of each edge about their pair seeds, against which a dropout is checked.
 
-    Commitments come with the sealed texts, deposits when these are accepted; both by the graph as drawn.
-    Where an agreement has no pair seeds, all of them are empty.
+    Commitments come with the sealed texts, deposits when these are accepted; both by the graph as drawn. If an
+    agreement has no pair seeds, all of them are empty.
     """
 
     def __init__(self, agreement: X25519, graph: AssignmentGraph, sealed: Rows) -> None:
         self._graph = graph
-        #: What is sealed ends in the commitment to the seed in it.
+        #: A sealed text ends with the commitment to its seed.
         self._commitments = sealed[:, agreement.text_bytes - agreement.commitment_bytes :].copy()
         self._deposits = np.zeros((len(sealed), agreement.deposit_bytes), np.uint8)
 
@@ -170,18 +164,18 @@ class PairSeeds:
         self._deposits[self._graph.edges(node)][given] = rows
 
     def commitment(self, node: int, neighbour: int) -> bytes:
-        """Return what binds a node to the seed that it gave this neighbour."""
+        """Return a node's commitment to the seed that it gave this neighbour."""
         return self._commitments[self._graph.edge(node, neighbour)].tobytes()
 
     def deposit(self, node: int, neighbour: int) -> bytes:
-        """Return what a node deposited of the seed that this neighbour gave it."""
+        """Return a node's deposit of the seed that this neighbour gave it."""
         if not self._deposits.shape[1]:  # an edge takes time to find
             return b""
         return self._deposits[self._graph.edge(node, neighbour)].tobytes()
 
 
 class Shares(NamedTuple):
-    """Shares of some dealers stand one dealer after the other; ``rows`` says whose each is."""
+    """Shares of some dealers, one dealer after the other; ``rows`` gives the dealer of each."""
 
     rows: Nodes
     holders: Nodes
@@ -195,9 +189,9 @@ class ReleasedShares:
     def __init__(self, graph: AssignmentGraph, v2: Flags) -> None:
         self._holders = Holders.of(graph)
         rows = np.concatenate([[0], np.cumsum(v2[self._holders.nodes])])
-        #: By holder, then dealer in V2: each client's lie together, as they come. This is where.
+        #: The shares of a holder lie together, as they come, by dealer in V2, between these bounds.
         self._bounds: list[int] = rows[self._holders.starts].tolist()
-        #: By place in a holder's closed neighbourhood: the row of what it holds of the dealer there.
+        #: By place in a holder's closed neighbourhood: the row of its share of the dealer there.
         self._rows = rows[:-1]
         self._elements = np.zeros((self._bounds[-1], shamir.SECRET_ELEMENTS), np.uint16)
 
@@ -219,11 +213,8 @@ class ReleasedShares:
         return Shares(rows, holders, xs, elements)
 
 
-# What requests say about the neighbours of each node is packed for all of them at once, and cut
-
-
 def cut(packed: bytes, sizes: Nodes) -> ByNode:
-    """Cut these bytes, which stand one node's after the other, into parts of these sizes."""
+    """Cut bytes that were packed for all nodes at once into parts of these sizes, one per node."""
     ends = [0, *np.cumsum(sizes).tolist()]
     return lambda node: packed[ends[node] : ends[node + 1]]
 

@@ -1,4 +1,4 @@
-"""The active guard commits to texts and signs them. Both sides build them; none is read from a message.
+"""The active guard commits to texts and signs them. Both sides build them and read none from a message.
 
 The root commits to V1 and, by a Merkle tree, to the keys of everyone in it; the graph is drawn from the root.
 """
@@ -13,12 +13,11 @@ from ccesa.crypto import merkle
 
 
 def bundle_text(context: bytes, client: int, keys: bytes) -> bytes:
-    """Build what is signed in step 0: whose public keys these are, and for which round."""
+    """Build the text that is signed in step 0: the public keys of a client, for one round."""
     return labels.frame(labels.BUNDLE, context, labels.client_bytes(client), keys)
 
 
 def leaf(context: bytes, client: int, keys: bytes) -> bytes:
-    """Return the leaf of one client in the tree."""
     return labels.digest(labels.ROSTER_LEAF, context, labels.client_bytes(client), keys)
 
 
@@ -28,21 +27,17 @@ def root(context: bytes, v1: bytes, top: bytes) -> bytes:
 
 
 def seed(context: bytes, root: bytes) -> bytes:
-    """Return the seed of the assignment graph."""
     return labels.digest(labels.GRAPH_SEED, context, root)
 
 
-# A server asks for these texts once for every reply, and each has a set of all clients in it.
-
-
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=8)  # a server needs these texts for every reply, and each has a set of all clients in it
 def masking_text(context: bytes, root: bytes, v2: bytes, task: bytes) -> bytes:
-    """Build what is signed along with the masked vector (rule R1)."""
+    """Build the text that is signed along with the masked vector (rule R1)."""
     return labels.digest(labels.MASKING_AMONG, context, root, v2, task)
 
 
 def receipt_text(context: bytes, root: bytes, v2: bytes, task: bytes, vector: bytes) -> bytes:
-    """Build what is signed for the server alone, with the digest of the masked vector."""
+    """Build the text that is signed for the server alone, with the digest of the masked vector."""
     text = _handed_over(context, root, v2, task).copy()
     text.update(labels.frame(vector))
     return text.digest()
@@ -54,12 +49,12 @@ def _handed_over(context: bytes, root: bytes, v2: bytes, task: bytes) -> "hashli
 
 
 def confirmed_text(context: bytes, root: bytes, v2: bytes, task: bytes, v3: bytes) -> bytes:
-    """Build what is signed in step 2c (rule R2)."""
+    """Build the text that is signed in step 2c (rule R2)."""
     return labels.digest(labels.CONFIRMED, context, root, v2, task, v3)
 
 
 def among(context: bytes, client: int, known: bytes) -> bytes:
-    """Return the digest of V2 as a client knows it: all of it, packed, or the ids of its own part of it."""
+    """Return the digest of the V2 that a client knows: all of it, packed, or the ids of its own part."""
     head = labels.client_frame(labels.MASKED_AMONG, context, client)
     return hashlib.sha256(head + labels.frame(known)).digest()
 

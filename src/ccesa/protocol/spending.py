@@ -1,22 +1,22 @@
 """A client works on a task in one series, whose numbers order its attempts, and releases shares for it once.
 
-Two sums over the same task that differ by one client give that client's vector away. So a memory that
-outlives rounds knows, by the digest of the task, which vectors have left and for which of them shares were
-released. A vector for a task ends every earlier round of that task; a release closes the task. What has
-left counts, whatever became of the round: colluders may know the sum of one that was lost.
+Two sums over the same task that differ by one client give that client's vector away. So a memory that outlives
+rounds notes by the digest of the task which vectors have left, and for which of them shares were released. A
+vector for a task ends every earlier round of that task; a release closes the task. A vector that has left
+counts even if its round is lost: colluders may know the sum.
 
-Where vectors have noise, each is charged to the account of a ledger instead, which has its own limit: the
-number of attempts stays, and their order is free.
+If vectors have noise, each is charged to the account of a ledger instead, which has its own limit. The limit on
+attempts stays, and their order is free.
 
-Whoever forks in the middle of a round has its keys twice. One entry per round lets one vector leave, and a
-fork drops what it holds.
+A fork in the middle of a round has the keys twice. One entry per round lets one vector leave, and a fork drops
+its keys.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
-from ccesa.agreement.agreement import ATTEMPTS, RELEASES, Agreement
+from ccesa.agreement.agreement import ATTEMPTS, RELEASES
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, FaultyServer, OrderError, TaskSpent
 from ccesa.memory import MASK, RELEASE, TASK, VECTOR, Entry, Memory
@@ -37,27 +37,30 @@ class Spending:
     attempts: int = ATTEMPTS
     releases: int = RELEASES
     account: Account | None = None
-    #: Returns the name by which the memory knows a task; None where that is the task itself.
+    #: Returns the name of a task in the memory; None if that is the task itself.
     counted: Callable[[bytes], bytes] | None = None
     process: OwnProcess = field(default_factory=OwnProcess)
 
     def __post_init__(self) -> None:
+        if self.memory is not None and not isinstance(self.memory, Memory):
+            kind = type(self.memory).__name__
+            raise ConfigError(f"tasks: expected a FolderMemory, a ProcessMemory or None, got {kind}")
         for name, value in (("attempts", self.attempts), ("releases", self.releases)):
-            if value < 1:
+            if whole_number(name, value) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {value}")
 
     def check_named(self, task: bytes) -> None:
-        """Refuse to remember anything of no task at all."""
+        """Refuse to remember anything about no task at all."""
         if self.memory is not None and not any(task):
             raise ConfigError("give this client a task: it counts its contributions to each task")
 
     def check_account(self) -> None:
-        """Refuse what has no room in the ledger, whatever the task."""
+        """Refuse a vector that has no room in the ledger, whatever the task."""
         if self.account is not None:
             self.account.check()
 
     def name(self, task: bytes) -> bytes:
-        """Return the name by which the memory knows a task; nothing where there is no memory."""
+        """Return the name of a task in the memory; empty without a memory."""
         if self.memory is None:
             return b""
         self.check_named(task)
@@ -68,19 +71,19 @@ class Spending:
         self.process.check()
         if self.memory is not None:
             if Entry(MASK, self.config.context) in self.memory:
-                raise _elsewhere("sent its vector of this round")
+                raise _another_process("sent its vector of this round")
             self._check_task(self.memory, name)
         self.check_account()
 
     def send(self, name: bytes, task: bytes) -> None:
-        """Note a vector, before it leaves; what is never given back is charged last."""
+        """Note a vector, before it leaves; the ledger comes last, because it never gives anything back."""
         with _LOCK:
             self.check(name)
             if self.memory is not None:
                 if not self.memory.add(Entry(MASK, self.config.context)):
-                    raise _elsewhere("sent its vector of this round")
+                    raise _another_process("sent its vector of this round")
                 if not self.memory.add(self._entry(VECTOR, name)):
-                    raise _elsewhere("sent a vector for this task under this number")
+                    raise _another_process("sent a vector for this task under this number")
                 self._check_task(self.memory, name, own=1)  # other processes have no part in the lock
             if self.account is not None:
                 self.account.charge(task, self.config.round_id)
@@ -90,10 +93,10 @@ class Spending:
         self.process.check()
         if self.memory is None or self.account is not None:
             return
-        own, vectors = (self.config.series_id, self.config.number), self._all(self.memory, VECTOR, name)
+        own, vectors = (self.config.series_id, self.config.number), self._places(self.memory, VECTOR, name)
         if own not in vectors or self._has_later(vectors):
             raise FaultyServer("a later round has asked for a vector for this task: this round is over")
-        if len(self._all(self.memory, RELEASE, name)) >= self.releases:
+        if len(self._places(self.memory, RELEASE, name)) >= self.releases:
             raise FaultyServer("this client has released its shares for this task: the task is closed")
 
     def release(self, name: bytes) -> None:
@@ -103,13 +106,13 @@ class Spending:
             if self.memory is None:
                 return
             if not self.memory.add(self._entry(RELEASE, name)):  # also with noise: one reply leaves a round
-                raise _elsewhere("released its shares of this round")
-            if self.account is None and self._has_later(self._all(self.memory, VECTOR, name)):
-                raise _elsewhere("sent a later vector for this task")
+                raise _another_process("released its shares of this round")
+            if self.account is None and self._has_later(self._places(self.memory, VECTOR, name)):
+                raise _another_process("sent a later vector for this task")
 
     def _check_task(self, memory: Memory, name: bytes, own: int = 0) -> None:
-        """Refuse a vector for this task; ``own`` says whether that of this round is among those that left."""
-        vectors = self._all(memory, VECTOR, name)
+        """Refuse a vector for this task; ``own`` is 1 if that of this round has left already."""
+        vectors = self._places(memory, VECTOR, name)
         old = sum(1 for _ in memory.entries(TASK, name))
         if len(vectors) + old - own >= self.attempts:
             raise TaskSpent(
@@ -118,7 +121,7 @@ class Spending:
             )
         if self.account is not None:
             return
-        if len(self._all(memory, RELEASE, name)) >= self.releases:
+        if len(self._places(memory, RELEASE, name)) >= self.releases:
             raise TaskSpent(
                 f"this client has released its shares for this task {self.releases} time(s), which is "
                 "its limit: another sum over it could give a client's vector away"
@@ -138,26 +141,26 @@ class Spending:
             )
 
     def _has_later(self, vectors: set[tuple[bytes, int]]) -> bool:
-        """Tell whether one of them has left in a later round, or in another series."""
+        """Tell whether a vector has left in a later round, or in another series."""
         series, number = self.config.series_id, self.config.number
         return any(one != series or last > number for one, last in vectors)
 
     def _entry(self, about: str, name: bytes) -> Entry:
         return Entry(about, name + self.config.series_id, self.config.number)
 
-    def _all(self, memory: Memory, about: str, name: bytes) -> set[tuple[bytes, int]]:
+    def _places(self, memory: Memory, about: str, name: bytes) -> set[tuple[bytes, int]]:
         """Return series and numbers of the entries about a task."""
         return {(one.key[len(name) :], one.number) for one in memory.entries(about, name)}
 
 
 def check_table(memory: Memory, table: bytes, attempts: int) -> int:
-    """Refuse one more vector of a table, whatever the task; return how many have left.
+    """Refuse one more vector of a table, whatever the task; return the number that have left.
 
-    Otherwise a server that lies would ask for the same statistics in many tasks, each time of others.
+    Otherwise a server that lies would ask for the same statistics in many tasks, each time of other sites.
     """
     count = sum(1 for _ in memory.entries(TASK, table))
     if count >= attempts:
-        raise TaskSpent(f"this site has contributed its table {attempts} time(s), as often as the charter allows")
+        raise TaskSpent(f"this site has contributed its table {attempts} time(s), the limit of the charter")
     return count
 
 
@@ -167,26 +170,5 @@ def count_table(memory: Memory, table: bytes, attempts: int) -> None:
         raise ConfigError("another process of this site has contributed the table first")
 
 
-def spending_of(
-    config: RoundConfig,
-    memory: object,
-    agreement: Agreement,
-    account: Account | None,
-    counted: Callable[[bytes], bytes] | None,
-) -> Spending:
-    """Return what lets vectors and shares of a client leave; refuse what cannot be its memory."""
-    if memory is not None and not isinstance(memory, Memory):
-        kind = type(memory).__name__
-        raise ConfigError(f"tasks: expected a FolderMemory, a ProcessMemory or None, got {kind}")
-    return Spending(
-        config=config,
-        memory=memory,
-        attempts=whole_number("attempts", agreement.attempts),
-        releases=whole_number("releases", agreement.releases),
-        account=account,
-        counted=counted,
-    )
-
-
-def _elsewhere(what: str) -> OrderError:
+def _another_process(what: str) -> OrderError:
     return OrderError(f"another process of this client has {what}; its keys are dropped here")

@@ -1,11 +1,11 @@
-"""What follows what: one table of steps per guard, without and with *accept*.
+"""The order of the steps: one table per guard, without and with *accept*.
 
-Nothing else says what is legal when. A client in the state of a row accepts its request and nothing else; a
-server whose step is open accepts its replies and nothing else. Drivers loop until the server has no requests
-left and never count steps.
+Only these tables say which message is legal when. A client in the state of a row accepts its request and nothing
+else; a server whose step is open accepts its replies and nothing else. Drivers loop until the server has no
+requests left and never count steps.
 
-Without *accept* the mask step has the first half of that step to do, in one exchange: its request carries
-what was sealed, the client opens it, and complains in place of its vector where it cannot.
+Without *accept* the mask step starts with the first half of that step, in one exchange: its request carries the
+sealed texts, the client opens them, and if it cannot, it complains in place of its vector.
 """
 
 from collections.abc import Callable
@@ -24,10 +24,10 @@ from ccesa.protocol.summing import take_shares, unmask
 
 Request = TypeVar("Request", bound=m.Message)
 Reply = TypeVar("Reply", bound=m.Message)
-#: What a client or a server itself insists on.
+#: The client's own demands, and the server's agreement.
 Insisting = TypeVar("Insisting")
 Agreed = TypeVar("Agreed")
-#: The state of a client when the request finds it, that of a server while replies come, what it keeps of one.
+#: The state of a client before a request, the state of a server while replies come, and its part of a reply.
 State = TypeVar("State")
 Open = TypeVar("Open")
 Kept = TypeVar("Kept")
@@ -39,17 +39,17 @@ class TypedStep(NamedTuple, Generic[Request, Reply, Insisting, State, Agreed, Op
     name: str
     request: type[Request]
     reply: type[Reply]
-    #: In which state the request finds a client.
+    #: The state of a client before the request.
     state: type[State]
     #: Client: (round, state, request) -> (next state, reply).
     answer: Callable[[ClientRound[Insisting], State, Request], tuple[object, m.Message]]
-    #: Server: (round, state, client, reply) -> what is kept of the reply. A faulty one leaves no trace.
+    #: Server: (round, state, client, reply) -> the part to keep. A faulty reply leaves no trace.
     take: Callable[[ServerRound[Agreed], Open, int, Reply], Kept]
-    #: Server: (round, state, what was kept by client) -> (next state, requests of the next step).
+    #: Server: (round, state, kept parts by client) -> (next state, requests of the next step).
     close: Callable[[ServerRound[Agreed], Open, dict[int, Kept]], tuple[object, Requests]]
-    #: What a client that cannot go on answers in place of the reply; it is out of the round then.
+    #: The answer of a client that cannot go on, in place of the reply; it is out of the round then.
     instead: type[m.Complaint] | None = None
-    #: Whether the row is of rounds with *accept* or of those without; None stands for both.
+    #: Whether the row is for rounds with *accept* or without; None stands for both.
     accept: bool | None = None
 
     @property
@@ -94,8 +94,8 @@ _ACTIVE = (
 )
 # fmt: on
 
-#: A row of any types. Above, each row is checked by its own types; that the functions of one get what those
-#: of the row before it return is for the tests to show.
+#: A row of any types. Above, each row is checked by its own types; tests show that the functions of a row fit
+#: the results of the row before.
 Step: TypeAlias = TypedStep[Any, Any, Any, Any, Any, Any, Any]
 
 #: By guard.
@@ -103,7 +103,7 @@ TABLES: dict[str, tuple[Step, ...]] = {"curious": _CURIOUS, "active": _ACTIVE}
 
 
 class HasSteps(Protocol):
-    """A round, as far as it says which steps it has."""
+    """The fields of a round that determine its steps."""
 
     @property
     def guard(self) -> str: ...
@@ -112,7 +112,6 @@ class HasSteps(Protocol):
 
 
 def steps_of(round: HasSteps) -> tuple[Step, ...]:
-    """Return the steps of a round in their order."""
     return steps_under(round.guard, round.accept)
 
 

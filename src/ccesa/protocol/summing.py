@@ -8,45 +8,32 @@ from typing import TypeAlias
 import numpy as np
 
 from ccesa.crypto import keys, masks, primitives, shamir
-from ccesa.crypto.keys import AGREEMENTS, X25519
+from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import CorruptSeeds, CorruptShares, Disconnected, MalformedMessage, Unreliable
 from ccesa.evidence import Evidence, WrongShare
 from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
 from ccesa.graphs.evolution import Evolution, extended, flags, informative
 from ccesa.protocol import messages as m
+from ccesa.protocol import server_states as states
 from ccesa.protocol.drawing import releasing
-from ccesa.protocol.server_states import (
-    Delivered,
-    ReleasedShares,
-    Requests,
-    ServerRound,
-    Settled,
-    Shares,
-    Unmasked,
-    grow,
-)
+from ccesa.protocol.server_states import Delivered, Requests, ServerRound, Settled, grow
 from ccesa.workers import add_masks_by
 
 #: The round of a server under any guard.
 Round: TypeAlias = ServerRound[object]
 #: Shares that are joined or checked together; bounds the memory.
 AT_ONCE = 1 << 15
-#: A wrong share is missed with a probability of about 2^-32. If it is among those that are joined, the secret
-#: is not the promised one, and the wrong shares are looked for once more.
+#: A wrong share is missed with a probability of about 2^-32. If it is joined with others, the secret is not the
+#: promised one, and the search for wrong shares is repeated.
 TRIES = 2
 
-# Step 2, mask
 
-
-def checked_vector(round: Round, client: int, reply: m.Message) -> memoryview | None:
-    """Return the masked vector of a reply that has one; refuse one that was changed on its way.
-
-    It is a view of the message: who takes it adds it before the message is gone.
-    """
+def check_vector(round: Round, client: int, reply: m.Message) -> memoryview | None:
+    """Return the masked vector of a reply, a view of the message; refuse one that was changed on its way."""
     if not isinstance(reply, m.MaskedVector):
         return None
     name, make = reply.fingerprint
-    if make(m.checked(reply, round.config).vector, round.context, client) != getattr(reply, name):
+    if make(m.check(reply, round.config).vector, round.context, client) != getattr(reply, name):
         raise MalformedMessage(f"the masked vector is not the one that its {name} was made of")
     return reply.vector
 
@@ -60,11 +47,11 @@ def check_asked_for(round: Round, reply: m.MaskedVector, among: bytes) -> None:
 
 
 def settle(round: Round, state: Delivered, kept: Iterable[int]) -> Settled:
-    """Settle V3. Whatever would leak or could not succeed fails here, before any share is asked for."""
+    """Settle V3. A round that would leak or could not succeed fails here, before any share is asked for."""
     v3 = state.graph.flags(kept)
     check_connected(state.graph, v3)
     check_reliable(state, v3, releasing(round.config, state, v3))
-    return grow(Settled, state, v3=v3, released=ReleasedShares(state.graph, state.v2))
+    return grow(Settled, state, v3=v3, released=states.ReleasedShares(state.graph, state.v2))
 
 
 def check_connected(graph: AssignmentGraph, v3: Flags) -> None:
@@ -82,28 +69,25 @@ def check_reliable(state: Delivered, v3: Flags, holders: Flags) -> None:
         raise Unreliable(state.graph.ids[lost])
 
 
-# Step 3, unmask
-
-
 def take_shares(round: Round, state: Settled, client: int, reply: m.UnmaskReply) -> None:
-    """Keep the shares that a client released: of its own secret, and of each of its neighbours' in V2."""
+    """Step 3: keep the shares that a client released: of its own secret, and of each of its neighbours' in V2."""
     node = state.graph.nodes[client]
     neighbours = state.released.due(node) - 1  # one share is of its own secret
-    state.released.keep(node, m.checked(reply, round.config, neighbours).shares)
+    state.released.keep(node, m.check(reply, round.config, neighbours).shares)
 
 
-def unmask(round: Round, state: Settled, kept: Iterable[int]) -> tuple[Unmasked, Requests]:
+def unmask(round: Round, state: Settled, kept: Iterable[int]) -> tuple[states.Unmasked, Requests]:
     """Rebuild the secrets and take the masks off the sum: no request is left."""
     v4 = state.graph.flags(kept)
     check_reliable(state, state.v3, v4)
     evolution = Evolution(state.graph, state.thresholds, state.v2, state.v3, v4)
-    wrong_shares = Unmasking(round=round, state=state, evolution=evolution).remove()
-    return grow(Unmasked, state, evolution=evolution, wrong_shares=wrong_shares), {}
+    wrong_shares = Unmasking(round, state, evolution).remove()
+    return grow(states.Unmasked, state, evolution=evolution, wrong_shares=wrong_shares), {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rebuilt:
-    """Holds the secrets by node, the wrong shares of all of them, and the first failure if one is missing."""
+    """The secrets by node, the wrong shares of all of them, and the first failure if one is missing."""
 
     secrets: dict[int, bytes] = field(repr=False)
     wrong_shares: frozenset[WrongShare]
@@ -112,10 +96,10 @@ class Rebuilt:
 
 @dataclass(frozen=True, kw_only=True)
 class Rebuilding:
-    """Joins the first t_i shares of each secret; where these or others do not fit, finds the wrong ones."""
+    """Joins the first t_i shares of each secret; finds the wrong shares if some do not fit."""
 
     evolution: Evolution
-    released: ReleasedShares
+    released: states.ReleasedShares
     #: Whether a secret is the one that a node promised.
     is_promised: Callable[[int, bytes], bool]
     random: shamir.Randomness
@@ -134,13 +118,13 @@ class Rebuilding:
                     failures[node] = failure
         liars = flags(self.evolution.graph.size, np.concatenate([needed[:0], *wrong.values()]))
         for node in failures.keys() - secrets.keys():
-            # Too many shares are wrong to be told apart, but their senders may be known from other secrets.
+            # Too many shares are wrong to be separated, but their senders may be known from other secrets.
             shares = self._shares(node)
             secret = self._join(node, shares, liars[shares.holders])
             if secret is not None:
                 secrets[node] = secret
         lost = (failure for node, failure in failures.items() if node not in secrets)
-        return Rebuilt(secrets=secrets, wrong_shares=self._named(wrong), failure=next(lost, None))
+        return Rebuilt(secrets=secrets, wrong_shares=self._name_wrong(wrong), failure=next(lost, None))
 
     def _join_first(self, needed: Nodes) -> Iterator[tuple[int, bytes]]:
         """Join the shares of the first t_i live holders of each secret, many secrets at a time."""
@@ -156,19 +140,18 @@ class Rebuilding:
     def _misfits(self, needed: Nodes) -> set[int]:
         """Find the nodes whose shares do not all lie on one polynomial, if there are shares to spare.
 
-        Secrets are checked together where none has twice as many to spare as another: half of them is what
-        can be told apart anyway.
+        Secrets are checked together if none has twice as many to spare as another: only half of them can be
+        corrected anyway.
         """
-        some = needed[self._spare[needed] > 0]
-        found: set[int] = set()
+        some, misfits = needed[self._spare[needed] > 0], set[int]()
         for kind, nodes in self._groups(some, np.frexp(self._spare.astype(np.float64))[1]):
             shares = self.released.of(nodes, self.evolution.v4)
             fits = shamir.fit_each(shares.rows, shares.xs, shares.elements, 1 << (kind - 1), self.random)
-            found.update(nodes[~fits].tolist())
-        return found
+            misfits.update(nodes[~fits].tolist())
+        return misfits
 
     def _correct(self, node: int) -> tuple[bytes, Nodes]:
-        """Return the promised secret from right shares, and who sent wrong ones; raises CorruptShares."""
+        """Return the promised secret from right shares, and the senders of wrong ones; raises CorruptShares."""
         dealer, shares = int(self.evolution.graph.ids[node]), self._shares(node)
         threshold = int(self.evolution.thresholds[node])
         for _ in range(TRIES):
@@ -181,7 +164,7 @@ class Rebuilding:
                 return secret, shares.holders[wrong]
         raise CorruptShares(dealer, "its shares fit together, but not the secret that it promised")
 
-    def _join(self, node: int, shares: Shares, wrong: Flags) -> bytes | None:
+    def _join(self, node: int, shares: states.Shares, wrong: Flags) -> bytes | None:
         """Join the first t_i shares that are not wrong; None if they do not give the promised secret."""
         used = np.flatnonzero(~wrong)[: self.evolution.thresholds[node]]
         if used.size < self.evolution.thresholds[node]:
@@ -189,10 +172,10 @@ class Rebuilding:
         secret = shamir.to_bytes(shamir.join(shares.xs[used], shares.elements[used]))
         return secret if self.is_promised(node, secret) else None
 
-    def _shares(self, node: int) -> Shares:
+    def _shares(self, node: int) -> states.Shares:
         return self.released.of(np.array([node]), self.evolution.v4)
 
-    def _named(self, wrong: dict[int, Nodes]) -> frozenset[WrongShare]:
+    def _name_wrong(self, wrong: dict[int, Nodes]) -> frozenset[WrongShare]:
         ids = self.evolution.graph.ids
         return frozenset(
             WrongShare(sender, int(ids[node]), int(self._spare[node]) // 2)
@@ -215,28 +198,30 @@ class Rebuilding:
         return graph.live_neighbours(v4) + v4 - self.evolution.thresholds
 
 
-@dataclass(frozen=True, kw_only=True)
 class Unmasking:
-    """Opens the sum over V3 with what is public by now."""
+    """Opens the sum over V3 with secrets that are public by now."""
 
-    round: Round
-    state: Settled
-    evolution: Evolution
+    def __init__(self, round: Round, state: Settled, evolution: Evolution) -> None:
+        self.round, self.state, self.evolution = round, state, evolution
+        self._agreement = AGREEMENTS[round.config.agreement]
+        self._clients: list[int] = evolution.graph.ids.tolist()
+        self._survived: list[bool] = evolution.v3.tolist()
+        #: The keys behind promised secrets, which were made to check these.
+        self._private_keys: dict[int, primitives.PrivateKey] = {}
 
     def remove(self) -> frozenset[WrongShare]:
         """Turn the masked total into the sum, in place; return the wrong shares among those that came.
 
-        Raises CorruptShares if a secret or what rests on it cannot be rebuilt, with the wrong shares of all
-        others as evidence.
+        Raises CorruptShares if a secret or a mask that depends on it cannot be rebuilt, with the wrong shares of
+        all others as evidence.
         """
         rebuilt = self._rebuilt()
         failure = rebuilt.failure or self._broken_promise(rebuilt.secrets)
         if failure is not None:
             failure.evidence = Evidence(wrong_shares=rebuilt.wrong_shares)
             raise failure
-        found = [mask for node, secret in rebuilt.secrets.items() for mask in self._masks_of(node, secret)]
-        generator, threads = self.round.config.generator, self.round.threads
-        add_masks_by(self.round.executor, self.state.total, found, generator, threads)
+        every = [mask for node, secret in rebuilt.secrets.items() for mask in self._masks_of(node, secret)]
+        add_masks_by(self.round.executor, self.state.total, every, self.round.config.generator, self.round.threads)
         return rebuilt.wrong_shares
 
     def _rebuilt(self) -> Rebuilt:
@@ -250,31 +235,28 @@ class Unmasking:
         ).rebuild(np.concatenate([np.flatnonzero(v3), np.flatnonzero(dropped)]))
 
     def _is_promised(self, node: int, secret: bytes) -> bool:
-        """Tell whether a survivor committed to this secret, or the mask key of who dropped comes from it."""
+        """Tell whether a survivor committed to this secret, or the mask key of a dropout comes from it."""
         client = self._clients[node]
         if self._survived[node]:
             commitment = self.state.commitments[node].tobytes()
             return keys.commitment(secret, self.round.context, client) == commitment
-        private = keys.mask_private_key(secret, self.round.context, client)
-        promised = primitives.public_key(private) == self.state.mask_keys[node]
-        if promised:
-            self._private_keys[node] = private
-        return promised
+        self._private_keys[node] = keys.mask_private_key(secret, self.round.context, client)
+        return primitives.public_key(self._private_keys[node]) == self.state.mask_keys[node]
 
     def _masks_of(self, node: int, secret: bytes) -> Iterator[masks.Mask]:
-        """Yield what takes a survivor's self mask off the total, or those of a dropout with survivors."""
-        client, generator = self._clients[node], self.round.config.generator
+        """Yield the masks that take a survivor's self mask off the total, or a dropout's masks with survivors."""
+        client, context, generator = self._clients[node], self.round.context, self.round.config.generator
         if self._survived[node]:
-            yield masks.Mask(keys.self_mask_key(secret, self.round.context, client, generator), -1)
+            yield masks.Mask(keys.self_mask_key(secret, context, client, generator), -1)
             return
         mask_keys, near = self.state.mask_keys, self._masked_with(node)
-        agreed = primitives.agree_each(self._private_keys[node], [mask_keys[neighbour] for neighbour in near])
-        for neighbour, agreed_on in zip(near, agreed, strict=True):
+        every = primitives.agree_each(self._private_keys[node], [mask_keys[neighbour] for neighbour in near])
+        for neighbour, agreed in zip(near, every, strict=True):
             other = self._clients[neighbour]  # a survivor, which applied the mask with its own sign
             given, received = self._seeds(node, neighbour, secret)
             here, there = (keys.Half(client, mask_keys[node], given), keys.Half(other, mask_keys[neighbour], received))
-            common = self._agreement.pair_secret(agreed_on, self.round.context, here, there)
-            key = keys.pair_mask_key(common, self.round.context, client, other, generator)
+            common = self._agreement.pair_secret(agreed, context, here, there)
+            key = keys.pair_mask_key(common, context, client, other, generator)
             yield masks.Mask(key, -keys.pair_sign(other, client))
 
     def _masked_with(self, node: int) -> list[int]:
@@ -283,19 +265,19 @@ class Unmasking:
         return near[self.evolution.v3[near]].tolist()
 
     def _broken_promise(self, secrets: dict[int, bytes]) -> CorruptSeeds | None:
-        """Find a node that dropped out and whose seeds or deposits are not what was promised.
+        """Find a node that dropped out and broke its promises of seeds or deposits.
 
-        The secret is the right one by now, and each end has accepted the seed that it was given. So nobody
-        else can have brought this about.
+        The secret is the right one by now, and each end has accepted the seed that it was given. So nobody else
+        can have caused this.
         """
-        dropped = (node for node in secrets if not self._survived[node])
         if not self._agreement.commitment_bytes:
             return None
+        dropped = (node for node in secrets if not self._survived[node])
         liar = next((node for node in dropped if not self._keeps_promises(node, secrets[node])), None)
         return None if liar is None else CorruptSeeds(self._clients[liar])
 
     def _keeps_promises(self, node: int, secret: bytes) -> bool:
-        """Tell whether the seeds that a node gave and was given are those that were committed to."""
+        """Tell whether the seeds that a node gave and was given match the commitments to them."""
         client, promised = self._clients[node], self.state.seeds.commitment
         bound = partial(self._agreement.seed_commitment, context=self.round.context)
         for neighbour in self._masked_with(node):
@@ -316,22 +298,4 @@ class Unmasking:
             return b"", b""
         between = self.round.context, self._clients[node], self._clients[neighbour]
         deposit = self.state.seeds.deposit(node, neighbour)
-        pair_seed, withdraw = self._agreement.pair_seed, self._agreement.withdraw
-        return pair_seed(secret, *between), withdraw(secret, deposit, *between)
-
-    @property
-    def _agreement(self) -> X25519:
-        return AGREEMENTS[self.round.config.agreement]
-
-    @cached_property
-    def _private_keys(self) -> dict[int, primitives.PrivateKey]:
-        """Keeps the keys behind promised secrets, which were made to check these."""
-        return {}
-
-    @cached_property
-    def _survived(self) -> list[bool]:
-        return self.evolution.v3.tolist()
-
-    @cached_property
-    def _clients(self) -> list[int]:
-        return self.evolution.graph.ids.tolist()
+        return self._agreement.pair_seed(secret, *between), self._agreement.withdraw(secret, deposit, *between)

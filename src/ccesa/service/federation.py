@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from ccesa import files, labels
-from ccesa.agreement.agreement import ATTEMPTS, DECIDED, agreed_on
+from ccesa.agreement.agreement import ATTEMPTS, DECIDED, make_agreement
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, quoted, shown
@@ -143,7 +143,7 @@ class Federation:
             raise ConfigError(f"rounds of a federation must be at least 1, not {rounds}")
         self.name, self.rounds, self.question, self.dropout = name, rounds, question, dropout
         self.policy, self.hub = policy or Policy(), hub or HubTable()
-        self.agreement = agreed_on(charter, config, attempts)
+        self.agreement = make_agreement(charter, config, attempts)
         table = msgspec.to_builtins(form) if isinstance(form, msgspec.Struct) else form
         self.form = form_of(self.agreement, table)
         agreed = self.agreement.any_round

@@ -1,6 +1,6 @@
 /**
- * What a charter says, article by article in the order of its encoding: how each is read from TOML, and how it is
- * encoded (docs/formats.md, 5). Add new articles here.
+ * The articles of a charter in the order of its encoding: how each is read from TOML, and how it is encoded
+ * (docs/formats.md, 5). Add new articles here.
  */
 
 import { AGREEMENTS, GENERATORS, GRAPHS, graphValue, THRESHOLDS, thresholdValue } from "../config.js";

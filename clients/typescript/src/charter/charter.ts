@@ -16,7 +16,7 @@ export interface Member {
   readonly key: Bytes;
 }
 
-/** What the choice of graph and threshold rests on; the last four are logarithms to the base 2 of probabilities. */
+/** The basis for the choice of graph and threshold; the last four are logarithms to the base 2 of probabilities. */
 export interface Certificate {
   readonly dropout: number;
   readonly exactDropout: boolean;
@@ -34,7 +34,7 @@ export interface Certificate {
   readonly dropoutPerStep: readonly number[] | null;
 }
 
-/** What is agreed for rounds of learning. */
+/** The agreement for rounds of learning. */
 export interface Learning {
   readonly messageTypes: readonly string[];
   readonly weightedBy: string;

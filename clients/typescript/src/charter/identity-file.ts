@@ -8,11 +8,11 @@ import { checkName, linesOf, PRIVATE } from "./characters.js";
 const HEAD = `${PRIVATE}1`;
 const LONGEST_NAME = 128;
 
-/** What a file of an identity says. */
+/** The contents of an identity file. */
 export interface IdentityFile {
   /** The private key, 32 bytes. */
   readonly seed: Bytes;
-  /** For people; empty if there is none. */
+  /** For people; empty without a name. */
   readonly name: string;
 }
 

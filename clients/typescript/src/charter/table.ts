@@ -1,6 +1,6 @@
 /**
  * Strict reading of a TOML table: each value is checked for its type and limits, and unknown keys are refused.
- * Integers come as bigint and floats as number, so that 1 and 1.0 are told apart and no integer is rounded.
+ * Integers come as bigint and floats as number, so that 1 and 1.0 stay different and no integer is rounded.
  */
 
 import { ConfigError } from "../errors.js";
@@ -17,7 +17,7 @@ export class Table {
   readonly #asked = new Set<string>();
 
   /**
-   * @param values The table as it was parsed.
+   * @param values The parsed table.
    * @param what What the table is called in texts of errors, such as `[learning]`.
    */
   constructor(
@@ -30,7 +30,7 @@ export class Table {
     throw new ConfigError(`${this.what}: ${text}`);
   }
 
-  /** Tell whether the key is there. */
+  /** Tell whether the table has the key. */
   has(key: string): boolean {
     return Object.hasOwn(this.values, key);
   }

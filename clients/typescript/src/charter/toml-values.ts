@@ -92,7 +92,7 @@ const WHOLE = String.raw`[+-]?(?:0|[1-9](?:_?\d)*)`;
 
 type Read = (match: RegExpExecArray, scanner: Scanner) => Scalar;
 
-/** What follows a value is checked by the caller, so that the first that fits is the one. */
+/** The caller checks the text after a value, so that the first form that fits is the right one. */
 const SCALARS: readonly (readonly [RegExp, Read])[] = [
   [/true/y, () => true],
   [/false/y, () => false],

@@ -6,7 +6,7 @@
 import { ConfigError } from "../errors.js";
 import { readLine, readScalar, type Scalar, Scanner } from "./toml-values.js";
 
-/** A table as it was read; without a prototype, so that every key is just a key. */
+/** A table that was read; it has no prototype, so that every key is just a key. */
 export interface TomlTable {
   [key: string]: TomlValue;
 }

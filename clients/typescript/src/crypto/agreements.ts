@@ -12,7 +12,7 @@ import { drawElements, fromBytes, ROW_ELEMENTS, SECRET_ELEMENTS, toBytes } from 
 /** The names of agreements, as configurations have them. */
 export type AgreementName = "x25519" | "x25519-mlkem768";
 
-/** What a client has made for a round; `keys` alone is public. */
+/** The secrets that a client has made for a round; only `keys` is public. */
 export interface OwnKeys {
   readonly context: Bytes;
   readonly client: number;
@@ -36,13 +36,13 @@ export interface Neighbour {
   readonly masked: boolean;
 }
 
-/** What a neighbour's sealed text gives. */
+/** The contents of a neighbour's sealed text. */
 export interface AgreedText {
   /** 64 bytes, all elements of which are in the field. */
   readonly row: Bytes;
   /** The seeds of the two, that of the smaller id first; or nothing. Until the vector is masked. */
   readonly seeds: Bytes;
-  /** What is left for whoever rebuilds the secret of s_i; or nothing. */
+  /** The text for a server that rebuilds the secret of s_i; or nothing. */
   readonly deposit: Bytes;
 }
 

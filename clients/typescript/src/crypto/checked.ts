@@ -1,4 +1,4 @@
-/** What all engines refuse: sizes, keys and zeros are checked in one place, so that no two engines can differ. */
+/** Checks of all engines: sizes, keys and zeros are checked in one place, so that no two engines can differ. */
 
 import { type Bytes, wipe } from "../bytes.js";
 import { BadKey, ConfigError, LowOrderKey, SealBroken, Unsupported } from "../errors.js";

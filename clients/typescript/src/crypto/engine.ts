@@ -8,7 +8,7 @@ import type { Bytes } from "../bytes.js";
 /** The names of mask generators (6.2). */
 export type Generator = "aes128-ctr" | "chacha20";
 
-/** Gives so many random bytes. */
+/** Returns this many random bytes. */
 export type Random = (bytes: number) => Bytes;
 
 /** The primitives and where they come from. Inputs of another size are a ConfigError, unless it says otherwise. */
@@ -28,8 +28,8 @@ export interface Primitives {
   /** The public key of a private one of 32 bytes, clamped at use. */
   x25519PublicKey(privateKey: Uint8Array): Promise<Bytes>;
   /**
-   * What a private key agrees on with each of the public ones: engines take long to read a private key, and every step
-   * uses one for all neighbours. Throws LowOrderKey where that is zero; the checks of section 6 come before.
+   * Return the agreement of a private key with each of the public ones: engines take long to read a private key, and
+   * every step uses one for all neighbours. Throws LowOrderKey if it is zero; the checks of section 6 come before.
    */
   x25519(privateKey: Uint8Array, publicKeys: readonly Uint8Array[]): Promise<Bytes[]>;
 

@@ -1,4 +1,4 @@
-/** Which engine has what: each primitive comes from the first that gives the known answer to a known question. */
+/** The engine of each primitive: it comes from the first that gives the known answer to a known question. */
 
 import { Unsupported } from "../errors.js";
 import { systemRandom } from "./checked.js";

@@ -1,4 +1,4 @@
-/** What the agreement `x25519-mlkem768` derives (docs/protocol.md, 6.4). */
+/** The derivations of the agreement `x25519-mlkem768` (docs/protocol.md, 6.4). */
 
 import { type Bytes, concat, le32, wipe } from "../bytes.js";
 import { derived, hashed } from "../labels.js";

@@ -19,7 +19,7 @@ export interface Keystream {
 /** Opens a keystream from a block on. */
 export type KeystreamSource = (generator: Generator, key: Bytes, block: number) => Keystream | Promise<Keystream>;
 
-/** What is encrypted, so that the keystream is left. */
+/** Zeros to encrypt, which leaves the keystream. */
 const zeros = new Uint8Array(PIECE);
 
 interface NodeCrypto {
@@ -29,7 +29,7 @@ interface NodeCrypto {
 
 const FOUND = new Map<Generator, Promise<KeystreamSource | undefined>>();
 
-/** Return the platform's own keystreams: the first that give the known answer, or undefined where none do. */
+/** Return the platform's own keystreams: the first that give the known answer, or undefined if none do. */
 export function platformSource(generator: Generator): Promise<KeystreamSource | undefined> {
   const found = FOUND.get(generator) ?? firstRight(generator);
   FOUND.set(generator, found);
@@ -55,7 +55,7 @@ async function isRight(source: KeystreamSource, generator: Generator): Promise<b
   }
 }
 
-/** Node's own ciphers: no promise for each call, and ChaCha20 is there too. */
+/** Node's own ciphers: no promise for each call, and ChaCha20, too. */
 export function nodeSource(generator: Generator): KeystreamSource | undefined {
   const crypto = builtin<NodeCrypto>("node:crypto");
   const { name, start } = NODE_CIPHERS[generator];
@@ -106,7 +106,7 @@ let nowhere: MessagePort | undefined;
 /**
  * Give the memory of a buffer back at once. Left to the garbage collector, each keystream takes fresh memory, hundreds
  * of megabytes in all, and that costs several times what the cipher does; given back, the next one is written over the
- * one before. What is sent to a port that nobody holds the other end of is dropped.
+ * one before. Messages to a port without another end are dropped.
  */
 export function discard({ buffer, byteLength }: Bytes): void {
   if (byteLength === buffer.byteLength && typeof MessageChannel !== "undefined") {

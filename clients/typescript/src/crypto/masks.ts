@@ -16,11 +16,11 @@ export interface Mask {
   readonly sign: 1 | -1;
 }
 
-/** What may be said about the work while it is done. */
+/** Options for the work while it is done. */
 export interface MaskOptions {
   /** Whose keystreams these are, where the platform itself has none. */
   readonly engine?: Engine | undefined;
-  /** Is told how many bytes of the vector are done, of how many. */
+  /** Gets the bytes of the vector that are done, and their whole number. */
   readonly progress?: ((done: number, all: number) => void) | undefined;
   /** Stops the work between two blocks. */
   readonly signal?: AbortSignal | undefined;
@@ -96,7 +96,7 @@ export function checkMasks(vector: Bytes, bits: Bits, generator: Generator, mask
   }
 }
 
-/** What is used for every piece of a vector. */
+/** The parts that every piece of a vector needs. */
 interface Work {
   readonly sum: Sum;
   readonly bits: Bits;

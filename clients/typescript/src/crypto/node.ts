@@ -1,6 +1,6 @@
 /**
  * The primitives of Node's own module, which work without a thread's round trip: sealing for a neighbour takes a third
- * of WebCrypto's time, raw blocks of AES a hundredth, and ChaCha20 is there.
+ * of WebCrypto's time, raw blocks of AES a hundredth, and it has ChaCha20.
  */
 
 import { type Bytes, concat, wipe } from "../bytes.js";
@@ -10,7 +10,7 @@ import { checked } from "./checked.js";
 import type { Engine, Generator, Primitives } from "./engine.js";
 import { BASE_POINT, ctrBlock, fromBase64Url, PKCS8 } from "./web.js";
 
-/** What is used of `node:crypto`; browsers' types do not have it. */
+/** The used part of `node:crypto`; browsers' types do not have it. */
 interface NodeCrypto {
   createHash(name: "sha256"): Hashing;
   createHmac(name: "sha256", key: Uint8Array): Hashing;
@@ -47,8 +47,8 @@ interface Jwk {
 }
 
 /**
- * What Node calls a generator, and with which nonce a keystream begins at a block. For ChaCha20 OpenSSL's nonce is the
- * counter, 4 bytes little-endian, and then the 12 of RFC 8439.
+ * Node's name of a generator, and the nonce with which a keystream begins at a block. For ChaCha20 OpenSSL's nonce is
+ * the counter, 4 bytes little-endian, and then the 12 of RFC 8439.
  */
 export const NODE_CIPHERS: Readonly<Record<Generator, { name: string; start: (block: number) => Bytes }>> = {
   "aes128-ctr": { name: "aes-128-ctr", start: ctrBlock },

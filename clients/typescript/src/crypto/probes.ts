@@ -3,11 +3,11 @@
 import { ascii, equal, fromHex } from "../bytes.js";
 import type { Engine, Generator, Primitives } from "./engine.js";
 
-/** What is asked for: a primitive, or one of the generators of `keystream`. */
+/** The wanted thing: a primitive, or one of the generators of `keystream`. */
 export type Part = Exclude<keyof Primitives, "keystream"> | Generator;
 
 interface Probe {
-  /** What to install where the platform does not have it. */
+  /** The package to install if the platform lacks it. */
   readonly packages: string;
   /** Tell whether the engine gives the known answer; throws where it has none. */
   holds(engine: Engine): Promise<boolean>;

@@ -8,7 +8,7 @@ import { ascending } from "./keys.js";
 /** The size of a one-time key: 16 bytes of key, 12 of nonce. */
 export const ONE_TIME_BYTES = 28;
 
-/** What a sealed text is bound to: who sealed it for whom, and what the two know of each other. */
+/** The data that a sealed text is bound to: its sender, its recipient, and their knowledge of each other. */
 export interface Binding {
   readonly context: Bytes;
   readonly sender: number;

@@ -1,9 +1,9 @@
 /**
  * Sharing over GF(65521) (docs/protocol.md, section 5).
  *
- * JavaScript cannot promise constant time. What is done here: arithmetic on secrets has no branch and no look-up that
- * depends on them, only multiplications, additions and remainders of numbers below 2^32. Which words a draw throws away
- * says nothing of those it keeps. `@noble/*` is as careful as a script can be; platforms' own primitives come first.
+ * JavaScript cannot promise constant time. So arithmetic on secrets has no branch and no look-up that depends on them,
+ * only multiplications, additions and remainders of numbers below 2^32. The words that a draw throws away say nothing
+ * about those that it keeps. `@noble/*` is as careful as a script can be; platforms' own primitives come first.
  */
 
 import { type Bytes, wipe } from "../bytes.js";
@@ -23,7 +23,7 @@ export const ROW_ELEMENTS = 2 * SECRET_ELEMENTS;
 /** The maximum number of holders of a secret: their x-coordinates are distinct and not zero. */
 export const MOST_HOLDERS = FIELD - 1;
 
-/** Draw so many uniform elements, in the order of 5.1. */
+/** Draw `count` uniform elements, in the order of 5.1. */
 export function drawElements(random: Random, count: number): Uint16Array {
   const elements = new Uint16Array(count);
   for (let at = 0; at < count; ) {

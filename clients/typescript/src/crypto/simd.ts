@@ -54,7 +54,7 @@ function body(instruction: readonly number[]): number[] {
   ]);
 }
 
-/** Return the module: the sum and the stream have so many bytes each. */
+/** Return the module for a sum and a stream of this many bytes each. */
 function moduleBytes(piece: number): Uint8Array<ArrayBuffer> {
   const names = Object.keys(INSTRUCTIONS) as Name[];
   return new Uint8Array([
@@ -76,7 +76,7 @@ function moduleBytes(piece: number): Uint8Array<ArrayBuffer> {
 type Exports = Record<Name, (sum: number, stream: number, end: number) => void> & { memory: WebAssembly.Memory };
 let compiled: Promise<WebAssembly.Module | undefined> | undefined;
 
-/** Return a sum of so many bytes, or undefined where WebAssembly is missing, too old, or forbidden to the page. */
+/** Return a sum of this many bytes, or undefined if WebAssembly is missing, too old, or forbidden to the page. */
 export async function vectorSum(piece: number): Promise<Sum | undefined> {
   compiled ??= compile(piece);
   const module = await compiled;

@@ -17,7 +17,7 @@ export const BASE_POINT: Bytes = Uint8Array.of(9, ...new Uint8Array(31));
 /** Node's WebCrypto refuses a longer info, and the hybrid agreement has one. */
 const INFO_BYTES = 1024;
 
-/** Blocks of AES are one call each; so many are under way at a time. */
+/** Calls under way at a time; each is one block of AES. */
 const CALLS = 256;
 
 /** Return the engine of WebCrypto. Throws Unsupported in an insecure context (`http://`), which has none. */

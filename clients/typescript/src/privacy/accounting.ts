@@ -1,5 +1,5 @@
 /**
- * What noise promises: delta at a given epsilon, by (11) of docs/privacy.md. All that decides is computed in whole
+ * The promise of noise: delta at a given epsilon, by (11) of docs/privacy.md. All that decides is computed in whole
  * numbers to 640 binary digits and rounded up, so that nobody has to trust the tails of a float's error function.
  */
 

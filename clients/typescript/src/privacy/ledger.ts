@@ -17,8 +17,8 @@ export interface LedgerStore {
   /** Return all lines, the oldest first, and the seal; of a new store no lines and null. */
   read(): Promise<{ readonly lines: readonly string[]; readonly seal: string | null }>;
   /**
-   * Append a line and replace the seal, durably, both or neither. If there are by now other than so many lines, because
-   * somebody else has appended, nothing changes and the answer is false.
+   * Append a line and replace the seal, durably, both or neither. If the ledger has another number of lines by now,
+   * because somebody else has appended, nothing changes and the answer is false.
    */
   append(line: string, seal: string, after: number): Promise<boolean>;
 }
@@ -70,7 +70,7 @@ function checkReleases(releases: readonly Release[]): void {
   }
 }
 
-/** Return a line as it was written; whatever else it is, the ledger is damaged. */
+/** Return a line in its only form; in any other form the ledger is damaged. */
 function parse<T>(line: string, fits: (value: T) => boolean): T {
   let value: T | null = null;
   try {
@@ -94,7 +94,7 @@ function releasesOf(entries: readonly Entry[]): Release[] {
   return [...vectors.values()];
 }
 
-/** Draws of so many numbers are the same twice with a chance below 2^-150: none is likelier than 0.19. */
+/** Numbers in a draw that is the same twice with a chance below 2^-150: none is likelier than 0.19. */
 const NEVER_ALIKE = 64;
 
 /** The ledger of one client's data. */
@@ -125,7 +125,7 @@ export class Ledger {
   }
 
   /**
-   * Return what has been spent, and of what.
+   * Return the vectors and the epsilon that were spent, and the budget.
    * @throws DamagedLedger
    */
   async spent(): Promise<{ readonly vectors: number; readonly epsilon: number; readonly budget: Budget }> {

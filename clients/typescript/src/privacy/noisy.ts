@@ -12,7 +12,7 @@ import { checkPrivacy, type PrivacyTable, privacyLength } from "./table.js";
 import { thresholdsFor } from "./thresholds.js";
 
 const ROUNDINGS = 4;
-/** Squares of so many numbers are added up in float64 before the sum goes to a bigint. */
+/** Numbers whose squares are added up in float64 before the sum goes to a bigint. */
 const EXACT = 1 << 16;
 const QUARTER = 2 ** 16;
 
@@ -99,7 +99,7 @@ export function toGrid(rotated: Float64Array, bound: number): Float64Array {
   return fine.fill(0);
 }
 
-/** What may be given to an encoding. */
+/** The options of an encoding. */
 export interface NoisyOptions {
   /** Called between parts of the work, which takes about a second for a million numbers. */
   readonly pause?: Pause | undefined;

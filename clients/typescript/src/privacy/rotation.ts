@@ -5,7 +5,7 @@ import type { Engine } from "../crypto/engine.js";
 import { hashed } from "../labels.js";
 import type { Pause } from "./draw.js";
 
-/** Butterflies of one distance stay within so many numbers as long as they can: what the cache of a core holds. */
+/** Numbers in the cache of a core, within which butterflies of one distance stay as long as they can. */
 const BLOCK = 1 << 13;
 
 /** Return the size of a pass: the largest power of two that is at most d. */

@@ -10,7 +10,7 @@ import { encode, Float, type Value } from "../wire.js";
 import { DIGITS, deltaOf, type Noise, slackOf } from "./accounting.js";
 import { fixed, toFloat } from "./fixed.js";
 
-/** What is promised, and the noise that keeps it. */
+/** The promise, and the noise that keeps it. */
 export interface PrivacyTable extends Noise {
   readonly epsilon: number;
   readonly delta: number;
@@ -119,7 +119,7 @@ export function privacyLength(table: PrivacyTable): number {
   return wordsFor(table.dimension, table.fieldBits);
 }
 
-/** What is compared of a round without a charter. */
+/** The compared part of a round without a charter. */
 interface Round {
   readonly length: number;
   readonly bits: number;

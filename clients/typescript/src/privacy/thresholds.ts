@@ -1,6 +1,6 @@
 /**
  * Tables from which discrete Gaussians are drawn (15.4): T_z = floor(2^128 F(z)) exactly, for each phase of the fine
- * grid. No float takes part. Which rows a draw needs is a secret, and a row takes long to make, so all are made before.
+ * grid. No float takes part. The rows of a draw are a secret, and a row takes long to make, so all are made before.
  */
 
 import { ConfigError } from "../errors.js";
@@ -8,7 +8,7 @@ import { exponential } from "./fixed.js";
 
 /** The thresholds of one phase. */
 export interface Row {
-  /** What is drawn below all thresholds. */
+  /** The value of a draw below all thresholds. */
   readonly first: number;
   readonly thresholds: readonly bigint[];
   /** The highest 32 bits of each threshold, which nearly always decide. */
@@ -17,7 +17,7 @@ export interface Row {
 
 const LAST = 2n ** 128n - 1n;
 const HALF = 2n ** 127n;
-/** Fractions have so many digits at first, and so many more where those leave a threshold open. */
+/** Digits of fractions at first, and further digits if those leave a threshold open. */
 const DIGITS = 256;
 /**
  * No sum of weights, divided by that of all, is off by more than 2^LOST units: exponentials are off by one unit each,
@@ -128,7 +128,7 @@ export class Thresholds {
     return Number(this.#weights.digits);
   }
 
-  /** Make all rows, so that how long a draw takes does not tell the server which of them were never needed before. */
+  /** Make all rows, so that the time of a draw does not show the server which rows are new. */
   makeAll(): this {
     for (let phase = 0; phase < this.#cells; phase++) {
       this.row(phase);
@@ -150,7 +150,7 @@ export class Thresholds {
   #make(phase: number): Row {
     const mirror = this.#cells - phase;
     if (phase > mirror) {
-      // What is above the middle is the other side's mirror image, z and 1 - z.
+      // Above the middle is the mirror image of the other side, z and 1 - z.
       const { first, thresholds } = this.row(mirror);
       return rowOf(2 - first - thresholds.length, mirrored(thresholds));
     }

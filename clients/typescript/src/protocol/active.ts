@@ -179,7 +179,7 @@ async function checkConfirmed(
   honest(count >= threshold, `at least ${threshold} confirmations are needed, got ${count}`);
 }
 
-// What the steps have in common: members, their signatures, sets
+// Parts that the steps share: members, their signatures, sets
 
 const SIGNATURE_BYTES = 64;
 

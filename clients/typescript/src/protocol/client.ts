@@ -19,7 +19,7 @@ import type { State, StateKind } from "./states.js";
 import { type Answer, type Step, wipeBut } from "./step.js";
 import { stepsOf } from "./steps.js";
 
-/** What a request can be refused for; the client that refuses has aborted. */
+/** Reasons to refuse a request; the client that refuses has aborted. */
 const REFUSALS = [FaultyServer, MalformedMessage, LowOrderKey, BadKey, BadSignature, WrongProof];
 
 /** The latest answered request, and its reply unless that was a masked vector. */
@@ -198,7 +198,7 @@ export abstract class RoundClient {
     return fault;
   }
 
-  /** Whoever has left needs no masks, and does not hear that they could not be summed. */
+  /** A client that has left needs no masks, and gets no error about them. */
   #unlessLeft(error: unknown): null {
     if (this.#state !== null) {
       throw error;

@@ -8,7 +8,7 @@ import type { Fields } from "./messages.js";
 import type { Round } from "./round.js";
 import type { Advertised, Dealt, Secret } from "./states.js";
 
-/** What follows from dealing: what the client keeps, and what it sends. */
+/** The results of dealing: the secrets that the client keeps, and the texts that it sends. */
 export interface Deal {
   readonly dealt: Dealt & { readonly secrets: readonly Secret[] };
   readonly reply: Fields<"share-reply">;

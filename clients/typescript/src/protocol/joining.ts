@@ -167,7 +167,7 @@ async function enter(options: CommonOptions, particular: Particular): Promise<En
   return { round, state: Object.freeze({ kind: "Joined", work: { vector, task }, secrets: [] }) };
 }
 
-/** Refuse a vector that is there already if it cannot be sent. */
+/** Refuse a ready vector if it cannot be sent. */
 function checkReady(config: RoundConfig, vector: unknown, account: Account | undefined): void {
   if (account !== undefined) {
     throw new ConfigError(

@@ -6,7 +6,7 @@ import { agreementOf } from "../crypto/agreements.js";
 import { MalformedMessage } from "../errors.js";
 import { encode, Reader } from "../wire.js";
 
-/** What limits depend on, by the page's letters: B, T, Q of the agreement, D neighbours, S of a set, P of a proof. */
+/** Numbers behind limits, by the page's letters: B, T, Q of the agreement, D neighbours, S of a set, P of a proof. */
 interface Sizes {
   readonly B: number;
   readonly T: number;
@@ -114,7 +114,7 @@ export function decodeMessage<Name extends MessageName>(
   return readMessage(data, name, messageLimit(name, config));
 }
 
-/** Return the message of this kind that the bytes are, as decodeMessage does, of at most so many bytes. */
+/** Return the message of this kind that the bytes are, as decodeMessage does, of at most `most` bytes. */
 export function readMessage<Name extends MessageName>(data: Uint8Array, name: Name, most: number): Message<Name> {
   if (data.length > most) {
     throw new MalformedMessage(`${name}: expected at most ${most} bytes, got ${data.length}`);

@@ -10,7 +10,7 @@ import { honest, type Round } from "./round.js";
  * Check neighbours by points 3 to 6 of step 1, and return the threshold.
  *
  * @param keys This client's own public keys.
- * @param most The largest threshold that a client with so many neighbours can have.
+ * @param most The largest threshold that a client with this number of neighbours can have.
  */
 export function checkNeighbours(round: Round, keys: Bytes, neighbours: readonly Neighbour[], most: number): number {
   const { agreement, config } = round;

@@ -11,7 +11,7 @@ import { type Answer, answered } from "./step.js";
 
 const COMMITMENT = 32;
 
-/** What the server shows of the neighbours that have shared, in ascending order. */
+/** The server's view of the neighbours that have shared, in ascending order. */
 export interface Shown {
   readonly commitments: Bytes;
   readonly sealed: Bytes;
@@ -22,7 +22,7 @@ interface Text extends AgreedText {
   readonly from: Partner;
 }
 
-/** What follows from opening. */
+/** The results of opening. */
 export interface Opening {
   readonly usable: Usable;
   /** All secrets that go on, and those among them that were not there before. */
@@ -97,7 +97,7 @@ function usableOf(state: Dealt, opened: readonly Opened[], accused: readonly num
   return { usable, fresh, secrets: [selfSecret, row, ...fresh] };
 }
 
-// What follows from accusations: no mask is shared with an accused, and without *accept* no vector is sent
+// Consequences of accusations: no mask is shared with an accused, and without *accept* no vector is sent
 
 /** Points 1 to 4 of step 2 after *accept*: return Adj(i) in V2, of those who have shared less who has dropped. */
 export function presentOf(state: Usable, dropped: readonly number[]): Opened[] {

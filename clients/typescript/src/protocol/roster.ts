@@ -30,11 +30,11 @@ export function graphSeed(engine: Engine, context: Uint8Array, root: Uint8Array)
   return hashed(engine, "graphSeed", context, root);
 }
 
-/** What is known of one level: entries by their places. */
+/** The known part of one level: entries by their places. */
 type Level = ReadonlyMap<number, Uint8Array>;
 
 /**
- * Return the top of a tree of so many leaves, from some of them at ascending places and the proof for these.
+ * Return the top of a tree of `size` leaves, from some of them at ascending places and the proof for these.
  *
  * @throws WrongProof for a proof of another size than the tree and the places need.
  */
@@ -89,7 +89,7 @@ function next(hashes: Uint8Array[]): Uint8Array {
   return hash;
 }
 
-/** What a roster is claimed to be, and of whom it is proved. */
+/** The claims about a roster, and the members whose places are proved. */
 export interface RosterClaim {
   readonly context: Uint8Array;
   readonly root: Uint8Array;
@@ -127,7 +127,7 @@ export function bundleText(context: Uint8Array, client: number, keys: Uint8Array
   return labelled("bundle", context, le32(client), keys);
 }
 
-/** What the texts of steps 2 and 2c are about. */
+/** The contents of the texts of steps 2 and 2c. */
 export interface Signed {
   readonly context: Uint8Array;
   readonly root: Uint8Array;

@@ -15,7 +15,7 @@ import type { Limits } from "./spending.js";
 /** Bytes, or a function that makes them when they are needed. */
 export type Source = Bytes | (() => Bytes | Promise<Bytes>);
 
-/** What a client contributes: the vector, and the task that it was made for (3.4). */
+/** A client's contribution: the vector, and the task that it was made for (3.4). */
 export interface Work {
   /** Little-endian words. */
   readonly vector: Source;
@@ -77,8 +77,8 @@ export function sized(field: Bytes, bytes: number, what: string): Bytes {
 }
 
 /**
- * Return the bytes of the caller as a plain array where they lie: Node's Buffer has a slice that is no copy. What is
- * not bytes is a mistake of the caller, and no reason to leave a round.
+ * Return the bytes of the caller as a plain array, without a copy: Node's Buffer has another `slice`. Anything but
+ * bytes is a mistake of the caller, and no reason to leave a round.
  */
 export function plainBytes(data: Uint8Array): Uint8Array {
   if (!(data instanceof Uint8Array)) {

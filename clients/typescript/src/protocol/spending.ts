@@ -9,7 +9,7 @@ import { OrderError, TaskSpent } from "../errors.js";
 import { type About, type Entry, has, type Memory } from "../memory.js";
 import { callers, honest, type Round, roundKey } from "./round.js";
 
-/** What is agreed about one task. */
+/** The agreement about one task. */
 export interface Limits {
   /** How many vectors leave for it. */
   readonly attempts: number;

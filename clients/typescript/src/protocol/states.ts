@@ -46,7 +46,7 @@ export interface Signed extends Roster {
   readonly task: Bytes;
 }
 
-/** What follows from step 1 under both guards. */
+/** The results of step 1 under both guards. */
 export interface Dealt {
   readonly work: Work;
   readonly own: OwnKeys;
@@ -59,7 +59,7 @@ export interface Dealt {
   readonly threshold: number;
 }
 
-/** What follows from step 1a under both guards. */
+/** The results of step 1a under both guards. */
 export interface Usable {
   readonly work: Work;
   readonly selfSecret: Bytes;
@@ -72,7 +72,7 @@ export interface Usable {
   readonly ahead: Ahead | null;
 }
 
-/** What a client keeps when its vector has left: rows of shares, its own among them, and nothing else. */
+/** The secrets of a client after its vector has left: rows of shares, its own among them, and nothing else. */
 export interface Rows {
   readonly threshold: number;
   /** Of itself and its neighbours in V2, ascending. */
@@ -83,7 +83,7 @@ export interface Rows {
 
 interface Secretive<Kind extends string> {
   readonly kind: Kind;
-  /** What is overwritten when no state holds it any more. */
+  /** Secrets that are overwritten when no state holds them any more. */
   readonly secrets: readonly Secret[];
 }
 

@@ -1,11 +1,11 @@
-/** What a step is: a state and a request in, the next state and a reply out. */
+/** A step: a state and a request in, the next state and a reply out. */
 
 import { type Bytes, equal, wipe } from "../bytes.js";
 import { decodeMessage, encodeMessage, type Fields, type MessageName } from "./messages.js";
 import { honest, type Round } from "./round.js";
 import type { Secret, State, StateKind, StateOf } from "./states.js";
 
-/** What becomes of a request: the next state, and the bytes for the server. */
+/** The result of a request: the next state, and the bytes for the server. */
 export interface Answer {
   readonly state: State;
   readonly reply: Bytes;

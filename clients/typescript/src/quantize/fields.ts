@@ -8,12 +8,12 @@ import { VectorError } from "../errors.js";
 
 const HALF = 2 ** 32;
 
-/** Return how many fields of so many bits a word has. */
+/** Return the number of fields of this many bits in a word. */
 export function fieldsPerWord(fieldBits: number): number {
   return Math.floor(64 / fieldBits);
 }
 
-/** Return how many words so many numbers take. */
+/** Return the number of words for this many numbers. */
 export function wordsFor(numbers: number, fieldBits: number): number {
   return Math.ceil(numbers / fieldsPerWord(fieldBits));
 }
@@ -48,7 +48,7 @@ export function pack(numbers: Float64Array, fieldBits: number): Bytes {
  * Return the numbers in the fields of words, from the lowest field up. Above 2^53 they are rounded to float64.
  *
  * @param left Called with the place of each word in which something is left above its fields or behind the last number.
- * @throws VectorError for another number of words than so many numbers take.
+ * @throws VectorError for another number of words than these numbers take.
  */
 export function unpack(
   words: Uint8Array,
@@ -89,7 +89,7 @@ function readNarrow(lower: number, upper: number, fieldBits: number, numbers: Fl
   for (let at = start; at < end; at++) {
     const field = (low << spare) >> spare;
     numbers[at] = field;
-    // What is left is subtracted from, then shifted; the borrow or carry is whatever leaves the lower half.
+    // The rest is subtracted from, then shifted; the borrow or carry is the part that leaves the lower half.
     const rest = low - field;
     high = (high + Math.floor(rest / HALF)) | 0;
     low = fieldBits === 32 ? high >>> 0 : ((rest >>> fieldBits) | (high << spare)) >>> 0;

@@ -11,7 +11,7 @@ export type Values = Float32Array | Float64Array | readonly number[];
 /** An array: its values, which then are taken to have the agreed shape, or values with a shape to be compared. */
 export type Tensor = Values | { readonly shape: readonly number[]; readonly data: Values };
 
-/** What a sum says: the weighted mean of each array, and the sum of the weights. */
+/** The contents of a sum: the weighted mean of each array, and the sum of the weights. */
 export interface Mean {
   readonly arrays: readonly Float64Array[];
   readonly weight: number;
@@ -19,7 +19,7 @@ export interface Mean {
 
 const UNIT = 2 ** 24;
 const WHOLE = 2 ** 52;
-/** Random numbers are made from 8 bytes each, so many at a time. */
+/** Random numbers that are made at a time, from 8 bytes each. */
 const CHUNK = 8192;
 
 /** Round to the nearest integer, half to even; exact up to 2^52, where every float64 is an integer. */

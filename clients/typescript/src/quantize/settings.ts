@@ -1,10 +1,10 @@
-/** What parties agree on before they lay floats into words, and what follows from it (appendix A). */
+/** The settings that parties agree on before they lay floats into words, and their consequences (appendix A). */
 
 import { ConfigError } from "../errors.js";
 
 export type Rounding = "nearest" | "stochastic";
 
-/** What is agreed; at most one of `fieldBits`, `bits` and `precision`, and fields have 32 bits without any. */
+/** The agreed settings; at most one of `fieldBits`, `bits` and `precision`, and fields have 32 bits without any. */
 export interface QuantizerSettings {
   /** The shape of each array, in order. */
   readonly shapes: readonly (readonly number[])[];
@@ -24,7 +24,7 @@ export interface QuantizerSettings {
 }
 
 const MOST = 2 ** 52;
-/** What floats lose of a value, beside its bound. */
+/** The loss of floats in a value, relative to its bound. */
 const FLOATS = 2 ** -49;
 
 function positive(value: number, what: string): number {
@@ -57,7 +57,7 @@ export function boundsOf(clip: number | readonly number[], arrays: number): read
 
 /**
  * Return L, the largest absolute value of one client's number in a field.
- * @throws ConfigError for a width outside of 2 ... 64, or one that cannot add up so many clients.
+ * @throws ConfigError for a width outside of 2 ... 64, or one that cannot add up this number of clients.
  */
 export function levelsOf(fieldBits: number, clients: number): number {
   whole(fieldBits, "bits of a field", 2, 64);
@@ -78,7 +78,7 @@ function levelsForPrecision(precision: number, largest: number, rounding: Roundi
   return Math.max(1, Math.ceil((rounding === "stochastic" ? 1 : 0.5) / (share - FLOATS)));
 }
 
-/** Return the least width of a field that adds up so many numbers of so many levels; a word may not have it. */
+/** Return the minimum width of a field for `clients` numbers of these levels; a word may not have it. */
 function widthFor(levels: number, clients: number): number {
   if (levels > MOST) {
     throw new ConfigError("more than 2^52 levels: choose a larger precision");

@@ -19,7 +19,7 @@ export interface Answer {
   readonly status: number;
   readonly headers: { get(name: string): string | null };
   readonly body: Bytes;
-  /** Why there is none. */
+  /** Why there is no result. */
   readonly reason?: string;
 }
 
@@ -123,7 +123,7 @@ export function countIn(answer: Answer, name: string): number | null {
   return text !== null && /^[0-9]{1,15}$/.test(text) ? Number(text) : null;
 }
 
-/** What a refusal says: its name, or an empty one, and its fields. */
+/** The contents of a refusal: its name, or an empty one, and its fields. */
 export function problemOf(answer: Answer): { name: string; fields: Fields } {
   try {
     const fields = fieldsOf(answer.body);
@@ -144,7 +144,7 @@ export function inWords(answer: Answer): string {
   return said === "" ? `${answer.status}` : `${answer.status}: ${shown(said)}`;
 }
 
-/** Return the content of a response, of at most so many bytes; `alive` is called with each piece that comes. */
+/** Return the content of a response, of at most `most` bytes; `alive` is called with each piece that comes. */
 export async function contentOf(response: Response, most: number, alive: () => void): Promise<Bytes> {
   const tooMuch = (): FaultyServer => new FaultyServer(`expected at most ${most} bytes from the hub, got more`);
   if (Number(response.headers.get("content-length") ?? 0) > most) {

@@ -82,7 +82,7 @@ function unpacked(reader: Reader): [string, NamedArray] {
   return [name, { shape, data: new Type(data.buffer) }];
 }
 
-/** Read the head of a list of at most so many entries. */
+/** Read the head of a list of at most `most` entries. */
 function countOf(reader: Reader, most: number): number {
   const count = reader.array();
   if (count > most) {

@@ -8,7 +8,7 @@ import { PartSize } from "./parts.js";
 
 const RANGE = /^bytes ([0-9]{1,15})-([0-9]{1,15})\/([0-9]{1,15})$/;
 
-/** What is fetched, and how many seconds the hub may wait until it is there. */
+/** The wanted resource, and the seconds that the hub may wait until it exists. */
 export interface Wanted {
   readonly path: string;
   readonly wait?: number;

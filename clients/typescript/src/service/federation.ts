@@ -11,10 +11,10 @@ import type { Line } from "./line.js";
 const MOST_PART = 1 << 26;
 const PART = 1 << 23;
 
-/** What is announced. */
+/** The announcement of a hub. */
 export interface Announcement {
   readonly over: boolean;
-  /** The newest series, from 1 on; 0 if there is none yet. */
+  /** The newest series, 1 or greater; 0 before the first one. */
   readonly series: number;
   /** The latest question that is over, or -1. */
   readonly question: number;
@@ -50,8 +50,8 @@ export function announcementIn(fields: Fields, charter: Charter | null): Announc
   const series = numberOf(fields, "series", 0);
   const question = numberOf(fields, "question", -1);
   const over = textOf(fields, "state") === "over";
-  const told = { over, series, question, form: fields["form"], partBytes: part(fields) };
-  return over || series === 0 ? told : { ...told, config: configIn(fields, charter) };
+  const announcement = { over, series, question, form: fields["form"], partBytes: part(fields) };
+  return over || series === 0 ? announcement : { ...announcement, config: configIn(fields, charter) };
 }
 
 function checkGuard(fields: Fields, charter: Charter | null): void {
@@ -70,8 +70,8 @@ function isDigest(value: unknown, digest: Bytes): boolean {
 }
 
 function part(fields: Fields): number {
-  const told = fields["part_bytes"];
-  return typeof told === "number" && Number.isSafeInteger(told) && told > 0 ? Math.min(told, MOST_PART) : PART;
+  const bytes = fields["part_bytes"];
+  return typeof bytes === "number" && Number.isSafeInteger(bytes) && bytes > 0 ? Math.min(bytes, MOST_PART) : PART;
 }
 
 function configIn(fields: Fields, charter: Charter | null): RoundConfig {

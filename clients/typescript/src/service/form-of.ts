@@ -1,4 +1,4 @@
-/** Which form contributions have: by the charter where there is one, and by the hub's word where there is none. */
+/** The form of contributions: by the charter, or without one by the hub's word. */
 
 import type { Charter } from "../charter/charter.js";
 import { ConfigError } from "../errors.js";
@@ -12,8 +12,8 @@ import { arraysForm, type Form, noisyForm, statisticsForm, WORDS } from "./forms
  *
  * @throws ConfigError for one that a hub without a charter announces and that does not exist, or has noise.
  */
-export function formOf(charter: Charter | null, told: Announcement): Form {
-  return charter === null ? announcedForm(told) : charteredForm(charter);
+export function formOf(charter: Charter | null, announcement: Announcement): Form {
+  return charter === null ? announcedForm(announcement) : charteredForm(charter);
 }
 
 function charteredForm({ learning, members, privacy, statistics }: Charter): Form {
@@ -27,7 +27,7 @@ function charteredForm({ learning, members, privacy, statistics }: Charter): For
 }
 
 /** The forms of hubs without a charter, by their names. */
-const ANNOUNCED: Readonly<Record<string, (form: Fields, told: Announcement) => Form>> = {
+const ANNOUNCED: Readonly<Record<string, (form: Fields, announcement: Announcement) => Form>> = {
   words: (form, { config }) => {
     if (form["words"] !== config?.length || form["bits"] !== config?.bits) {
       throw new ConfigError("the hub's form does not match the words of its rounds");
@@ -50,12 +50,12 @@ const ANNOUNCED: Readonly<Record<string, (form: Fields, told: Announcement) => F
   },
 };
 
-function announcedForm(told: Announcement): Form {
-  const form = told.form as Fields | null;
+function announcedForm(announcement: Announcement): Form {
+  const form = announcement.form as Fields | null;
   const type = typeof form === "object" && form !== null ? form["type"] : undefined;
   const made = typeof type === "string" && Object.hasOwn(ANNOUNCED, type) ? ANNOUNCED[type] : undefined;
   if (form === null || made === undefined) {
     throw new ConfigError(`this package does not support the form that the hub asks for: ${shown(type, 20)}`);
   }
-  return made(form, told);
+  return made(form, announcement);
 }

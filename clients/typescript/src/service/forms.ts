@@ -17,7 +17,7 @@ import { WORD_ARRAYS, type Words } from "./results.js";
 /** The most bytes of a task that says nothing, of any task, and beside its numbers: names and shapes. */
 const [MOST_IDLE, MOST_TASK, ROOM] = [1 << 20, 1 << 30, 1 << 24];
 
-/** What a vector is made for. */
+/** The round and the task of a vector. */
 export interface Purpose {
   readonly config: RoundConfig;
   readonly context: Bytes;
@@ -26,7 +26,7 @@ export interface Purpose {
 
 /** A task that was read. */
 export interface Reading {
-  /** What the site's function is given; it may change it. */
+  /** The input of the site's function, which may change it. */
   readonly given: unknown;
   /** Return the words of a contribution as bytes of their own; throws VectorError. */
   vector(contribution: unknown, purpose: Purpose): Promise<Bytes>;
@@ -43,7 +43,7 @@ export interface Form {
   read(payload: Bytes): Reading;
 }
 
-/** What a site's function returns, by the form. */
+/** The result of a site's function, by the form. */
 export type Contribution = Words | ArraysLike | readonly [arrays: ArraysLike, weight: number] | Iterable<TableRecord>;
 
 /** Arrays by name, as a map or as an object. */
@@ -66,7 +66,7 @@ export const WORDS: Form = {
   }),
 };
 
-/** What arrays are laid into words by. */
+/** The layout of arrays in words. */
 export interface ArraySettings {
   readonly clients: number;
   readonly clip: number;

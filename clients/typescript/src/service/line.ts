@@ -37,7 +37,7 @@ export function saysLater({ status }: Answer): boolean {
   return LATER.has(status);
 }
 
-/** What a line needs. */
+/** The options of a line. */
 export interface LineOptions {
   readonly origin: string;
   readonly signal: AbortSignal;
@@ -234,9 +234,9 @@ function unnamed(origin: string): string {
   return own === undefined || own === origin ? "" : `, or the pages in the hub's configuration lack ${own}`;
 }
 
-/** How long to wait after so many tries: as the hub says, or twice as long each time; never all at the same moment. */
+/** How long to wait after these tries: as the hub says, or twice as long each time; never all at the same moment. */
 function pauseAfter(answer: Answer, tries: number): number {
   const own = FIRST_PAUSE * 2 ** Math.min(tries, 10);
-  const told = countIn(answer, "retry-after");
-  return Math.min(told === null || told === 0 ? own : told, LONGEST_PAUSE) * (1 + Math.random() / 2);
+  const asked = countIn(answer, "retry-after");
+  return Math.min(asked === null || asked === 0 ? own : asked, LONGEST_PAUSE) * (1 + Math.random() / 2);
 }

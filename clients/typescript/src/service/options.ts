@@ -29,7 +29,7 @@ export interface ParticipantOptions<Task = Bytes> {
    * arrays for arrays, and the schema for statistics.
    */
   readonly contribute: (task: Task, round: number, signal: AbortSignal) => Contribution | Promise<Contribution>;
-  /** What must survive a restart. Required with a charter; without one the default is kept in memory. */
+  /** The memory that must survive a restart. Required with a charter; without one the default is kept in memory. */
   readonly memory?: Memory | undefined;
   /**
    * The ledger to which vectors with noise are charged. Pass one if and only if the charter has noise. Then a vector is

@@ -189,7 +189,7 @@ export class Participant<Task = Bytes> extends EventTarget {
       maximumBytes: options.maximumBytes ?? 1 << 28,
       maximumTaskBytes: options.maximumTaskBytes,
       inTime: options.answerAfter === undefined ? undefined : new InTime(options.answerAfter),
-      // The form decides what a task is, and whoever writes the function knows the form.
+      // The form decides what a task is, and the author of the function knows the form.
       contribute: (task, round, ending) => options.contribute(task as Task, round, ending),
       tell: (name, detail) => this.#tell(name, detail),
       say,
@@ -202,13 +202,13 @@ export class Participant<Task = Bytes> extends EventTarget {
     telling.catch(() => undefined); // it is waited for below
     const failures: CcesaError[] = [];
     for (let after = 0; ; ) {
-      const told = await nextSeries(site, after);
-      if (told === null) {
+      const next = await nextSeries(site, after);
+      if (next === null) {
         break;
       }
-      after = told.series;
+      after = next.series;
       site.say("waiting", `waiting for rounds of series ${after}`);
-      const taking = new Taking(site, told, formOf(site.charter, told));
+      const taking = new Taking(site, next, formOf(site.charter, next));
       await taking.run();
       failures.push(...taking.failures.values());
       await site.line.pause(0.2); // a hub that has a new series each time it is asked is not asked in a loop
@@ -229,13 +229,13 @@ export class Participant<Task = Bytes> extends EventTarget {
     let over = -1;
     for (let question = 0; question < MOST_RESULTS; ) {
       if (question > over) {
-        const told = await announced(line, charter, 0, 0);
-        over = told.question;
-        if (told.over && question > over) {
+        const now = await announced(line, charter, 0, 0);
+        over = now.question;
+        if (now.over && question > over) {
           return;
         }
         if (question > over + 1) {
-          await line.pause(1); // it has published what it says is not over yet
+          await line.pause(1); // it has published a result of a question that it calls open
           continue;
         }
       }
@@ -262,17 +262,17 @@ async function nextSeries(
 ): Promise<(Announcement & { readonly config: NonNullable<Announcement["config"]> }) | null> {
   for (;;) {
     const nothing = ({ over, series }: Announcement): boolean => !over && series <= after;
-    const told = await paced(line, wait, () => announced(line, charter, after, wait), nothing);
-    if (told.over) {
+    const now = await paced(line, wait, () => announced(line, charter, after, wait), nothing);
+    if (now.over) {
       return null;
     }
-    if (told.series > after && told.config !== undefined) {
-      return { ...told, config: told.config };
+    if (now.series > after && now.config !== undefined) {
+      return { ...now, config: now.config };
     }
   }
 }
 
-/** Ask for a result once; null where there is none yet, and "never" where this hub publishes none. */
+/** Ask for a result once; null if it is not published yet, and "never" if this hub publishes none. */
 function resultOf({ line, maximumBytes }: Site, question: number, wait: number): Promise<Result | null | "never"> {
   const ask = (): Promise<Result | null | "never"> => fetchResult(line, question, wait, maximumBytes);
   return paced(line, wait, ask, (found) => found === null);

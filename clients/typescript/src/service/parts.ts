@@ -5,14 +5,14 @@ const FIRST = 1 << 20;
 /** Smaller parts do not get through more often where connections break, only where a hub finds them slow. */
 const SMALLEST = 1 << 16;
 const SMALLEST_SLOW = 256;
-/** After so many parts in a row a larger one is tried again. */
+/** Parts in a row after which a larger one is tried again. */
 const ENOUGH = 8;
 
 /** The size of the next part. */
 export class PartSize {
   readonly #limit: number;
   #bytes: number;
-  /** What it may grow to: after a part that was lost, not at once to that size again. */
+  /** The size that it may grow to: after a part that was lost, not at once to that size again. */
   #most: number;
   #inRow = 0;
 

@@ -1,4 +1,4 @@
-/** What a hub publishes: one result for each question. It is the hub's word, and nothing of it can be checked here. */
+/** Results that a hub publishes, one for each question. Nothing in them can be checked here. */
 
 import type { Bytes } from "../bytes.js";
 import { FaultyServer } from "../errors.js";
@@ -16,7 +16,7 @@ export const WORD_ARRAYS = { 8: Uint8Array, 16: Uint16Array, 32: Uint32Array, 64
 /** Words as a vector has them, and their sum. */
 export type Words = Uint8Array | Uint16Array | Uint32Array | BigUint64Array;
 
-/** What a sum says, by the form of the contributions. */
+/** The contents of a sum, by the form of the contributions. */
 export type ResultValue =
   | { readonly type: "words"; readonly words: Words }
   | { readonly type: "arrays"; readonly arrays: Arrays; readonly weight: number }
@@ -28,11 +28,11 @@ export interface Result {
   /** The ids of those whose vectors are in the sum. */
   readonly survivors: readonly number[];
   readonly value: ResultValue;
-  /** What the coordinator said about it. */
+  /** The coordinator's words about it. */
   readonly metrics: Readonly<Record<string, number>>;
 }
 
-/** Return the typed array of little-endian words of so many bits. */
+/** Return the typed array of little-endian words of this many bits. */
 function wordsOf(data: Bytes, bits: number): Words {
   const Type = Object.hasOwn(WORD_ARRAYS, bits) ? WORD_ARRAYS[bits as keyof typeof WORD_ARRAYS] : undefined;
   if (Type === undefined || data.length % Type.BYTES_PER_ELEMENT !== 0) {
@@ -42,7 +42,7 @@ function wordsOf(data: Bytes, bits: number): Words {
 }
 
 /**
- * Ask for a result; null where there is none yet, and "never" where this hub publishes none.
+ * Ask for a result; null if it is not published yet, and "never" if this hub publishes none.
  *
  * @param most - The most bytes of it.
  * @throws FaultyServer for anything that is not a result.

@@ -36,7 +36,7 @@ const EMPTY: Bytes = new Uint8Array();
 interface Asked {
   readonly exchange: number;
   readonly envelope: Bytes;
-  /** What the hub says that it asks about: a hint, and no more. */
+  /** The hub's words about its question: only a hint. */
   readonly hint: Bytes | null;
 }
 
@@ -55,7 +55,7 @@ export class Taking {
   readonly #clients = new Map<number, RoundClient>();
   readonly #faults = new Set<CcesaError>();
   /** Rounds for which it was said that nothing but noise was sent. */
-  readonly #told = new Set<number>();
+  readonly #reported = new Set<number>();
   #id: number | undefined;
   #task: Task | null = null;
   #reading: Reading | null = null;
@@ -101,7 +101,7 @@ export class Taking {
     return `/v1/series/${this.#announced.series}/exchanges`;
   }
 
-  /** Ask for the next exchange; null if there is none yet. */
+  /** Ask for the next exchange; null if it is not open yet. */
   async #ask(after: number): Promise<Asked | "over" | null> {
     const { line, wait } = this.#site;
     const began = performance.now();
@@ -202,8 +202,8 @@ export class Taking {
   /** Say in which rounds there was nothing to send, now that the answer has left. */
   #tellFailures(): void {
     for (const [round, { name, message }] of this.failures) {
-      if (!this.#told.has(round)) {
-        this.#told.add(round);
+      if (!this.#reported.has(round)) {
+        this.#reported.add(round);
         const text = `sent only noise for round ${round}: ${shown(`${name}: ${message}`)}`;
         this.#site.say("nothing", text, { round });
       }
@@ -306,7 +306,7 @@ export class Taking {
   }
 
   /**
-   * Check or count a vector of the site's table, which is the same one whatever a hub asks: that tells nothing of it.
+   * Check or count a vector of the site's table, the same whatever a hub asks, so it reveals nothing.
    */
   async #ofTable(count: typeof checkTable | typeof countTable): Promise<void> {
     const { charter, memory, account } = this.#site;

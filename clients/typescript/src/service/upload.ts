@@ -10,11 +10,11 @@ const TYPE = { "Content-Type": "application/octet-stream" };
 /** How often the hub may ask for what it was sent before, in a row. */
 const MOST_BACK = 20;
 
-/** What became of a reply: it counts; it came too late; the hub found a mistake in it. */
+/** The outcome of a reply: it counts; it came too late; the hub found a mistake in it. */
 export type Receipt = { readonly kind: "counted" } | { readonly kind: "late" | "faulty"; readonly text: string };
 
 /**
- * Send a reply, in parts if it is large, for as long as the hub is there and the upload gets on.
+ * Send a reply, in parts if it is large, while the hub answers and the upload makes progress.
  *
  * @throws HubAway when nothing got through for as long as the line is patient.
  * @throws FaultyServer for a hub that asks for the same again and again.

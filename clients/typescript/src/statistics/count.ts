@@ -18,7 +18,7 @@ import {
   stepsOf,
 } from "./schema.js";
 
-/** What a field of a table may be; null, NaN and empty text are missing values. */
+/** The values of a field of a table; null, NaN and empty text are missing values. */
 export type Cell = string | number | null;
 /** A record: a cell for each column, by its name. */
 export type TableRecord = Readonly<Record<string, Cell>>;
@@ -53,7 +53,7 @@ function placeIn(category: CategoryColumn, missing: ReadonlySet<string>): (recor
   };
 }
 
-/** What is counted of a number: u, and whether it was beyond the bounds. */
+/** The counted value of a number: u, and whether it was beyond the bounds. */
 interface Counted {
   readonly u: bigint;
   readonly clipped: boolean;
@@ -84,7 +84,7 @@ function reader(column: NumberColumn, missing: ReadonlySet<string>): (record: Ta
   };
 }
 
-/** What one quantity adds for a number that is there: to which of its numbers, and how much. */
+/** The amount that one quantity adds for a present number, and the number that it is added to. */
 const AMOUNTS: Readonly<Record<string, (value: Counted, edges: readonly bigint[]) => readonly [number, bigint]>> = {
   present: () => [0, 1n],
   clipped: ({ clipped }) => [0, clipped ? 1n : 0n],

@@ -1,5 +1,5 @@
 /**
- * What members with tables have agreed to count (`statistics` in a charter, 16.1), and the numbers it becomes (16.2).
+ * The counts that members with tables have agreed on (`statistics` in a charter, 16.1), and their numbers (16.2).
  */
 
 import { checkCharacters } from "../charter/characters.js";
@@ -45,7 +45,7 @@ const MOST_GROUPS = 10_000;
 const MOST_WORDS = 2 ** 20;
 const MOST_STEPS = 2n ** 53n;
 const MOST_RECORDS = { none: 2 ** 32, record: 2 ** 30 };
-/** What the labels of every category have beside its values. */
+/** The labels of every category beside its values. */
 export const OTHER = "other";
 export const MISSING = "missing";
 

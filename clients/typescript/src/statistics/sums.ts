@@ -1,4 +1,4 @@
-/** What a sum of members' vectors says (16.3). */
+/** The contents of a sum of members' vectors (16.3). */
 
 import { VectorError } from "../errors.js";
 import type { PrivacyTable } from "../privacy/table.js";
@@ -15,7 +15,7 @@ import {
 } from "./schema.js";
 import { checkStatistics, stepsPerLargest } from "./vector.js";
 
-/** What a sum says of one quantity. */
+/** The contents of a sum for one quantity. */
 export interface Sums {
   readonly quantity: Quantity;
   /** By group, in it in their order: whole numbers without noise, estimates with it. */
@@ -34,7 +34,7 @@ type Group<T> = (kind: Quantity["kind"], column: string | null) => readonly T[];
  * Return what a sum says, in steps above the lower bounds.
  *
  * @param members How many members' vectors are in the sum.
- * @throws VectorError for a sum of another length, or one that so many members cannot have; ConfigError for noise that
+ * @throws VectorError for a sum of another length, or one that these members cannot have; ConfigError for noise that
  * is not for this schema, or more members than a sum can have.
  */
 export function readSums(
@@ -95,7 +95,7 @@ function addUp(numbers: readonly bigint[]): bigint {
   return numbers.reduce((sum, number) => sum + number, 0n);
 }
 
-/** Tell whether some records have these numbers, as far as that is easily told. */
+/** Tell whether some records have these numbers, if that is easy to see. */
 function isPossible(schema: Schema, group: Group<bigint>): boolean {
   const [records = 0n] = group("records", null);
   const labels = schema.categories.map(({ name }) => group("values", name)).filter((values) => values.length > 0);

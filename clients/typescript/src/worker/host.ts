@@ -10,11 +10,11 @@ import { type Answer, type Asked, doJob, type JobName, type JobOptions, type Mas
 import { Thread } from "./threads.js";
 
 /**
- * At most so many bytes of a vector go to a worker at a time. Browsers do not use the memory of larger parts again when
+ * The most bytes of a vector that go to a worker at a time. Browsers do not use the memory of larger parts again when
  * it is given back; Node does.
  */
 const PART = builtin("node:worker_threads") === undefined ? 3 << 18 : 1 << 30;
-/** Up to so many bytes of parts are kept for the next vector: fresh memory costs more than what is done in it. */
+/** The most bytes of parts that are kept for the next vector: fresh memory costs more than the work in it. */
 const KEPT = 1 << 24;
 /** Keystreams of fewer bytes take less time than the way to a worker and back. */
 const SMALL = 1 << 20;
@@ -65,11 +65,11 @@ export class Workers {
     const progress = together(vector.length, options.progress);
     const parts = partsOf(vector.length, this.places.length).map(([from, to]) =>
       this.inTurn(async (place) => {
-        const told = { progress: progress(), signal };
+        const reporting = { progress: progress(), signal };
         const piece = vector.subarray(from, to);
         const asked = { part: this.copied(piece), from, bits, generator, ...packed(masks) };
         try {
-          const masked = await place.run({ job: "mask", asked }, told);
+          const masked = await place.run({ job: "mask", asked }, reporting);
           if (masked.length !== piece.length) {
             throw new CcesaError("a worker returned a part of the wrong size");
           }
@@ -79,7 +79,7 @@ export class Workers {
           if (!(error instanceof Unsupported)) {
             throw error;
           }
-          await addMasks(piece, bits, generator, masks, { ...options, ...told, from });
+          await addMasks(piece, bits, generator, masks, { ...options, ...reporting, from });
         }
       }),
     );
@@ -91,7 +91,7 @@ export class Workers {
     return vector;
   };
 
-  /** Return a copy of a piece, in memory that is there already if there is some of its size. */
+  /** Return a copy of a piece, in kept memory of its size if there is any. */
   private copied(piece: Bytes): Bytes {
     const at = this.kept.findIndex(({ length }) => length === piece.length);
     const [copy = new Uint8Array(piece.length)] = at < 0 ? [] : this.kept.splice(at, 1);
@@ -170,7 +170,7 @@ function packed(masks: readonly Mask[]): Pick<MaskPart, "keys" | "signs"> {
   return { keys: concat(...masks.map(({ key }) => key)), signs: masks.map(({ sign }) => sign) };
 }
 
-/** Return what makes one report of several: each part has its own, and the whole is told their sum. */
+/** Return what makes one report of several: each part has its own, and the whole gets their sum. */
 function together(all: number, progress: JobOptions["progress"]): () => (done: number) => void {
   let sum = 0;
   return () => {

@@ -1,6 +1,6 @@
 /**
- * What can be done in a worker, by name. What is asked and what comes back is what messages can carry; every buffer
- * of it is moved, so that nothing is left where it came from.
+ * The jobs of a worker, by name. Questions and answers have only values that messages can carry. Every buffer in them
+ * is moved, so that no copy is left.
  */
 
 import { type Bytes, wipe } from "../bytes.js";
@@ -9,7 +9,7 @@ import { addMasks, type Bits, type Mask } from "../crypto/masks.js";
 
 /** How a job is done. */
 export interface JobOptions {
-  /** Is told how much is done, of how much. */
+  /** Gets the amount that is done, and the whole. */
   readonly progress?: ((done: number, all: number) => void) | undefined;
   /** Ends the job, and the worker with it. */
   readonly signal?: AbortSignal | undefined;
@@ -41,18 +41,18 @@ export const JOBS = {
 
 /** The names of jobs. */
 export type JobName = keyof typeof JOBS;
-/** What a job is asked. */
+/** The question of a job. */
 export type Asked<Name extends JobName> = Parameters<(typeof JOBS)[Name]>[0];
-/** What a job gives. */
+/** The answer of a job. */
 export type Answer<Name extends JobName> = Awaited<ReturnType<(typeof JOBS)[Name]>>;
 
-/** What is sent to a worker: one job at a time. */
+/** A message to a worker: one job at a time. */
 export interface Order<Name extends JobName = JobName> {
   readonly job: Name;
   readonly asked: Asked<Name>;
 }
 
-/** What comes back: that the worker is there, how far it is, and how it ended. */
+/** A message from a worker: its start, its progress, or its end. */
 export type Report =
   | { readonly kind: "ready" }
   | { readonly kind: "progress"; readonly done: number; readonly all: number }

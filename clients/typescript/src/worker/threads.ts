@@ -1,11 +1,11 @@
-/** One worker, in a browser or in Node. Nothing is sent to it before it is there: what is sent cannot be had back. */
+/** One worker, in a browser or in Node. Nothing is sent to it before it has started: messages cannot be taken back. */
 
 import * as errors from "../errors.js";
 import { CcesaError } from "../errors.js";
 import { builtin } from "../platform.js";
 import { buffersOf, type JobOptions, type Order, type Report } from "./jobs.js";
 
-/** What browsers' workers and Node's have in common. */
+/** The common part of browsers' workers and Node's. */
 interface Port {
   postMessage(order: Order, transfer: ArrayBuffer[]): void;
   terminate(): unknown;
@@ -13,7 +13,7 @@ interface Port {
   unref?(): void;
 }
 
-/** Whoever waits for a worker. */
+/** A caller that waits for a worker. */
 interface Listener {
   report(report: Report): void;
   stopped(): void;
@@ -24,7 +24,7 @@ export class Thread {
   private listener: Listener = { report: () => undefined, stopped: () => undefined };
   private port: Port | undefined;
 
-  /** Start a worker; undefined where there are none, or where the page may not have one. */
+  /** Start a worker; undefined if the platform has none, or if the page may not have one. */
   static async start(): Promise<Thread | undefined> {
     const thread = new Thread();
     const ready = await new Promise<boolean>((resolve) => {
@@ -38,7 +38,7 @@ export class Thread {
     return ready ? thread : undefined;
   }
 
-  /** Tell whether it has ended, whoever ended it. */
+  /** Tell whether it has ended, by itself or not. */
   get ended(): boolean {
     return this.port === undefined;
   }

@@ -23,7 +23,7 @@ class Kernel(Protocol):
 
     @property
     def name(self) -> str:
-        """For people: what runs, and with which instructions."""
+        """The kernel and its instructions, for people."""
 
     def add(self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str) -> None:
         """Write ``source`` plus all masks to ``target``, which may be the same array.
@@ -33,18 +33,18 @@ class Kernel(Protocol):
         """
 
     def threads_for(self, size: int, masks: int) -> int:
-        """Return how many threads at most make this faster, for a vector of ``size`` bytes; 0 counts as 1."""
+        """Return the most threads that make this faster, for a vector of ``size`` bytes; 0 counts as 1."""
 
 
-#: By name, the fastest first: each returns its kernel, or None where this machine cannot run it. What comes
-#: after ``pure``, which runs everywhere, has to be asked for.
+#: By name, the fastest first: each returns its kernel, or None if this machine cannot run it. Kernels after
+#: ``pure``, which runs everywhere, run only on request.
 KERNELS: dict[str, Callable[[], Kernel | None]] = {
     "native": native.find,
     **{f"native:{name}": partial(native.find, name) for name in native.INSTRUCTIONS},
-    "pure": pure.find,
+    "pure": pure.Pure,
     "cuda": cuda.find,
 }
-#: What a kernel needs, for whoever has asked for it. The hints are for a checkout.
+#: The needs of kernels that were requested. The hints are for a checkout.
 NEEDS = {
     "native": "ccesa-native (pip install ./native) and a processor with its instructions",
     "cuda": "CuPy (pip install '.[gpu]') and a GPU",
@@ -52,15 +52,12 @@ NEEDS = {
 
 
 def kernel() -> Kernel:
-    """Return the kernel that masks are added with.
-
-    Raises ConfigError if the environment names one that this machine cannot run.
-    """
-    return _found(os.environ.get(VARIABLE, ""))
+    """Return the kernel; raise ConfigError if the environment names one that this machine cannot run."""
+    return _find(os.environ.get(VARIABLE, ""))
 
 
 @cache
-def _found(name: str) -> Kernel:
+def _find(name: str) -> Kernel:
     if name and name not in KERNELS:
         raise ConfigError(f"{VARIABLE} must be one of {', '.join(KERNELS)}, not {quoted(name)}")
     for find in [KERNELS[name]] if name else KERNELS.values():

@@ -1,7 +1,7 @@
 """The kernel on a GPU: CUDA adds keystreams of ChaCha20 to vectors on the device, or to vectors of the host.
 
-It is for simulations and for servers with large vectors. It never runs unless it is asked for: keys and
-vectors lie in the device's memory, which nobody clears.
+It is for simulations and for servers with large vectors. It runs only on request: keys and vectors are in the
+device's memory, which nobody clears.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,8 +30,7 @@ GENERATOR = "chacha20"
 #: The generator counts blocks in 32 bits.
 MOST_BYTES = GENERATORS[GENERATOR].block_bytes << 32
 SOURCE = Path(__file__).with_name("chacha20.cu")
-#: How the work is cut, as ``bench/crypto/cuda.py`` found it best on an H200; the source says what the names
-#: mean.
+#: The best cut of the work on an H200, by ``bench/crypto/cuda.py``; the source explains the names.
 SHAPE = {"BLOCKS": 1, "UNROLL": 10, "THREADS": 128}
 
 
@@ -44,17 +43,9 @@ class DeviceMasks:
 
 
 def upload(vectors: "Iterable[Sequence[Mask]]") -> list[DeviceMasks]:
-    """Copy the keys of the masks of each vector to the device, all at once.
+    """Copy the keys of the masks of each vector to the device, all at once, in the form that ``add`` takes.
 
-    Args:
-        vectors: For each vector its masks.
-
-    Returns:
-        What ``add`` takes, in the same order.
-
-    Raises:
-        VectorError: A key is not one of ChaCha20.
-        ConfigError: CuPy is not installed.
+    Raises VectorError for a key of another generator than ChaCha20, and ConfigError without CuPy.
     """
     sorted_masks = [sorted(masks, key=lambda mask: -mask.sign) for masks in vectors]
     keys = [mask.key for masks in sorted_masks for mask in masks]
@@ -69,21 +60,15 @@ def upload(vectors: "Iterable[Sequence[Mask]]") -> list[DeviceMasks]:
 
 
 def add(vector: DeviceArray, masks: DeviceMasks, *, source: DeviceArray | None = None, offset: int = 0) -> None:
-    """Write ``source`` plus all masks to a vector on the device, on CuPy's current stream.
+    """Write ``source``, by default the vector itself, plus all masks to a vector on the device.
 
-    Args:
-        vector: Contiguous words of 8, 16, 32 or 64 bits; signed ones are read as unsigned ones.
-        masks: As ``upload`` returned them; they have to be kept until the stream has come so far.
-        source: By default the vector itself.
-        offset: Where the vector starts in the one that the masks are for, in bytes; a multiple of 64.
-
-    Raises:
-        VectorError: The arrays differ in size, overlap or are not contiguous words, or the offset is out of
-            range.
-        ConfigError: CuPy is not installed.
+    The vector has contiguous words of 8, 16, 32 or 64 bits, read as unsigned ones, and starts ``offset`` bytes (a
+    multiple of 64) into the one of the masks. The work runs on CuPy's current stream; keep the masks until it is
+    done. Raises VectorError for arrays that differ in size, overlap or are not contiguous words, and for an offset
+    out of range, and ConfigError without CuPy.
     """
-    target = _checked(vector)
-    before = target if source is None else _checked(source)
+    target = _device_words(vector)
+    before = target if source is None else _device_words(source)
     if (before.size, before.dtype.itemsize) != (target.size, target.dtype.itemsize):
         raise VectorError(f"expected two vectors of one size, got {before.nbytes} and {target.nbytes} bytes")
     if 0 < abs(_start(before) - _start(target)) < target.nbytes:
@@ -110,14 +95,14 @@ def _compiled(bits: int, **shape: int) -> Any:
     return _cupy().RawKernel(SOURCE.read_text(encoding="ascii"), "add_masks", options=options)
 
 
-def _checked(array: DeviceArray) -> DeviceArray:
-    """Return CuPy's view of an array, without a copy."""
+def _device_words(array: DeviceArray) -> DeviceArray:
+    """Return CuPy's view of an array of words, without a copy."""
     if not hasattr(array, "__cuda_array_interface__"):
         raise VectorError(f"expected an array on the device, got {type(array).__name__}")
-    found = _cupy().asarray(array)
-    if found.dtype.kind not in "iu" or not found.flags.c_contiguous:
-        raise VectorError(f"expected contiguous words, got an array of {found.dtype.name}")
-    return found
+    view = _cupy().asarray(array)
+    if view.dtype.kind not in "iu" or not view.flags.c_contiguous:
+        raise VectorError(f"expected contiguous words, got an array of {view.dtype.name}")
+    return view
 
 
 def _start(array: DeviceArray) -> int:
@@ -132,12 +117,10 @@ class Cuda:
 
     @property
     def name(self) -> str:
-        """For people: what runs, and with which instructions."""
         device = _cupy().cuda.runtime.getDeviceProperties(0)["name"].decode()
         return f"cuda ({GENERATOR} on {device}; others by {self._processor.name})"
 
     def add(self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str) -> None:
-        """Write ``source`` plus all masks to ``target``."""
         if generator != GENERATOR:
             self._processor.add(source, target, offset, masks, generator)
             return
@@ -147,8 +130,7 @@ class Cuda:
         words.get(out=target)
 
     def threads_for(self, size: int, masks: int) -> int:
-        """Return 1: the device has threads of its own."""
-        return 1
+        return 1  # the device has threads of its own
 
 
 def find() -> Cuda | None:
@@ -161,7 +143,7 @@ def find() -> Cuda | None:
         cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError:
         return None
-    return Cuda(native.find() or pure.find())
+    return Cuda(native.find() or pure.Pure())
 
 
 def _cupy() -> Any:

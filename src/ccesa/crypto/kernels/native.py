@@ -11,13 +11,13 @@ from ccesa.words import Vector
 if TYPE_CHECKING:
     from ccesa.crypto.masks import Mask
 
-#: The names of all instructions that a kernel was written for, on any processor.
+#: The names of all instructions with a kernel, on any processor.
 INSTRUCTIONS = ("vaes512", "vaes256", "aesni", "armv8", "avx512", "avx2", "vector128")
 #: Slower than the library where both were measured: these run only where they are named.
 SLOW = ("vector128",)
-#: Bytes of keystream that are worth a thread of their own: a third of a millisecond or more.
+#: The minimum of keystream for a thread in bytes: a third of a millisecond or more,
 THREAD_BYTES = 8 << 20
-#: Bytes of the vector that are: every thread expands all keys anew, however short its part is.
+#: and of the vector: every thread expands all keys anew, even for a short part.
 PART_BYTES = 16 << 10
 
 
@@ -31,12 +31,10 @@ class Native:
 
     @property
     def name(self) -> str:
-        """For people: what runs, and with which instructions."""
         used = (f"{generator}: {self._instructions.get(generator, 'pure')}" for generator in GENERATORS)
         return f"native ({', '.join(used)})"
 
     def add(self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str) -> None:
-        """Write ``source`` plus all masks to ``target``."""
         if generator not in self._instructions:
             self._otherwise.add(source, target, offset, masks, generator)
             return
@@ -52,23 +50,22 @@ class Native:
         )
 
     def threads_for(self, size: int, masks: int) -> int:
-        """Return how many threads at most make this faster, whichever generator it is."""
         if len(self._instructions) < len(GENERATORS):
             return self._otherwise.threads_for(size, masks)
         return min(size // PART_BYTES, size * masks // THREAD_BYTES)
 
 
 def find(wanted: str = "") -> Native | None:
-    """Return the kernel, or None where it is not installed or this machine lacks the wanted instructions."""
+    """Return the kernel, or None if it is not installed or this machine lacks the wanted instructions."""
     module = compiled.installed()
     if module is None:
         return None
     has = {generator: module.instructions(generator) for generator in GENERATORS}
     if wanted and not any(wanted in names for names in has.values()):
         return None
-    chosen: dict[str, str] = {}
+    fastest: dict[str, str] = {}
     for generator, names in has.items():
         usable = [name for name in names if name == wanted] or [name for name in names if name not in SLOW]
         if usable:
-            chosen[generator] = usable[0]
-    return Native(module, chosen)
+            fastest[generator] = usable[0]
+    return Native(module, fastest)

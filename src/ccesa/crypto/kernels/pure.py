@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SLICE_BYTES = 256 * 1024
 #: Streams that are open at a time; bounds the memory when a server removes many thousand masks.
 OPEN_STREAMS = 256
-#: Bytes of keystream that are worth a thread of their own: a millisecond or more.
+#: The minimum of keystream for a thread in bytes: a millisecond or more.
 THREAD_BYTES = 8 << 20
 
 _ZEROS = memoryview(bytes(SLICE_BYTES))
@@ -31,19 +31,13 @@ class Pure:
     name = "pure"
 
     def add(self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str) -> None:
-        """Write ``source`` plus all masks to ``target``."""
         for group in range(0, len(masks), OPEN_STREAMS):
             _add_group(source, target, offset, masks[group : group + OPEN_STREAMS], generator)
             source = target
 
     def threads_for(self, size: int, masks: int) -> int:
-        """Return how many threads at most make this faster: on less than a slice they wait for each other."""
+        # On less than a slice threads wait for each other.
         return min(size // SLICE_BYTES, size * masks // THREAD_BYTES)
-
-
-def find() -> Pure:
-    """Return the kernel: every machine can run it."""
-    return Pure()
 
 
 def _add_group(source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str) -> None:

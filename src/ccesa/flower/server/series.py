@@ -26,7 +26,7 @@ from ccesa.flower.server.report import in_nodes
 from ccesa.flower.server.rounds import Rounds
 from ccesa.flower.server.strategy import RoundLost
 from ccesa.protocol.round import run_round
-from ccesa.protocol.schedule import Schedule, numbered
+from ccesa.protocol.schedule import Schedule, with_number
 from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, steps_of
@@ -90,7 +90,7 @@ class KeptSeries:
     @property
     def context(self) -> bytes:
         """Of the round that was entered."""
-        return numbered(self.config, self._number).context
+        return with_number(self.config, self._number).context
 
     def __str__(self) -> str:
         """Describe the round that was entered, and how many exchanges it takes without trouble."""

@@ -12,7 +12,7 @@ import msgspec
 
 from ccesa.errors import CcesaError, CorruptShares, RoundFailed, VectorError
 from ccesa.protocol import messages as m
-from ccesa.protocol.schedule import numbered
+from ccesa.protocol.schedule import with_number
 from ccesa.protocol.series import Ended
 from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
@@ -274,7 +274,7 @@ class Leader:
             question=started.question,
             attempt=self._agenda.next_attempt(started.question),
             task=started.task,
-            context=numbered(replica.config, ended.number).context,
+            context=with_number(replica.config, ended.number).context,
             started=started.time,
             ended=now,
             outcome=name if lost else SUM,

@@ -13,7 +13,7 @@ from ccesa import words
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, FaultyClient, MalformedMessage
 from ccesa.protocol import messages as m
-from ccesa.protocol.schedule import Schedule, numbered
+from ccesa.protocol.schedule import Schedule, with_number
 from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import Requests, steps_of
@@ -91,7 +91,7 @@ class Replica:
         self._start = skipped * self._stride if left else _NEVER
         #: The number of the next exchange. A replay begins no later than the last round that is over.
         self.next = max(0, skipped - 1) * self._stride
-        begun = numbered(self.config, first if left else first - 1)  # without rounds left, it is never opened
+        begun = with_number(self.config, first if left else first - 1)  # without rounds left, it is never opened
         self.series = Series(begun, server=self._server, rounds=max(left, 1))
         self.open: ExchangeRow | None = None
         self.requests: Requests = {}

@@ -123,7 +123,7 @@ class Taking:
         if self._place is None:  # the hub's first message has it
             self._place = m.decode(messages[0], self._most).client
         starts = self._steps[0].request
-        return not any(m.named(one) is starts or m.context_of(one) in self._joined for one in messages)
+        return not any(m.kind_of(one) is starts or m.context_of(one) in self._joined for one in messages)
 
     def _hand_in(self, path: str, reply: bytes) -> Flow[bool]:
         """Send a reply until the hub has it; return whether this site has finished."""
@@ -160,7 +160,7 @@ class Taking:
         """Report the outcome of a reply that the hub has; return whether this site has finished."""
         done = False
         for message in envelope.unpack(reply):
-            kind, number = m.named(message), self._joined.get(m.context_of(message) or b"")
+            kind, number = m.kind_of(message), self._joined.get(m.context_of(message) or b"")
             if kind is self._steps[0].reply:
                 self._tell("joined", f"joined round {number}", number)
             elif kind is not None and m.has_vector(kind):

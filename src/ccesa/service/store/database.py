@@ -230,7 +230,7 @@ class SQLite(Database):
             if not create:
                 raise ConfigError(f"database {self._path} does not exist: run ccesa serve or ccesa invite")
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-        files.check_private(self._path)
+        files.check_trusted(self._path, private=True)
 
     def _identity(self) -> tuple[int, int] | None:
         """Return device and inode of the file at the path."""
@@ -247,7 +247,7 @@ class SQLite(Database):
     def _connect(self) -> sqlite3.Connection:
         self._file = self._identity()
         try:
-            files.check_private(self._path)
+            files.check_trusted(self._path, private=True)
         except OSError:
             raise Unavailable(f"the database {self._path} is missing") from None
         name = f"file:{quote(str(self._path))}?mode=rw"  # do not make a missing file anew
