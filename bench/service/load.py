@@ -181,7 +181,7 @@ def _step_text(step: dict[str, Any]) -> str:
 
 def _beside_text(one: dict[str, Any]) -> str:
     lines = [
-        f"What strangers change: {one['clients']} participants, {one['words']:,} words, two rounds, "
+        f"The cost of strangers: {one['clients']} participants, {one['words']:,} words, two rounds, "
         f"{one['times']} runs with them and {one['times']} without, in turn; medians. "
         f"{'All' if one['exact'] else 'NOT ALL'} sums are exact, and "
         f"{'everyone is' if one['everyone'] else 'NOT EVERYONE IS'} in each of them.\n",

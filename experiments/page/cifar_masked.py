@@ -91,7 +91,7 @@ SECTION = Section(
         Said("{:,} masks and {:.0f} TB of keystream in all", _in_all),
         Said("After every round both arms had the very {} model", _same),
         Said("{:.0f} GB of masked vectors per round", lambda found: [_vectors(found) / 1e9]),
-        Said("one client's vector of {:.0f} MB", lambda found: [_vector(found) / 1e6]),
+        Said("One client's vector of {:.0f} MB", lambda found: [_vector(found) / 1e6]),
     ],
     fixed=["a round of 60 clients, once"],
 )

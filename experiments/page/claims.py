@@ -96,7 +96,7 @@ SECTION = Section(
         Said("0.01 at most: {:.4f} (q_total = 0.1)", lambda found: [least(found)["smallest"]]),
         Said("p = {:.3f} with t_i a majority", lambda found: [least(found)["planned"]]),
         Said(
-            "Of all {:,} pairs of n from 100 to 1,000 and the four q_total the bound rises above its value at"
+            "Among all {:,} pairs of n from 100 to 1,000 and the four q_total the bound rises above its value at"
             " p* in {:,}, by up to {:.2f} times (n = {}, q_total = {})",
             _most,
         ),

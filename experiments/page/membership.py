@@ -144,7 +144,7 @@ SECTION = Section(
             lambda found: found.settings("membership", "asked"),
         ),
         Said("here {} for each size and seed", lambda found: found.settings("membership", "shadows")),
-        Said("divides the same {:,} of the test set anew, into {:,} to learn and {:,} others", _fewest),
+        Said("divides the same {:,} of the test set again, into {:,} to learn and {:,} others", _fewest),
         Said("over all {:,} parameters", lambda found: [_mine(found)["parameters"]]),
         Said("whose sums came out {}", _exact),
         Said("Seeds {} to {}: medians", lambda found: ends(row["seed"] for row in _mine(found)["rows"])),
