@@ -1,7 +1,8 @@
 """For all tests: their examples, permissions of new files, parts of the machine, and one browser."""
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +22,17 @@ settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ccesa"))
 
 os.umask(0o022)  # lists that others can write to are refused
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while tests are found, and later not among what was found: it stays to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
