@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:  # the packages are imported where an interrupt is caught
     import typer
 
-    from ccesa.errors import CcesaError
-
 #: Exit statuses; ``ccesa --help`` says what they mean.
 WENT_WRONG, MISTAKE, LOST, STOPPED = 1, 2, 3, 130
 
@@ -42,7 +40,7 @@ def _run(load: Callable[[], "typer.Typer"]) -> tuple[int, str]:
     """Run the commands; return the exit status and the line about it."""
     import typer
 
-    from ccesa.errors import CcesaError
+    from ccesa.errors import CcesaError, RoundFailed, UsageError
 
     app = load()
     # The parser raises this on a wrong option. Its name and home differ between versions of typer.
@@ -50,7 +48,8 @@ def _run(load: Callable[[], "typer.Typer"]) -> tuple[int, str]:
     try:
         code = app(prog_name=app.info.name, standalone_mode=False)
     except CcesaError as error:
-        return _status(error), str(error)
+        status = LOST if isinstance(error, RoundFailed) else MISTAKE if isinstance(error, UsageError) else WENT_WRONG
+        return status, str(error)
     except typer.Abort:
         code = STOPPED
     except MemoryError:
@@ -65,11 +64,3 @@ def _run(load: Callable[[], "typer.Typer"]) -> tuple[int, str]:
     if code == STOPPED:
         return STOPPED, "stopped"
     return code if isinstance(code, int) else 0, ""
-
-
-def _status(error: "CcesaError") -> int:
-    from ccesa.errors import RoundFailed, UsageError
-
-    if isinstance(error, RoundFailed):
-        return LOST
-    return MISTAKE if isinstance(error, UsageError) else WENT_WRONG

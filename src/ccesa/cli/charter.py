@@ -10,6 +10,7 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer import Argument, Option
 
 from ccesa import files
 from ccesa.agreement.charter import Charter
@@ -27,9 +28,9 @@ charter = typer.Typer(
 )
 #: The maximum of members, groups or values that are shown by name.
 _NAMES = 100
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the charter.")]
+_File = Annotated[Path, Argument(metavar="FILE", help="File of the charter.")]
 _Key = Annotated[
-    Path | None, typer.Option("--identity", help="This site's private key, to check that it is among the members.")
+    Path | None, Option("--identity", help="This site's private key, to check that it is among the members.")
 ]
 
 
@@ -38,7 +39,11 @@ def show(path: _File, as_json: options.Json = False) -> None:
     """Print a charter for people, with its digest to compare between sites, and its promise in words."""
     agreed = Charter.load(path)
     if as_json:
-        typer.echo(json.dumps({"digest": agreed.digest.hex(), **_plain(agreed)}))
+        plain = msgspec.to_builtins(agreed)
+        for part in plain.keys() & {"certificate", "privacy"}:  # JSON has no infinity
+            figures = {name: value for name, value in plain[part].items() if isinstance(value, float)}
+            plain[part] |= {name: max(value, report.IMPOSSIBLE) for name, value in figures.items()}
+        typer.echo(json.dumps({"digest": agreed.digest.hex(), **plain}))
     else:
         Console().print(table(_in_words(agreed)))
 
@@ -59,7 +64,7 @@ def check(path: _File, identity: _Key = None) -> None:
 @charter.command()
 def accept(
     path: _File,
-    accepted: Annotated[Path, typer.Option("--as", help="The file that this site's client reads.")],
+    accepted: Annotated[Path, Option("--as", help="The file that this site's client reads.")],
     identity: _Key = None,
 ) -> None:
     """Replace the charter of this site with a newer one that you were given by hand.
@@ -210,12 +215,3 @@ def _shown(value: object) -> str:
 def _some(names: list[str]) -> str:
     rest = f", and {len(names) - _NAMES:,} more (--json has all)" if len(names) > _NAMES else ""
     return ", ".join(map(_shown, names[:_NAMES])) + rest
-
-
-def _plain(agreed: Charter) -> dict[str, object]:
-    """Return the charter's fields for JSON, which has no infinity."""
-    plain = msgspec.to_builtins(agreed)
-    for part in plain.keys() & {"certificate", "privacy"}:
-        figures = {name: value for name, value in plain[part].items() if isinstance(value, float)}
-        plain[part] |= {name: max(value, report.IMPOSSIBLE) for name, value in figures.items()}
-    return plain

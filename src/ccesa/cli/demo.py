@@ -1,15 +1,13 @@
 """``ccesa demo`` trains a classifier through secure aggregation while clients drop out."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.columns import Columns
 from rich.console import Console, Group
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
+from typer import Option
 
 from ccesa.cli import options
 from ccesa.cli.output import check_output, table
@@ -21,13 +19,13 @@ from ccesa.simulate import Independent
 
 def demo(
     clients: options.Clients = 40,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of training.")] = 20,
+    rounds: Annotated[int, Option(min=1, help="Rounds of training.")] = 20,
     dropout: options.Dropout = 0.1,
     degree: options.Degree = None,
     post_quantum: options.PostQuantum = False,
-    seed: Annotated[int, typer.Option(min=0, help="Repeats data and dropouts, never keys.")] = 1,
+    seed: Annotated[int, Option(min=0, help="Repeats data and dropouts, never keys.")] = 1,
     threads: options.Threads = 0,
-    output: Annotated[Path, typer.Option(help="File for the HTML report.")] = Path("demo-report.html"),
+    output: Annotated[Path, Option(help="File for the HTML report.")] = Path("demo-report.html"),
 ) -> None:
     """Train on scikit-learn's digits by federated averaging, every sum through secure aggregation.
 
@@ -44,16 +42,6 @@ def demo(
         f"[bold]{clients} clients[/bold] with {min(data.sizes)} to {max(data.sizes)} images, "
         f"{plan.degree:.0f} neighbours, {dropout:.0%} drop out of every round"
     )
-    with _progress(console, rounds) as show:
-        history = train_rounds(data, plan, rounds=rounds, dropout=dropout, seed=seed, threads=threads, progress=show)
-    command = f"ccesa demo --clients {clients} --rounds {rounds} --dropout {dropout:g} --seed {seed}"
-    command += f" --degree {degree}" * (degree is not None) + " --post-quantum" * post_quantum
-    _show(console, Story(history, run_conventional(plan, seed), command), output)
-
-
-@contextmanager
-def _progress(console: Console, rounds: int) -> Iterator[Callable[[int, History], None]]:
-    """Show a bar of rounds, with the accuracy so far."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"))
     with Progress(*columns, console=console) as bars:
         task = bars.add_task("training", total=rounds, now="")
@@ -63,11 +51,10 @@ def _progress(console: Console, rounds: int) -> Iterator[Callable[[int, History]
             now = f"accuracy {history.secure[-1]:.1%} (plain {history.plain[-1]:.1%}){lost}"
             bars.update(task, completed=done, now=now)
 
-        yield show
-
-
-def _show(console: Console, story: Story, output: Path) -> None:
-    history = story.history
+        history = train_rounds(data, plan, rounds=rounds, dropout=dropout, seed=seed, threads=threads, progress=show)
+    command = f"ccesa demo --clients {clients} --rounds {rounds} --dropout {dropout:g} --seed {seed}"
+    command += f" --degree {degree}" * (degree is not None) + " --post-quantum" * post_quantum
+    story = Story(history, run_conventional(plan, seed), command)
     if history.wiretap is not None:
         console.print(_picture(history.wiretap))
     console.print(table(report.summary(history)))

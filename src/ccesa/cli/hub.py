@@ -1,25 +1,25 @@
 """``ccesa serve``, ``invite``, ``results`` and ``audit`` are for the operator of a hub."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from ccesa import files
 from ccesa.cli import LOST, options
 from ccesa.cli.output import end_wrong
 from ccesa.errors import ConfigError, shown
-
-if TYPE_CHECKING:
-    from ccesa.service.federation import Federation
-    from ccesa.service.store import Store
-    from ccesa.service.store.audit import AuditRow
-    from ccesa.service.store.rows import RoundRow
+from ccesa.service.errors import DamagedAudit
+from ccesa.service.federation import Federation
+from ccesa.service.store import Store, open_store
+from ccesa.service.store.audit import verify
+from ccesa.service.tokens import hash_token, new_token
 
 _OPERATOR = "operator"
 #: The maximum of characters that are printed of an entry of the audit log, and of a line of a result.
@@ -30,29 +30,27 @@ def serve(
     path: options.FederationFile,
     run: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="MODULE:COORDINATOR",
             help="Your coordinator, which makes tasks and gets results: its class, or a function that returns one.",
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="A name for this process, if several hubs share a store.")] = None,
+    name: Annotated[str | None, Option(help="A name for this process, if several hubs share a store.")] = None,
     until_over: Annotated[
-        bool, typer.Option("--until-over", help="End when the federation is over; exit with 3 if sums are missing.")
+        bool, Option("--until-over", help="End when the federation is over; exit with 3 if sums are missing.")
     ] = False,
     new_series: Annotated[
         bool,
-        typer.Option(
-            "--new-series", help="End a running series and begin another: for a new charter, or a restored backup."
-        ),
+        Option("--new-series", help="End a running series and begin another: for a new charter, or a restored backup."),
     ] = False,
-    log_format: Annotated[str, typer.Option(help="Format of the log: text or json.")] = "text",
+    log_format: Annotated[str, Option(help="Format of the log: text or json.")] = "text",
 ) -> None:
     """Run a federation: sites join with `ccesa join`, and the page shows the state of the federation.
 
     You can kill a hub at any moment and start it again: its rounds continue. With PostgreSQL several hubs can
     share a federation.
     """
-    from ccesa.service import Federation, Hub, logs
+    from ccesa.service import Hub, logs
 
     federation = Federation.load(path)
     logs.set_up(log_format)
@@ -66,14 +64,14 @@ def serve(
 
 def invite(
     path: options.FederationFile,
-    client: Annotated[int | None, typer.Option(help="Make a token for this client.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Make a token for each client that has none.")] = False,
-    operator: Annotated[bool, typer.Option("--operator", help="Make a token for the operator's page.")] = False,
+    client: Annotated[int | None, Option(help="Make a token for this client.")] = None,
+    every: Annotated[bool, Option("--all", help="Make a token for each client that has none.")] = False,
+    operator: Annotated[bool, Option("--operator", help="Make a token for the operator's page.")] = False,
     revoke: Annotated[
-        str | None, typer.Option(metavar="N|operator", help="Revoke all tokens of this client, or of operators.")
+        str | None, Option(metavar="N|operator", help="Revoke all tokens of this client, or of operators.")
     ] = None,
     to: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write each token to its own file, and print none.")
+        Path | None, Option(metavar="FOLDER", help="Write each token to its own file, and print none.")
     ] = None,
 ) -> None:
     """Make tokens for clients and operators. Without options, list the tokens.
@@ -81,17 +79,13 @@ def invite(
     A token is shown once, because the hub keeps only a hash. Anyone with the token acts for the client, so
     hand it over in private. Members under a charter sign in with their identities and need no token.
     """
-    from ccesa.service.federation import Federation
-    from ccesa.service.store import open_store
-
     if sum((client is not None, every, operator, revoke is not None)) > 1:
         raise ConfigError("give one of --client, --all, --operator and --revoke")
     federation = Federation.load(path)
-    store = open_store(federation.store)
-    try:
+    with closing(open_store(federation.store)) as store:
         store.check_federation(federation.name, federation.digest)
         if revoke is not None:
-            bearer = _bearer(federation, revoke)
+            bearer = None if revoke == _OPERATOR else _client(federation, revoke)
             typer.echo(f"{_name(bearer)}: {store.revoke_tokens(bearer)} token(s) revoked")
         elif client is not None:
             _check_client(federation, client)
@@ -108,26 +102,22 @@ def invite(
             for row in rows:
                 typer.echo(f"{_name(row.client)}: {row.label}")
             typer.echo(f"{len(rows):,} token(s)")
-    finally:
-        store.close()
 
 
-def _bearer(federation: "Federation", text: str) -> int | None:
-    if text == _OPERATOR:
-        return None
+def _client(federation: Federation, text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise ConfigError("--revoke must be the number of a client, or operator")
     _check_client(federation, int(text))
     return int(text)
 
 
-def _check_client(federation: "Federation", client: int) -> None:
+def _check_client(federation: Federation, client: int) -> None:
     _check_tokens(federation)
     if not 0 <= client < federation.clients:
         raise ConfigError(f"there is no client {client}: clients are 0 to {federation.clients - 1}")
 
 
-def _check_tokens(federation: "Federation") -> None:
+def _check_tokens(federation: Federation) -> None:
     if federation.signs_in:
         raise ConfigError("members under a charter sign in with identities; make tokens for --operator only")
 
@@ -137,14 +127,12 @@ def _name(client: int | None) -> str:
 
 
 def _invite(
-    store: "Store", federation: "Federation", clients: Sequence[int | None], folder: Path | None, named: bool = False
+    store: Store, federation: Federation, clients: Sequence[int | None], folder: Path | None, named: bool = False
 ) -> None:
     """Make tokens, files first; if anything fails, remove the files.
 
     A token for one client or for the operator is printed alone, as for TOKEN=$(ccesa invite FILE --operator).
     """
-    from ccesa.service.tokens import hash_token, new_token
-
     made, lines = {client: new_token() for client in clients}, []
     with ExitStack() as undone:
         for client, token in made.items():
@@ -166,48 +154,38 @@ def _invite(
 
 def results(
     path: options.FederationFile,
-    question: Annotated[int | None, typer.Option(min=0, help="Print only the sum of this question.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per sum, as sites get it.")] = False,
+    question: Annotated[int | None, Option(min=0, help="Print only the sum of this question.")] = None,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object per sum, as sites get it.")] = False,
 ) -> None:
     """Print the sums of a federation, also while a hub is running; exit with 3 if it has none.
 
     Long vectors are cut off after the first numbers. Arrays are shown by name and shape, statistics as a
     report. With --json nothing is left out.
     """
-    from ccesa.service import Federation
     from ccesa.service.hub.agenda import describe_result, form_of_series, value_of
-    from ccesa.service.store import open_store
 
     federation = Federation.load(path)
-    store = open_store(federation.store, create=False)
-    try:
+    with closing(open_store(federation.store, create=False)) as store:
         wanted = range(max(federation.rounds, store.count_questions())) if question is None else [question]
         rows = [row for row in map(store.total_of, wanted) if row is not None]
         for row in rows:
             if as_json:
                 typer.echo(json.dumps(describe_result(federation, store, row.question or 0)))
             else:
-                form = form_of_series(federation, store, row.series)
-                typer.echo(_sum_in_words(row, form.in_words(value_of(federation, store, row))))
-    finally:
-        store.close()
+                value = form_of_series(federation, store, row.series).in_words(value_of(federation, store, row))
+                # The coordinator chose the names of the numbers.
+                metrics = "".join(f", {shown(name)} {number:.6g}" for name, number in row.metrics.items())
+                typer.echo(f"question {row.question}: a sum over {len(row.survivors)}{metrics}")
+                for line in value.splitlines():
+                    typer.echo(f"  {shown(line, _LINE)}")
     if not rows:
         raise typer.Exit(LOST)
 
 
-def _sum_in_words(row: "RoundRow", value: str) -> str:
-    """Return a sum for people. The names that a coordinator gave to numbers are escaped."""
-    metrics = "".join(f", {shown(name)} {number:.6g}" for name, number in row.metrics.items())
-    lines = [f"  {shown(line, _LINE)}" for line in value.splitlines()]
-    return "\n".join([f"question {row.question}: a sum over {len(row.survivors)}{metrics}", *lines])
-
-
 def audit(
-    where: Annotated[
-        str, typer.Argument(metavar="FILE|URL", help="The federation's file, or the URL of its database.")
-    ],
+    where: Annotated[str, Argument(metavar="FILE|URL", help="The federation's file, or the URL of its database.")],
     head: Annotated[
-        str | None, typer.Option(metavar="HEX", help="A hash that you have noted: check that the log contains it.")
+        str | None, Option(metavar="HEX", help="A hash that you have noted: check that the log contains it.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -216,25 +194,23 @@ def audit(
     Each entry has a hash over everything before it. The operator of the hub can write a whole new log, but
     the new log does not contain a hash that a member has noted.
     """
-    from ccesa.service.errors import DamagedAudit
-    from ccesa.service.federation import Federation
-    from ccesa.service.store import open_store
-    from ccesa.service.store.audit import verify
-
     noted = None if head is None else _hash(head)
-    store = open_store(where if "://" in where else Federation.load(Path(where)).store, create=False)
-    try:
-        rows = verify(store.audit_rows(), noted)
-    except DamagedAudit as error:
-        end_wrong(str(error))
-    finally:
-        store.close()
+    url = where if "://" in where else Federation.load(Path(where)).store
+    with closing(open_store(url, create=False)) as store:
+        try:
+            rows = verify(store.audit_rows(), noted)
+        except DamagedAudit as error:
+            end_wrong(str(error))
     if as_json:
         entries = [asdict(row) | {"body": json.loads(row.body), "hash": row.hash.hex()} for row in rows]
         typer.echo(json.dumps({"head": entries[-1]["hash"] if entries else None, "entries": entries}))
-    else:
-        for line in _audit_in_words(rows):
-            typer.echo(line)
+        return
+    for row in rows:
+        body = ", ".join(f"{name}: {json.dumps(value)}" for name, value in json.loads(row.body).items())
+        typer.echo(f"{row.place}  {_time(row.time)}  {shown(row.kind)}  {shown(body, _ENTRY)}")
+    typer.echo(f"{len(rows):,} entries, each as it was written")
+    if rows:
+        typer.echo(f"head: {rows[-1].hash.hex()}")
 
 
 def _hash(text: str) -> bytes:
@@ -245,15 +221,6 @@ def _hash(text: str) -> bytes:
     if len(digest) != 32:
         raise ConfigError("--head is a hash of 64 hexadecimal digits")
     return digest
-
-
-def _audit_in_words(rows: "list[AuditRow]") -> Iterator[str]:
-    for row in rows:
-        body = ", ".join(f"{name}: {json.dumps(value)}" for name, value in json.loads(row.body).items())
-        yield f"{row.place}  {_time(row.time)}  {shown(row.kind)}  {shown(body, _ENTRY)}"
-    yield f"{len(rows):,} entries, each as it was written"
-    if rows:
-        yield f"head: {rows[-1].hash.hex()}"
 
 
 def _time(seconds: float) -> str:

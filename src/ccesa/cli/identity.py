@@ -6,21 +6,22 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from ccesa.agreement.identity import Identity, Member
 from ccesa.errors import ConfigError
 
 identity = typer.Typer(help="A client's long-lived key, for rounds with a server that may lie.", no_args_is_help=True)
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the private key.")]
-_Name = Annotated[str | None, typer.Option(help="Name in the admission list; by default that of the file.")]
-_OtherName = Annotated[str | None, typer.Option(help="A name to use in place of the one in the file.")]
+_File = Annotated[Path, Argument(metavar="FILE", help="File of the private key.")]
+_Name = Annotated[str | None, Option(help="Name in the admission list; by default that of the file.")]
+_OtherName = Annotated[str | None, Option(help="A name to use in place of the one in the file.")]
 
 
 @identity.command()
 def new(
     path: _File,
     name: _Name = None,
-    comment: Annotated[str, typer.Option(help="A comment for people, in the same line.")] = "",
+    comment: Annotated[str, Option(help="A comment for people, in the same line.")] = "",
 ) -> None:
     """Make a key, write it and its name to a file that only you can read, and print its admission line."""
     with _hint():

@@ -12,6 +12,7 @@ from typing import IO, Annotated, Any
 import typer
 from rich.console import Console
 from rich.text import Text
+from typer import Argument, Option
 
 from ccesa import files
 from ccesa.agreement.charter import Charter
@@ -29,83 +30,81 @@ _STYLES = {"summed": "green", "nothing": "red", "refused": "red", "away": "yello
 #: Kinds that are printed only to a terminal.
 _PASSING = {"sending"}
 
-_Url = Annotated[str, typer.Argument(metavar="URL", help="Address of the hub.")]
-_Run = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:FUNCTION",
-        help="Your function. It gets the task and the number of the round, and returns your contribution.",
-    ),
-]
-_Statistics = Annotated[
-    Path | None,
-    typer.Option(metavar="CSV", help="In place of --run: your table. The charter says which columns are counted."),
-]
-_Results = Annotated[
-    Path | None,
-    typer.Option(help="New file for published results, in lines of JSON. It appears when the federation is over."),
-]
-_MaximumTask = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="MIB", help="The largest task to fetch (as large as the federation can need)."),
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SiteOptions:
     """Arguments of ``Participant``."""
 
-    charter: Annotated[Path | None, typer.Option(help="Your own copy of the charter.")] = None
-    identity: Annotated[Path | None, typer.Option(help="Your private key.")] = None
+    charter: Annotated[Path | None, Option(help="Your own copy of the charter.")] = None
+    identity: Annotated[Path | None, Option(help="Your private key.")] = None
     token: Annotated[
         str | None,
-        typer.Option(envvar="CCESA_TOKEN", help="Without a charter: your token from `ccesa invite`, or @FILE with it."),
+        Option(envvar="CCESA_TOKEN", help="Without a charter: your token from `ccesa invite`, or @FILE with it."),
     ] = field(default=None, repr=False)
     memory: Annotated[
-        Path | None,
-        typer.Option(help="Folder of this site's memory (IDENTITY.memory). Never restore it from a backup."),
+        Path | None, Option(help="Folder of this site's memory (IDENTITY.memory). Never restore it from a backup.")
     ] = None
-    ledger: Annotated[Path | None, typer.Option(help="Ledger that is charged for vectors with noise.")] = None
-    ca: Annotated[Path | None, typer.Option(help="File with certificates of a private authority.")] = None
+    ledger: Annotated[Path | None, Option(help="Ledger that is charged for vectors with noise.")] = None
+    ca: Annotated[Path | None, Option(help="File with certificates of a private authority.")] = None
     answer_after: Annotated[
         float | None,
-        typer.Option(
+        Option(
             metavar="SECONDS",
             help="With noise: send every vector this many seconds after your function was called, so that the "
             "time reveals nothing about your data. If the vector is not ready by then, send noise around zeros.",
         ),
     ] = None
-    once: Annotated[bool, typer.Option("--once", help="Take part in one sum only.")] = False
-    strict: Annotated[bool, typer.Option("--strict", help="End at the first fault, not only its round.")] = False
+    once: Annotated[bool, Option("--once", help="Take part in one sum only.")] = False
+    strict: Annotated[bool, Option("--strict", help="End at the first fault, not only its round.")] = False
     insecure_http: Annotated[
-        bool, typer.Option("--insecure-http", help="Allow another machine without TLS, for use inside a tunnel.")
+        bool, Option("--insecure-http", help="Allow another machine without TLS, for use inside a tunnel.")
     ] = False
 
     def make(self, url: str, **others: Any) -> Participant:
         memory = self.memory
         if memory is None and self.identity is not None:
             memory = self.identity.with_name(self.identity.name + ".memory")
-        return Participant(url, **vars(self) | {"token": _read_token(self.token), "memory": memory}, **others)
+        token = self.token
+        if token is not None and token.startswith("@"):  # a file hides it from the list of processes
+            token = files.read_trusted(token[1:], 4096, private=True).strip()
+        return Participant(url, **vars(self) | {"token": token, "memory": memory}, **others)
 
 
 @options.group_options
 def join(
     *,
-    url: _Url,
-    run: _Run = None,
-    statistics: _Statistics = None,
-    results: _Results = None,
+    url: Annotated[str, Argument(metavar="URL", help="Address of the hub.")],
+    run: Annotated[
+        str | None,
+        Option(
+            metavar="MODULE:FUNCTION",
+            help="Your function. It gets the task and the number of the round, and returns your contribution.",
+        ),
+    ] = None,
+    statistics: Annotated[
+        Path | None,
+        Option(metavar="CSV", help="In place of --run: your table. The charter says which columns are counted."),
+    ] = None,
+    results: Annotated[
+        Path | None,
+        Option(help="New file for published results, in lines of JSON. It appears when the federation is over."),
+    ] = None,
     site: SiteOptions,
-    max_task_mib: _MaximumTask = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print only problems.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event.")] = False,
+    max_task_mib: Annotated[
+        int | None,
+        Option(min=1, metavar="MIB", help="The largest task to fetch (as large as the federation can need)."),
+    ] = None,
+    quiet: Annotated[bool, Option("--quiet", help="Print only problems.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object per event.")] = False,
 ) -> None:
     """Take part in a federation until it is over.
 
     With --charter, the hub cannot change anything that the charter says. You can stop and start again at any
     moment: rounds in flight continue without you, and you take part in the next one.
     """
-    contribute = _contribution(run, statistics, site.charter)
+    if (run is None) == (statistics is None):
+        raise ConfigError("give either --run MODULE:FUNCTION or --statistics CSV")
+    contribute = contribute_table(statistics, site.charter) if statistics else options.import_function(run or "")
     collected = _Collected(results, prints=statistics is not None and not quiet)
     if results is not None and results.exists():
         raise ConfigError(f"{results} already exists and will not be overwritten")
@@ -119,14 +118,6 @@ def join(
         participant.run(contribute)
     if results is not None and not results.exists():
         files.write_new(results, "", private=False)  # nothing was published
-
-
-def _contribution(run: str | None, statistics: Path | None, charter: Path | None) -> Contribute:
-    if run is not None and statistics is None:
-        return options.import_function(run)
-    if run is None and statistics is not None:
-        return contribute_table(statistics, charter)
-    raise ConfigError("give either --run MODULE:FUNCTION or --statistics CSV")
 
 
 def contribute_table(table: Path, charter: Path | None) -> Contribute:
@@ -189,13 +180,6 @@ class _Printer:
             return
         self._last = event.text
         self._console.print(Text(event.text, style=_STYLES.get(event.kind, "")))
-
-
-def _read_token(given: str | None) -> str | None:
-    """Return a token, given directly or in a file, which hides it from the list of processes."""
-    if given is None or not given.startswith("@"):
-        return given
-    return files.read_trusted(given[1:], 4096, private=True).strip()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from typer import Argument, Option
 
 from ccesa.agreement.charter import Charter
 from ccesa.cli import options
@@ -18,15 +19,15 @@ from ccesa.privacy.ledger import Ledger, Spent
 ledger = typer.Typer(
     help="The privacy budget of a site's data, for rounds with differential privacy.", no_args_is_help=True
 )
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="File of the ledger.")]
-_Charter = Annotated[Path | None, typer.Option(help="A charter with noise: show whether it fits the budget.")]
+_File = Annotated[Path, Argument(metavar="FILE", help="File of the ledger.")]
+_Charter = Annotated[Path | None, Option(help="A charter with noise: show whether it fits the budget.")]
 
 
 @ledger.command()
 def new(
     path: _File,
-    epsilon: Annotated[float, typer.Option(help="The maximum that all vectors together may spend.")],
-    delta: Annotated[float, typer.Option(help="The delta of this epsilon, well below one over the number of clients.")],
+    epsilon: Annotated[float, Option(help="The maximum that all vectors together may spend.")],
+    delta: Annotated[float, Option(help="The delta of this epsilon, well below one over the number of clients.")],
 ) -> None:
     """Make the ledger of a site's data, with a budget for all charters and tasks together.
 
@@ -46,7 +47,14 @@ def show(path: _File, charter: _Charter = None, as_json: options.Json = False) -
     found = Ledger(path)
     room = None if charter is None else _room(found, charter)
     if as_json:
-        typer.echo(json.dumps(_plain(found) | ({} if room is None else {"room": room[0]})))
+        plain = {
+            "epsilon": found.epsilon,
+            "delta": found.delta,
+            "spent": asdict(found.spent()),
+            "left": found.left(),
+            "charters": [{"charter": digest} | asdict(part) for digest, part in found.spent_by_charter().items()],
+        }
+        typer.echo(json.dumps(plain if room is None else plain | {"room": room[0]}))
     else:
         Console().print(table(_in_words(found, room)))
 
@@ -85,13 +93,3 @@ def _in_words(found: Ledger, room: tuple[int, int] | None) -> Iterator[tuple[str
         yield "left", f"{left:,} more vector(s) with the noise of the last one"
     for digest, part in found.spent_by_charter().items():
         yield f"charter {digest[:16]}..." if digest else "no charter", _sum(part)
-
-
-def _plain(found: Ledger) -> dict[str, object]:
-    return {
-        "epsilon": found.epsilon,
-        "delta": found.delta,
-        "spent": asdict(found.spent()),
-        "left": found.left(),
-        "charters": [{"charter": digest} | asdict(part) for digest, part in found.spent_by_charter().items()],
-    }

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import msgspec
-import typer
+from typer import Argument, Option
 
 from ccesa.crypto.keys import DEFAULT, POST_QUANTUM
 from ccesa.crypto.primitives import GENERATORS
@@ -70,26 +70,26 @@ def import_function(name: str) -> Callable[..., Any]:
 def _one_of(names: Iterable[str], text: str) -> Any:
     """Make an option for one of these names. The package checks it."""
     known = list(names)
-    return typer.Option(help=text, metavar=f"[{'|'.join(known)}]", autocompletion=lambda: known)
+    return Option(help=text, metavar=f"[{'|'.join(known)}]", autocompletion=lambda: known)
 
 
-Clients = Annotated[int, typer.Option(help="Number of clients.")]
-Length = Annotated[int, typer.Option(help="Elements of each vector.")]
-Bits = Annotated[int, typer.Option(help="Bits of an element: 8, 16, 32 or 64.")]
-Dropout = Annotated[float, typer.Option(help="Probability that a client drops out of a round, in any of its steps.")]
-Degree = Annotated[int | None, typer.Option(help="Neighbours of a client, even (harary); planned by default.")]
+Clients = Annotated[int, Option(help="Number of clients.")]
+Length = Annotated[int, Option(help="Elements of each vector.")]
+Bits = Annotated[int, Option(help="Bits of an element: 8, 16, 32 or 64.")]
+Dropout = Annotated[float, Option(help="Probability that a client drops out of a round, in any of its steps.")]
+Degree = Annotated[int | None, Option(help="Neighbours of a client, even (harary); planned by default.")]
 GraphName = Annotated[str, _one_of(NAMES, "Assignment graph. The planner chooses its parameters that you leave out.")]
 GuardName = Annotated[str, _one_of(GUARDS, "Against a server that only reads (curious), or that also lies (active).")]
 GeneratorName = Annotated[str, _one_of(GENERATORS, "Mask generator.")]
 PostQuantum = Annotated[
-    bool, typer.Option("--post-quantum", help=f"Agree on keys by {POST_QUANTUM}: safe even if X25519 is broken later.")
+    bool, Option("--post-quantum", help=f"Agree on keys by {POST_QUANTUM}: safe even if X25519 is broken later.")
 ]
 Accept = Annotated[
-    bool, typer.Option("--accept", help="Clients report whose shares they could open before they mask, as in a series.")
+    bool, Option("--accept", help="Clients report whose shares they could open before they mask, as in a series.")
 ]
-Threads = Annotated[int, typer.Option(min=0, help="Maximum of clients that work at the same time; 0: as many as help.")]
-FederationFile = Annotated[Path, typer.Argument(metavar="FILE", help="The federation's TOML file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+Threads = Annotated[int, Option(min=0, help="Maximum of clients that work at the same time; 0: as many as help.")]
+FederationFile = Annotated[Path, Argument(metavar="FILE", help="The federation's TOML file.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON object on standard output.")]
 
 
 def agreement(post_quantum: bool) -> str:
@@ -100,12 +100,10 @@ def agreement(post_quantum: bool) -> str:
 class DropoutOptions:
     """Dropouts of the whole round or of each step."""
 
-    dropout: Annotated[float | None, typer.Option(help="Fraction of the clients that drop out of a round (0.1).")] = (
-        None
-    )
+    dropout: Annotated[float | None, Option(help="Fraction of the clients that drop out of a round (0.1).")] = None
     dropout_per_step: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="Q|STEP=Q,...",
             help="Instead of --dropout: the probability that a client that is still there leaves in a step, for "
             f"all steps or by name ({', '.join(ORDER)}). Nobody leaves in other steps.",
@@ -145,14 +143,10 @@ def _number(text: str) -> float:
 class NoiseOptions:
     """The demand on the noise in the sum."""
 
-    epsilon: Annotated[float | None, typer.Option(help="Noise: the limit on what all sums reveal about a client.")] = (
-        None
-    )
-    delta: Annotated[float | None, typer.Option(help="Noise: probability that epsilon fails, below 1 / clients.")] = (
-        None
-    )
-    rounds: Annotated[int | None, typer.Option(help="Noise: how many vectors a client may send.")] = None
-    norm: Annotated[float | None, typer.Option(help="Noise: clip a client's vector to this L2 norm.")] = None
+    epsilon: Annotated[float | None, Option(help="Noise: the limit on what all sums reveal about a client.")] = None
+    delta: Annotated[float | None, Option(help="Noise: probability that epsilon fails, below 1 / clients.")] = None
+    rounds: Annotated[int | None, Option(help="Noise: how many vectors a client may send.")] = None
+    norm: Annotated[float | None, Option(help="Noise: clip a client's vector to this L2 norm.")] = None
     against: Annotated[
         str | None, _one_of(get_args(Against), "Noise: for a server that follows the protocol, or for one that lies.")
     ] = None

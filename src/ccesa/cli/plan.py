@@ -13,6 +13,7 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer import Option
 
 from ccesa import files
 from ccesa.agreement.charter import Charter, Learning
@@ -39,13 +40,11 @@ class DemandOptions:
     """The demands on the plan and its graph: arguments of ``PlanRequest``."""
 
     exact_dropout: Annotated[
-        bool, typer.Option("--exact-dropout", help="Exactly this fraction drops out, not each client by chance.")
+        bool, Option("--exact-dropout", help="Exactly this fraction drops out, not each client by chance.")
     ] = False
     collusion: Annotated[
         float | None,
-        typer.Option(
-            help="Fraction of clients that may work with the server (0; under active 0.1, at least one client)."
-        ),
+        Option(help="Fraction of clients that may work with the server (0; under active 0.1, at least one client)."),
     ] = None
     guard: options.GuardName = CURIOUS.name
     graph: options.GraphName = BEST
@@ -53,10 +52,10 @@ class DemandOptions:
     accept: options.Accept = False
     privacy_bits: Annotated[
         float | None,
-        typer.Option(help="Privacy fails with 2^-P at most (40; 80 with noise and colluders; 128 under active)."),
+        Option(help="Privacy fails with 2^-P at most (40; 80 with noise and colluders; 128 under active)."),
     ] = None
     reliability_bits: Annotated[
-        float | None, typer.Option(help="A round is lost with probability 2^-R at most (20, if possible).")
+        float | None, Option(help="A round is lost with probability 2^-R at most (20, if possible).")
     ] = None
 
 
@@ -67,11 +66,11 @@ class VectorOptions:
     length: options.Length = 1_000_000
     bits: options.Bits = 32
     value_bits: Annotated[
-        int | None, typer.Option(help="Bits of a value: --length then counts values, several in a 64-bit word.")
+        int | None, Option(help="Bits of a value: --length then counts values, several in a 64-bit word.")
     ] = None
-    precision: Annotated[float | None, typer.Option(help="Instead of --value-bits: largest error of a mean.")] = None
-    clip: Annotated[float, typer.Option(help="The largest value, for --precision and --learning.")] = 2.0
-    field_bits: Annotated[int | None, typer.Option(help="Noise: bits of a parameter (as few as possible).")] = None
+    precision: Annotated[float | None, Option(help="Instead of --value-bits: largest error of a mean.")] = None
+    clip: Annotated[float, Option(help="The largest value, for --precision and --learning.")] = 2.0
+    field_bits: Annotated[int | None, Option(help="Noise: bits of a parameter (as few as possible).")] = None
 
     def __post_init__(self) -> None:
         if None not in (self.value_bits, self.precision):
@@ -101,37 +100,34 @@ class VectorOptions:
 class CharterOptions:
     """The members and the file of a charter, and its values that no plan has."""
 
-    members: Annotated[Path | None, typer.Option(help="Admission list, a line per client: plan for all of them.")] = (
-        None
-    )
+    members: Annotated[Path | None, Option(help="Admission list, a line per client: plan for all of them.")] = None
     path: Annotated[
-        Path | None, typer.Option("--charter", help="Write their charter to this new file (active, with --members).")
+        Path | None, Option("--charter", help="Write their charter to this new file (active, with --members).")
     ] = None
     replaces: Annotated[
-        Path | None, typer.Option(help="The charter before this one, with the values to keep if you give no others.")
+        Path | None, Option(help="The charter before this one, with the values to keep if you give no others.")
     ] = None
     expires: Annotated[
         datetime | None,
-        typer.Option(metavar="YYYY-MM-DD", formats=["%Y-%m-%d"], help="Day of expiry in UTC (a year from now)."),
+        Option(metavar="YYYY-MM-DD", formats=["%Y-%m-%d"], help="Day of expiry in UTC (a year from now)."),
     ] = None
     attempts: Annotated[
-        int | None,
-        typer.Option(min=1, max=1000, help="Maximum of vectors of a member for a task (2, or as in --replaces)."),
+        int | None, Option(min=1, max=1000, help="Maximum of vectors of a member for a task (2, or as in --replaces).")
     ] = None
     releases: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1,
             max=1000,
             help="Maximum of rounds in which a member releases shares for a task (1, or as in --replaces). With "
             "more than 1, two sums of a task may differ by few members.",
         ),
     ] = None
-    learning: Annotated[
-        bool, typer.Option("--learning", help="Add a table of learning, to fill in before you send it.")
-    ] = False
+    learning: Annotated[bool, Option("--learning", help="Add a table of learning, to fill in before you send it.")] = (
+        False
+    )
     statistics: Annotated[
-        Path | None, typer.Option(help="Plan for joint statistics by this schema, instead of for --length.")
+        Path | None, Option(help="Plan for joint statistics by this schema, instead of for --length.")
     ] = None
 
     def load_members(self, guard: str) -> Admission | None:
@@ -207,7 +203,7 @@ class CharterOptions:
 @options.group_options
 def plan(
     *,
-    clients: Annotated[int | None, typer.Option(help="Number of clients.")] = None,
+    clients: Annotated[int | None, Option(help="Number of clients.")] = None,
     dropouts: options.DropoutOptions,
     demand: DemandOptions,
     vectors: VectorOptions,
@@ -215,7 +211,7 @@ def plan(
     noise: options.NoiseOptions,
     charter: CharterOptions,
     calibrated: Annotated[
-        bool, typer.Option("--calibrate", help="Measure this machine, and show the costs in seconds, too.")
+        bool, Option("--calibrate", help="Measure this machine, and show the costs in seconds, too.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -301,7 +297,11 @@ def _show(
     if made.mechanism is not None:
         console.print(table(report.noise_in_words(made, made.mechanism)))
     if made.offers:
-        console.print(table(_offers(made), "denser graphs have less noise", ("", *_OFFERED)))
+        offers = []
+        for one in made.offers:
+            price = [report.bytes_in_words(one.sent_bytes), f"{one.agreements:,.0f}"]
+            offers.append([one.graph.name, f"{one.ratio:.2f}", f"{one.degree:,}", *price])
+        console.print(table(offers, "denser graphs have less noise", ("", *_OFFERED)))
     events = [(name, report.probability_in_words(log2), text) for name, log2, text in report.certificate_in_words(made)]
     console.print(table(events, "certificate", ("", "at most", "")))
     costs = f"a round of vectors of {made.shape.length:,} words costs"
@@ -330,12 +330,6 @@ def _recommendation(made: Plan, fields: Fields | None) -> Iterator[tuple[str, st
         yield "words", fields.in_words
     if promise := report.promise_in_words(made):
         yield "promise", promise
-
-
-def _offers(made: Plan) -> Iterator[list[str]]:
-    for one in made.offers:
-        price = [report.bytes_in_words(one.sent_bytes), f"{one.agreements:,.0f}"]
-        yield [one.graph.name, f"{one.ratio:.2f}", f"{one.degree:,}", *price]
 
 
 def _bill(made: Plan, rates: Rates | None) -> Iterator[list[str]]:

@@ -4,12 +4,14 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, cast
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from typer import Option
 
 from ccesa import simulate as simulation
 from ccesa.agreement.config import RoundConfig
@@ -19,8 +21,9 @@ from ccesa.crypto.keys import needs_accept
 from ccesa.errors import ConfigError, RoundFailed
 from ccesa.graphs import BEST, KINDS, Graph, kind_named
 from ccesa.graphs.thresholds import Fixed
-from ccesa.guards import CURIOUS, Guard, guard_named
+from ccesa.guards import CURIOUS, guard_named
 from ccesa.plan import Plan, charters
+from ccesa.simulate import Independent, StepProbabilities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +31,12 @@ class GraphOptions:
     """A family of graphs and its parameters."""
 
     graph: options.GraphName = BEST
-    p: Annotated[float | None, typer.Option(help="Edge probability (erdos-renyi). By default it is planned.")] = None
+    p: Annotated[float | None, Option(help="Edge probability (erdos-renyi). By default it is planned.")] = None
     degree: options.Degree = None
-    mask_p: Annotated[
-        float | None, typer.Option(help="Edge probability of the mask subgraph (erdos-renyi, complete).")
-    ] = None
-    mask_degree: Annotated[int | None, typer.Option(help="Neighbours to mask with, even (harary, complete).")] = None
+    mask_p: Annotated[float | None, Option(help="Edge probability of the mask subgraph (erdos-renyi, complete).")] = (
+        None
+    )
+    mask_degree: Annotated[int | None, Option(help="Neighbours to mask with, even (harary, complete).")] = None
 
     def make(self) -> Graph | None:
         """Return the graph of these parameters; None without any, for the planner to choose."""
@@ -73,13 +76,13 @@ def simulate(
     bits: options.Bits = 32,
     dropouts: options.DropoutOptions,
     graphs: GraphOptions,
-    threshold: Annotated[int | None, typer.Option(help="The paper's t, for all (majority of neighbours).")] = None,
+    threshold: Annotated[int | None, Option(help="The paper's t, for all (majority of neighbours).")] = None,
     guard: options.GuardName = CURIOUS.name,
     generator: options.GeneratorName = "aes128-ctr",
     post_quantum: options.PostQuantum = False,
     accept: options.Accept = False,
     noise: options.NoiseOptions,
-    seed: Annotated[int | None, typer.Option(min=0, help="Repeats inputs and dropouts, never keys or noise.")] = None,
+    seed: Annotated[int | None, Option(min=0, help="Repeats inputs and dropouts, never keys or noise.")] = None,
     threads: options.Threads = 0,
     as_json: options.Json = False,
 ) -> None:
@@ -106,20 +109,22 @@ def simulate(
     if threshold is not None:
         agreed["threshold"] = Fixed(t=threshold)
     length = length if mechanism is None else mechanism.length
-    config, federation = _configure(guard_named(guard), clients, agreed, length=length, accept=accept)
+    federation = simulation.federate(clients, **agreed) if guard_named(guard).chartered else None
+    make_config = partial(RoundConfig, clients=clients, **agreed) if federation is None else federation.charter.config
+    config = make_config(length=length, accept=accept)
     seed = simulation.simulation.draw_seed() if seed is None else seed
     vectors = None if mechanism is None else simulation.NoisyVectors(mechanism, config, seed)
+    each = dropouts.per_step
+    dropout = Independent(dropouts.fraction or 0.0) if each is None else StepProbabilities(each)
     with _progress() as progress:
         report = simulation.simulate(
-            config,
-            vectors,
-            dropout=_dropouts(dropouts),
-            seed=seed,
-            threads=threads,
-            federation=federation,
-            progress=progress,
+            config, vectors, dropout=dropout, seed=seed, threads=threads, federation=federation, progress=progress
         )
-    _print(report, None if vectors is None else _noise_figures(vectors, report), as_json)
+    figures = None if vectors is None else _noise_figures(vectors, report)
+    if as_json:
+        typer.echo(json.dumps({**report.as_json(), "noise": figures}))
+    else:
+        Console().print(table(_in_words(report, figures)))
     if isinstance(report.result, RoundFailed):
         raise typer.Exit(LOST)
     if not report.exact:
@@ -148,25 +153,15 @@ def _agree(planned: Plan, bits: int) -> dict[str, Any]:
     return agreed
 
 
-def _configure(
-    guard: Guard, clients: int, agreed: dict[str, Any], **left: Any
-) -> tuple[RoundConfig, simulation.Enrolment | None]:
-    if not guard.chartered:
-        return RoundConfig(clients=clients, **agreed, **left), None
-    federation = simulation.federate(clients, **agreed)
-    return federation.charter.config(**left), federation
-
-
 def _noise_figures(vectors: simulation.NoisyVectors, report: simulation.SimulatedRound) -> dict[str, Any]:
     """Return figures of the noise in the sum, if there is a sum: standard deviations of a coordinate."""
-    noise, aggregate = vectors.mechanism, report.result
-    lost = isinstance(aggregate, RoundFailed)
+    noise, found = vectors.mechanism, report.result
     names = ("delta", "rounds", "against", "honest", "field_bits", "curator")
     return {
         "epsilon": noise.certify(),
         **{name: getattr(noise, name) for name in names},
-        "expected": None if lost else noise.noise(report.survivors),
-        "measured": None if isinstance(aggregate, RoundFailed) else vectors.measure(aggregate),
+        "expected": None if isinstance(found, RoundFailed) else noise.noise(report.survivors),
+        "measured": None if isinstance(found, RoundFailed) else vectors.measure(found),
     }
 
 
@@ -186,12 +181,6 @@ def _noise_in_words(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         )
 
 
-def _dropouts(asked: options.DropoutOptions) -> simulation.Dropout:
-    if asked.per_step is not None:
-        return simulation.StepProbabilities(asked.per_step)
-    return simulation.Independent(asked.fraction or 0.0)
-
-
 @contextmanager
 def _progress() -> Iterator[simulation.simulation.Progress]:
     """Show a bar for each step, on standard error and only in a terminal."""
@@ -206,13 +195,6 @@ def _progress() -> Iterator[simulation.simulation.Progress]:
             bars.update(tasks[step], completed=done)
 
         yield advance
-
-
-def _print(report: simulation.SimulatedRound, noise: dict[str, Any] | None, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps({**report.as_json(), "noise": noise}))
-    else:
-        Console().print(table(_in_words(report, noise)))
 
 
 def _in_words(report: simulation.SimulatedRound, noise: dict[str, Any] | None) -> Iterator[tuple[str, str]]:

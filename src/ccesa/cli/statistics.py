@@ -9,17 +9,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer import Argument
 
 from ccesa.agreement.charter import Charter
 from ccesa.cli import options
 from ccesa.cli.output import table
 from ccesa.errors import ConfigError
 from ccesa.statistics import Schema, read_csv
-from ccesa.statistics.tally import ColumnPreview, LeftOut, Preview, preview
+from ccesa.statistics.tally import ColumnPreview, Preview, preview
 
 statistics = typer.Typer(help="Tables of sites, for joint statistics.", no_args_is_help=True)
-_SchemaFile = Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema, or a charter that has one.")]
-_Table = Annotated[Path, typer.Argument(metavar="CSV", help="Your table.")]
+_SchemaFile = Annotated[Path, Argument(metavar="SCHEMA", help="The schema, or a charter that has one.")]
+_Table = Annotated[Path, Argument(metavar="CSV", help="Your table.")]
 #: The maximum of lines about parts that are left out; ``--json`` lists all of them.
 _MAXIMUM_LINES = 20
 
@@ -71,12 +72,9 @@ def _warnings(schema: Schema, found: Preview) -> Iterator[str]:
                 f'"{escape(value)}": compare case, accents and spaces'
             )
     for part in found.left_out[:_MAXIMUM_LINES]:
-        yield f"left out: {_left_out(schema, part)}"
+        group = ", ".join(f"{escape(name)} = {escape(value)}" for name, value in part.group.items()) or "everything"
+        unit = "record(s)" if part.column is None else "value(s)"
+        where = "" if part.column is None else f", {escape(part.column)}"
+        yield f"left out: {group}{where}: {part.count:,} {unit}, fewer than {schema.least_group:,}"
     if (more := len(found.left_out) - _MAXIMUM_LINES) > 0:
         yield f"left out: {more:,} more, which --json lists"
-
-
-def _left_out(schema: Schema, part: LeftOut) -> str:
-    group = ", ".join(f"{escape(name)} = {escape(value)}" for name, value in part.group.items()) or "everything"
-    what = f": {part.count:,} record(s)" if part.column is None else f", {escape(part.column)}: {part.count:,} value(s)"
-    return f"{group}{what}, fewer than {schema.least_group:,}"
