@@ -30,9 +30,6 @@ from ccesa.values.fields import ARITHMETIC_ERROR, Digits, Fields, Row
 from ccesa.values.quantize import WEIGHT_UNITS, Quantizer
 from ccesa.words import Vector
 
-# Names of records and metrics can depend on data, like their values, so they travel under the masks.
-
-
 _LENGTH_BYTES, _DIGEST_BYTES = 2, 16
 _HEAD = _LENGTH_BYTES + _DIGEST_BYTES
 _DECODER = msgspec.msgpack.Decoder(list[str])
@@ -42,8 +39,9 @@ _DECODER = msgspec.msgpack.Decoder(list[str])
 class HiddenNames:
     """Writes names of at most ``room`` bytes into fields whose sum over all clients stays in range.
 
-    Every node adds its names, a few bits in each field. If all have the same names, each field of the sum is
-    one node's times their number, and the names come back. Otherwise the server learns only that some differ.
+    Names can depend on data, like values. Every node adds its names, a few bits in each field. If all have the
+    same names, each field of the sum is one node's times their number, and the names come back. Otherwise the
+    server learns only that some differ.
     """
 
     room: int
@@ -207,6 +205,9 @@ class Packing:
         lacks = terms.restore_metrics(slots or [], np.array(lacking))
         left_out = [name for name in metrics if np.any(lacks[name])]
         absent = [name for name in left_out if self.terms.metrics and np.all(np.equal(lacks[name], times))]
+        names = self._record_names.decode(record_names, times) or []
+        # Every client rounds a metric once, to the nearest.
+        metric_error = self.terms.metric_clip * (self.terms.clients / (2 * SCALE * units) + ARITHMETIC_ERROR)
         return MeanReply(
             arrays={name: move(self.model[name], change) for name, change in mean.arrays.items()},
             metrics={name: value for name, value in metrics.items() if name not in left_out},
@@ -217,9 +218,9 @@ class Packing:
             capped=capped,
             nothing=nothing,
             alike=slots is not None,
-            records=self._records(record_names, times),
+            records=(names[0], names[1]) if len(set(names)) == len(names) == 2 else RECORDS,
             weight=mean.weight,
-            error=max(self._error(self.terms.clip, units), self._metric_error(units)),
+            error=max(self._error(self.terms.clip, units), metric_error),
             counter_error=self._error(COUNTER_CLIP, units) if self.model.keys() & self.terms.counters else 0.0,
         )
 
@@ -275,10 +276,6 @@ class Packing:
             max_weight=self.terms.max_weight,
         )
 
-    def _records(self, sums: Row, times: int) -> tuple[str, str]:
-        names = self._record_names.decode(sums, times) or []
-        return (names[0], names[1]) if len(set(names)) == len(names) == 2 else RECORDS
-
     def _slots(self, sums: Row, times: int) -> list[str] | None:
         """Return the slots in use; None if they are not the same on all nodes."""
         if self.metric_names is None:
@@ -303,10 +300,6 @@ class Packing:
             return 0.0
         step = self.terms.clients * WEIGHT_UNITS / (self._quantizer.levels * units)
         return clip * (step + ARITHMETIC_ERROR)
-
-    def _metric_error(self, units: int) -> float:
-        """Bound the error of a metric: every client rounds it once, to the nearest."""
-        return self.terms.metric_clip * (self.terms.clients / (2 * SCALE * units) + ARITHMETIC_ERROR)
 
 
 _METRICS = "metrics"

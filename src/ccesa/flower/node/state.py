@@ -143,7 +143,12 @@ def open_memory(settings: NodeSettings, context: Context) -> Memory:
     """
     if settings.memory is not None:
         return FolderMemory(Path(settings.memory))
-    if not _is_own_process(context):
+    try:
+        # A SuperNode starts a process for each message, which knows its node. Simulated nodes share a process.
+        own_process = TaskIdentity.node_id == context.node_id
+    except RuntimeError:  # not set
+        own_process = False
+    if not own_process:
         return StateMemory(context)
     try:
         return FolderMemory(get_flwr_home() / "ccesa" / str(context.node_id))
@@ -152,11 +157,3 @@ def open_memory(settings: NodeSettings, context: Context) -> Memory:
             raise ConfigError(f"{error}; give this node a folder of its own: ccesa-memory") from error
         log.warn(f"{error}; this node's memory ends with the run")
         return StateMemory(context)
-
-
-def _is_own_process(context: Context) -> bool:
-    """A SuperNode starts a process for each message, which knows its node; simulated nodes share one."""
-    try:
-        return bool(TaskIdentity.node_id == context.node_id)
-    except RuntimeError:  # not set
-        return False

@@ -375,18 +375,15 @@ class IntroducedIds(ClientIds):
         """Return the messages by client; nodes without a place get none."""
         by_node = {node_of(message): message for message in messages}
         if by_node.keys() - self._introduced.keys():
-            self._forget_the_gone()
+            # Forget nodes that are offline: a node that restarted has another number, and the same identity.
+            online = set(self._grid.get_node_ids())
+            self._introduced = {node: client for node, client in self._introduced.items() if node in online}
+            self._successors = {node: later for node, later in self._successors.items() if {node, later} <= online}
         known = self._introduced.keys() | self._successors.keys()
         strangers = [message for node, message in by_node.items() if node not in known]
         if strangers:
             self._introduce(strangers, policy, timeout)
         return {self._introduced[node]: one for node, one in by_node.items() if node in self._introduced}
-
-    def _forget_the_gone(self) -> None:
-        """Forget nodes that are offline: a node that restarted has another number, and the same identity."""
-        online = set(self._grid.get_node_ids())
-        self._introduced = {node: client for node, client in self._introduced.items() if node in online}
-        self._successors = {node: later for node, later in self._successors.items() if {node, later} <= online}
 
     def _introduce(self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout) -> None:
         challenge, mod_seen = os.urandom(32), bool(self._introduced)

@@ -12,7 +12,6 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
 from ccesa.agreement.charter import Charter
-from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, RoundFailed, TooFewClients, VectorError
 from ccesa.flower.both import log
 from ccesa.flower.both.envelope import kind_of
@@ -26,7 +25,6 @@ from ccesa.flower.server.strategy import LostRounds, RoundLost, Start, check_cal
 from ccesa.policy import Policy
 from ccesa.privacy.mechanism import DifferentialPrivacy
 from ccesa.protocol.parties import check_executor
-from ccesa.protocol.server import Server
 
 
 def check_alike(messages: list[Message]) -> None:
@@ -50,15 +48,6 @@ def make_reply(asked: Message, terms: ReplyTerms, mean: MeanReply) -> Message:
     if terms.kind == "train":
         content[arrays] = ArrayRecord({name: Array(np.asarray(value)) for name, value in mean.arrays.items()})
     return Message(RecordDict(content), reply_to=asked)
-
-
-def check_contributors(survivors: int, nothing: int) -> None:
-    """Refuse the mean of one or two nodes, which reveals their models. A server that lies has opened it by then."""
-    if survivors - nothing < MINIMUM_NODES:
-        raise TooFewClients(
-            f"{nothing} of {survivors} nodes contributed nothing, and the mean of fewer than {MINIMUM_NODES} "
-            "reveals too much; read their logs"
-        )
 
 
 class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
@@ -217,7 +206,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             log.info_once(f"no {message_type} messages are sent: with noise, name the metrics first")
             return []
         if message_type not in self._preparing:
-            self._preparing[message_type] = Preparing(self._grid, self._rounds, self._server, message_type)
+            self._preparing[message_type] = Preparing(self._grid, self._rounds, self._executor, message_type)
         preparing, model = self._preparing[message_type], model_of(messages[0].content)
         try:
             terms = self._rounds.terms(message_type, len(messages), model, check_caller())
@@ -253,9 +242,6 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
                 log.warn(f"a round is lost, and repeated: {lost}")
         return one_round()
 
-    def _server(self, config: RoundConfig) -> Server:
-        return Server(config, self._rounds.agreement, dropout=self._rounds.dropout, executor=self._executor)
-
     def _round(self, preparing: Preparing, asked: Asked, given: list[Message], timeout: StrategyTimeout) -> MeanReply:
         terms, attempts = asked.terms, preparing.attempts
         messages = attempts.messages(given, terms)
@@ -280,7 +266,11 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             aggregate = running.run(transport, task)
             survivors = len(aggregate.survivors)
             mean = packing_for(terms, model_of(content), running.context).unpack(aggregate.vector, survivors)
-            check_contributors(survivors, mean.nothing)
+            if survivors - mean.nothing < MINIMUM_NODES:  # a server that lies has opened it by now
+                raise TooFewClients(
+                    f"{mean.nothing} of {survivors} nodes contributed nothing, and the mean of fewer than "
+                    f"{MINIMUM_NODES} reveals too much; read their logs"
+                )
             lost = False
         except (RoundFailed, VectorError) as failure:  # other errors are mistakes in code
             raise transport.explain(failure, given_up=attempts.give_up) from failure

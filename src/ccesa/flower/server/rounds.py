@@ -306,8 +306,13 @@ class Releases:
         if self._demand is None or mechanism is None:
             return
         after = {node: frozenset((self._vectors.get(node, Counter()) + Counter([mechanism])).items()) for node in nodes}
-        fits = {vectors: self._fits(vectors, self._demand) for vectors in {*after.values()}}
-        spent = [node for node, vectors in after.items() if not fits[vectors]]
+        too_much = set()
+        for vectors in {*after.values()}:
+            noise = total(one.release.times(count) for one, count in vectors)
+            few = sum(count for _, count in vectors) <= self._demand.rounds
+            if not (few and noise.epsilon(self._demand.delta) <= self._demand.epsilon):
+                too_much.add(vectors)
+        spent = [node for node, vectors in after.items() if vectors in too_much]
         if spent:
             raise BudgetSpent(
                 f"{nodes_text(spent)} cannot be asked for another vector: the noise is made for "
@@ -319,9 +324,3 @@ class Releases:
         """Count one vector of each of these nodes, even if it did not come."""
         if mechanism is not None:
             self._vectors |= {node: self._vectors.get(node, Counter()) + Counter([mechanism]) for node in nodes}
-
-    def _fits(self, vectors: frozenset[tuple[Mechanism, int]], demand: DifferentialPrivacy) -> bool:
-        """Return whether all these vectors together keep the demand."""
-        few = sum(count for _, count in vectors) <= demand.rounds
-        spent = total(mechanism.release.times(count) for mechanism, count in vectors)
-        return few and spent.epsilon(demand.delta) <= demand.epsilon

@@ -8,7 +8,8 @@ with a model that differs a little, and an evaluation is left out. If the model 
 its answer, and training ends: nodes guard against a second sum.
 """
 
-from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -180,7 +181,7 @@ _LOST = "rounds over this model were lost after nodes had sent shares, so nodes 
 Evaluation = tuple[frozenset[int], str, list[bytes]]
 
 
-def evaluation_of(messages: list[Message], terms: ReplyTerms) -> Evaluation:
+def _evaluation(messages: list[Message], terms: ReplyTerms) -> Evaluation:
     content = {
         name: ConfigRecord({key: value for key, value in record.items() if key != _ROUND})
         if isinstance(record, ConfigRecord)
@@ -210,7 +211,7 @@ class Attempts:
         if model != self._model:
             self._model, self._aside = model, 0
             self._begin()
-        self._evaluation = evaluation_of(messages, terms) if terms.kind == "evaluate" else None
+        self._evaluation = _evaluation(messages, terms) if terms.kind == "evaluate" else None
         if self._answered is None or self._evaluation != self._answered[0]:
             return None
         log.info("the same nodes have evaluated this model before: the strategy gets their mean again")
@@ -299,8 +300,9 @@ class Asked(NamedTuple):
 class Preparing:
     """Makes the rounds for one type of message, decides which belong to a series, and keeps the series."""
 
-    def __init__(self, grid: Grid, rounds: Rounds, server: Callable[[RoundConfig], Server], message_type: str) -> None:
-        self._grid, self._rounds, self._server, self._message_type = grid, rounds, server, message_type
+    def __init__(self, grid: Grid, rounds: Rounds, executor: Executor | None, message_type: str) -> None:
+        self._grid, self._rounds, self._message_type = grid, rounds, message_type
+        self._server = partial(Server, agreement=rounds.agreement, dropout=rounds.dropout, executor=executor)
         self.attempts = Attempts(rounds.maximum_releases)
         self._asked: Asked | None = None
         self._misses = 0
@@ -328,7 +330,11 @@ class Preparing:
         if series is not None and not series.finished and series.enter(messages, task):
             running: Running = series
         else:
-            running = self._single_round(asked)
+            config = self._config(asked, accept=False)
+            if config.accept:  # the agreement needs it
+                running = self._new_series(asked, rounds=1, single=True)
+            else:
+                running = SingleRound(self._grid, self._message_type, self._server(config))
             running.enter(messages, task)
         log.info(f"{asked.terms.kind}, {running}" + (f", because {why}" if why else ""))
         return running
@@ -336,12 +342,6 @@ class Preparing:
     def _new_series(self, asked: Asked, rounds: int | None, single: bool = False) -> KeptSeries:
         series = Series(self._config(asked, accept=True), server=self._server, rounds=rounds)
         return KeptSeries(self._grid, self._message_type, series, single=single)
-
-    def _single_round(self, asked: Asked) -> Running:
-        config = self._config(asked, accept=False)
-        if config.accept:  # the agreement needs it
-            return self._new_series(asked, rounds=1, single=True)
-        return SingleRound(self._grid, self._message_type, self._server(config))
 
     def _config(self, asked: Asked, *, accept: bool) -> RoundConfig:
         return self.attempts.place(self._rounds.config(asked.terms, asked.length, accept=accept))
