@@ -124,7 +124,7 @@ def _fields(results: Results) -> str:
 def _exchanges(results: Results) -> str:
     series = [guard_named(guard).stride for guard in ("curious", "active")]
     alone = [len(steps_under(guard)) for guard in ("curious", "active")]
-    return f"{series[0]} and {series[1]}, in place of {alone[0]} and {alone[1]}"
+    return f"{series[0]} and {series[1]}, instead of {alone[0]} and {alone[1]}"
 
 
 def _certificate(results: Results) -> str:

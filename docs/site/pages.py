@@ -26,7 +26,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def unfolded(entry: Any, docs: Path) -> Any:
-    """Return an entry of the navigation with pages in place of folders, and without those that are empty."""
+    """Return an entry of the navigation with pages instead of folders, and without those that are empty."""
     if isinstance(entry, dict):
         [(title, inner)] = entry.items()
         inner = unfolded(inner, docs)

@@ -34,7 +34,7 @@ def jumps(n: int, q_total: float) -> Iterator[float]:
 
 
 def log_corrected(n: int, q_total: float) -> float:
-    """ln of a bound for every p from p* on: at p*, and with t as it is before rounding in place of t - 1."""
+    """ln of a bound for every p from p* on: at p*, and with t as it is before rounding instead of t - 1."""
     p = paper.p_star(n, q_total)
     share, alive = unrounded(n, p) / (n - 1), p * (1 - q_total)
     return math.log(n) - (n - 1) * bounds.divergence(share, alive)

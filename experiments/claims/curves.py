@@ -1,4 +1,4 @@
-"""X25519 in place of the paper's "NIST SP800-56 curve" (P-256): time of an agreement, and bytes of a key.
+"""X25519 instead of the paper's "NIST SP800-56 curve" (P-256): time of an agreement, and bytes of a key.
 
 Both from the same library, in turns, in processor time; a key pair and an agreement each, the peer's public
 key read from its bytes as it comes in a message.

@@ -1,4 +1,4 @@
-"""Figure 1: with 2 neighbours in place of 4 "the proposed CCESA requires only half of the bandwidth".
+"""Figure 1: with 2 neighbours instead of 4 "the proposed CCESA requires only half of the bandwidth".
 
 Five clients, in the complete graph and in a circle: by the formula of appendix C, and in the bytes of real
 rounds, beside the vector and with vectors of several lengths.

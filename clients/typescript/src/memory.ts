@@ -8,8 +8,8 @@ import { ConfigError } from "./errors.js";
 import type { PrivacyTable } from "./privacy/table.js";
 
 /**
- * The subject of an entry: a round that was joined; a round for which a vector has left, by its context; a vector that
- * has left for a task, and shares that were released for one, by task and series; a vector of a table, whatever the
+ * The subject of an entry: a round that was joined; a round for which a vector was sent, by its context; a vector that
+ * was sent for a task, and shares that were released for one, by task and series; a vector of a table, whatever the
  * task.
  */
 export type About = "round" | "sent" | "vector" | "release" | "table";

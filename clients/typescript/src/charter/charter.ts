@@ -30,7 +30,7 @@ export interface Certificate {
   readonly disconnected: number;
   readonly exposed: number;
   readonly unmaskable: number;
-  /** Of the six steps, only where it was planned with them. */
+  /** The dropouts of the six steps, only where it was planned with them. */
   readonly dropoutPerStep: readonly number[] | null;
 }
 

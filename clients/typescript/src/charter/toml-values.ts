@@ -1,5 +1,5 @@
 /**
- * Values of TOML 1.0 that are no tables and no arrays, each by the grammar of that version and by nothing more. Numbers
+ * Values of TOML 1.0 that are neither tables nor arrays, each by the grammar of that version and no more. Numbers
  * and times are within what all readers have in common: integers of 64 bits, finite floats, nanoseconds.
  */
 
@@ -107,7 +107,7 @@ const SCALARS: readonly (readonly [RegExp, Read])[] = [
   [new RegExp(WHOLE, "y"), integer],
 ];
 
-/** Read a value that is no table and no array, or return undefined. */
+/** Read a value that is neither table nor array, or return undefined. */
 export function readScalar(scanner: Scanner): Scalar | undefined {
   const text = readString(scanner);
   if (text !== undefined) {

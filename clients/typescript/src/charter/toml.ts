@@ -1,5 +1,5 @@
 /**
- * TOML 1.0, and nothing of later versions: two parties that read one charter read the same, or refuse it alike.
+ * TOML 1.0, and nothing from later versions: two parties that read one charter read the same, or refuse it alike.
  * Libraries follow TOML 1.1 by now, and some make the 2nd of March of a 30th of February.
  */
 
@@ -15,7 +15,7 @@ export interface TomlTable {
 export type TomlValue = Scalar | readonly TomlValue[] | TomlTable;
 
 // How a table came to be says who may add to it: `implicit` tables have only been passed through by a header, `dotted`
-// ones were made by a key with dots, `closed` ones stand in braces.
+// ones were made by a key with dots, `closed` ones are in braces.
 type Origin = "header" | "implicit" | "dotted" | "closed";
 
 const DEEPEST = 64;

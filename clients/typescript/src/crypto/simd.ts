@@ -32,7 +32,7 @@ const get = (local: number): number[] => [0x20, local];
 const load = (local: number, offset: number): number[] => [...get(local), 0xfd, 0x00, 4, offset]; // v128.load, align 16
 const further = (local: number): number[] => [...get(local), 0x41, 0xc0, 0x00, 0x6a]; // i32.const 64, i32.add
 
-/** Numbers as they stand in the module, seven bits to a byte. */
+/** Numbers as the module has them, seven bits to a byte. */
 function leb(x: number): number[] {
   return x < 0x80 ? [x] : [(x & 0x7f) | 0x80, ...leb(x >>> 7)];
 }

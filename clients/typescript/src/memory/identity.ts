@@ -13,7 +13,7 @@ import { databaseOf, done, write } from "./indexed-db.js";
  */
 export async function indexedDbIdentity(name: string): Promise<Identity> {
   const database = await databaseOf(`ccesa identity ${name}`, ["pair"])();
-  let pair = await generateKeyPair(); // ahead, as a transaction ends while a key is made; kept only if there is none
+  let pair = await generateKeyPair(); // ahead, as a transaction ends while a key is made; kept if it is the only one
   await write(database, ["pair"], async (store) => {
     const kept = (await done(store.get("pair"))) as CryptoKeyPair | undefined;
     pair = kept ?? pair;

@@ -154,7 +154,7 @@ async function open(
     upgrade?.(request.transaction!);
   };
   const database = await done(request);
-  // A page that deletes the database is not kept waiting, and whatever is asked next opens it anew.
+  // A page that deletes the database is not kept waiting, and whatever is asked next opens it again.
   database.onversionchange = () => {
     database.close();
     closed();

@@ -54,7 +54,7 @@ export function indexedDbLedger(name: string): LedgerStore {
  *
  * A line is a file with its seal, made whole and once; the latest seal is in a file of its own besides, so that lines
  * that are missing at the end are noticed. After a crash between the two, or where a process was held up there while
- * others went on, it may be lines behind, which is no damage: it still belongs to a line of the ledger.
+ * others went on, it may be lines behind, which is not damage: it still belongs to a line of the ledger.
  */
 export function fileLedger(folder: string): LedgerStore {
   const files = inFiles(folder);

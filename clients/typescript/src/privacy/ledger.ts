@@ -29,7 +29,7 @@ export interface Budget {
   readonly delta: number;
 }
 
-/** One vector that has left: its round, what its `rounds` are counted by, and its noise. */
+/** One vector that was sent: its round, what its `rounds` are counted by, and its noise. */
 interface Entry {
   readonly round: string;
   readonly scope: string;
@@ -125,7 +125,7 @@ export class Ledger {
   }
 
   /**
-   * Return the vectors and the epsilon that were spent, and the budget.
+   * Return the vectors and the epsilon that were used, and the budget.
    * @throws DamagedLedger
    */
   async spent(): Promise<{ readonly vectors: number; readonly epsilon: number; readonly budget: Budget }> {

@@ -35,7 +35,7 @@ interface Answered {
  * It is in one state at a time, and moves on when a step has ended, never in the middle of one: what a step has drawn,
  * sealed or signed is handed out only together with the move, so nothing is drawn, sealed or masked twice for the same
  * round and leaves twice. Where a step fails on anything but the caller's own functions and memories, expected or not,
- * the client aborts; and from the moment a vector is counted there is nothing of the caller's in the way any more. So
+ * the client aborts; and from the moment a vector is counted nothing that belongs to the caller can fail any more. So
  * the secrets that have masked one vector never mask another.
  *
  * Its state stays in this object, and cannot be taken elsewhere: a page or a process that ends leaves its rounds.

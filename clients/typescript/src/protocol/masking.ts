@@ -46,7 +46,7 @@ export async function sumAhead(round: Round, state: Accepted | AcceptedAmong): P
   return Object.freeze({ ...state, ahead, secrets: [...state.secrets, sum] });
 }
 
-/** Return what is left of a state when the vector has left: rows of shares, this client's own among them. */
+/** Return what is left of a state after the vector was sent: rows of shares, this client's own among them. */
 export function rowsOf(
   round: Round,
   { row, threshold }: Usable,

@@ -188,7 +188,7 @@ export function packSet(members: Iterable<number>, clients: number): Bytes {
 /**
  * Return the members of a bitmap in ascending order.
  *
- * @throws MalformedMessage for a bitmap of another size, or with a bit for nobody.
+ * @throws MalformedMessage for a bitmap of another size, or with a bit that belongs to no client.
  */
 export function unpackSet(data: Uint8Array, clients: number): number[] {
   if (data.length !== setBytes(clients)) {

@@ -105,7 +105,7 @@ export interface RosterClaim {
  * Check that a root commits to V1 and to these keys of members.
  *
  * @throws WrongProof for a proof of another size or another root, and for somebody who is not in V1; MalformedMessage
- *   for a V1 that is no set.
+ *   for a V1 that is not a set.
  */
 export async function checkRoster(engine: Engine, claim: RosterClaim): Promise<void> {
   const { context, root, v1, clients, keys, proof } = claim;

@@ -22,7 +22,7 @@ export interface Work {
   readonly task: Source;
 }
 
-/** Of the guard `active`: what all members have agreed on, and who this one is. */
+/** For the guard `active`: what all members have agreed on, and who this one is. */
 export interface Membership {
   readonly charter: Charter;
   readonly identity: Identity;
@@ -93,7 +93,7 @@ export class CallersError extends CcesaError {
 }
 
 /**
- * Run what belongs to the caller, while nothing of this step has been counted, masked or sent. Whatever it throws
+ * Run what belongs to the caller, while nothing in this step has been counted, masked or sent. Whatever it throws
  * reaches the caller, and the same request may come again.
  */
 export async function callers<T>(round: Round, work: () => T | Promise<T>): Promise<T> {

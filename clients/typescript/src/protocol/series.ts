@@ -16,7 +16,7 @@ const ASKING = "advertise-request";
 
 /** Options of a client of a series. */
 export interface SeriesOptions {
-  /** Of the first round; those of the others differ in their numbers only. */
+  /** The configuration of the first round; the others differ in their numbers only. */
   readonly config: RoundConfig;
   /** Joins a round of the series. The series remembers used rounds itself: pass no `usedRounds` here. */
   readonly client: (config: RoundConfig) => Promise<RoundClient>;
@@ -233,7 +233,7 @@ export class SeriesClient {
       }
       return [reply];
     } catch (error) {
-      // A masked vector that is asked for once more is no reason to leave; that another tab has sent it is one.
+      // A masked vector that is asked for once more is not a reason to leave; that another tab has sent it is one.
       if (!(error instanceof OrderError) || flight.client.fault !== null) {
         this.#leave(context);
         this.#fault(number, error);

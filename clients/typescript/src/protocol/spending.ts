@@ -97,10 +97,10 @@ async function checkVectors(
     throw new TaskSpent(`shares were released for this task in ${limits.releases} rounds, which is the maximum`);
   }
   if (vectors.some(({ series }) => series.length === 0)) {
-    throw new TaskSpent("a vector has left for this task with an earlier version, which did not note the series");
+    throw new TaskSpent("a vector was sent for this task with an earlier version, which did not note the series");
   }
   if (vectors.some(({ series }) => !equal(series, config.seriesId))) {
-    throw new TaskSpent("a vector has left for this task in another series, with which this client stays");
+    throw new TaskSpent("a vector was sent for this task in another series, with which this client stays");
   }
   const latest = Math.max(-1, ...vectors.map(({ number }) => number));
   if (latest >= config.number + own) {

@@ -1,5 +1,5 @@
 /**
- * Where a client stands in a round (docs/protocol.md, 8 and 13.6). A state is never changed: a step makes the next one,
+ * A client's states in a round (docs/protocol.md, 8 and 13.6). A state is never changed: a step makes the next one,
  * and the client moves on only when the step has ended. Then whatever secrets the next state does not hold are
  * overwritten.
  */
@@ -65,14 +65,14 @@ export interface Usable {
   readonly selfSecret: Bytes;
   readonly row: Bytes;
   readonly threshold: number;
-  /** Of those who have shared, the ones that were not accused. */
+  /** The clients that have shared and were not accused. */
   readonly opened: readonly Opened[];
   /** Ids of those who have shared and were accused. */
   readonly accused: readonly number[];
   readonly ahead: Ahead | null;
 }
 
-/** The secrets of a client after its vector has left: rows of shares, its own among them, and nothing else. */
+/** The secrets of a client after its vector was sent: rows of shares, its own among them, and nothing else. */
 export interface Rows {
   readonly threshold: number;
   /** Of itself and its neighbours in V2, ascending. */

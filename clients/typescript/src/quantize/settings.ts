@@ -106,7 +106,7 @@ export function fieldBitsOf(settings: QuantizerSettings, bounds: readonly number
   return fieldBits ?? 32;
 }
 
-/** Refuse a rounding or a largest weight that is none. */
+/** Refuse an unknown rounding or an invalid largest weight. */
 export function checkRest(settings: QuantizerSettings): void {
   if (settings.rounding !== "nearest" && settings.rounding !== "stochastic") {
     throw new ConfigError(`rounding must be "nearest" or "stochastic", got ${String(settings.rounding)}`);

@@ -45,10 +45,10 @@ export type Arrays = ReadonlyMap<string, NamedArray>;
 /**
  * Return the arrays that a task has.
  *
- * @throws MalformedMessage for bytes that are none, and for arrays that are at odds with themselves.
+ * @throws MalformedMessage for bytes that are not arrays, and for arrays that are at odds with themselves.
  */
 export function unpackArrays(payload: Uint8Array): Arrays {
-  // Entry by entry, so that nothing is made of a list that is none: a byte of it would be an object of a hundred.
+  // Entry by entry, so that nothing is made of a list that is not one: a byte of it would be an object of a hundred.
   const reader = new Reader(payload);
   const arrays = new Map<string, NamedArray>();
   for (let left = countOf(reader, MOST_ARRAYS); left > 0; left--) {

@@ -39,7 +39,7 @@ export interface Form {
   check(config: RoundConfig): void;
   /** The default maximum of a task's bytes in these rounds. */
   maximumTaskBytes(config: RoundConfig): number;
-  /** Read a task, once; throws for one that is none. */
+  /** Read a task, once; throws if the bytes are not one. */
   read(payload: Bytes): Reading;
 }
 

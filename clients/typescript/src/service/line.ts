@@ -32,7 +32,7 @@ export interface Call {
   readonly once?: boolean;
 }
 
-/** Tell whether an answer says no more than that the same is to be asked again later. */
+/** Tell whether an answer says only that the same must be asked again later. */
 export function saysLater({ status }: Answer): boolean {
   return LATER.has(status);
 }

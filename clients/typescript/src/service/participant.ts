@@ -131,8 +131,8 @@ export class Participant<Task = Bytes> extends EventTarget {
   /**
    * Wait until the hub has published the result of a question, and return it.
    *
-   * @throws ConfigError where the hub publishes none, Stopped when the signal of the options or, while this takes part,
-   *   `stop()` says so.
+   * @throws ConfigError where the hub publishes none, Stopped when the signal of the options stops it, or `stop()`
+   *   while this takes part.
    */
   async result(question: number): Promise<Result> {
     const site = await (this.#site ?? this.#enter(this.#options.signal ?? new AbortController().signal));

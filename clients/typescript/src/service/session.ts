@@ -21,7 +21,7 @@ export function isToken(token: unknown): token is string {
  * Return the token of a new session.
  *
  * @param charter - The digest of the member's own charter.
- * @throws ConfigError when the hub does not let the member in, FaultyServer for a challenge or a token that is none.
+ * @throws ConfigError when the hub does not let the member in, FaultyServer for an invalid challenge or token.
  */
 export async function openSession(line: Line, charter: Bytes, identity: Identity): Promise<string> {
   let answer = await answered(line, charter, identity);

@@ -278,8 +278,8 @@ export class Taking {
   }
 
   /**
-   * Return the vector of a round. With noise the client sends another one where this throws; the site's time may tell
-   * of its data, too, so that is then the same in any case, if the site says so.
+   * Return the vector of a round. With noise the client sends another one where this throws. The time that a site takes
+   * may also reveal something about its data, so the time is then the same in any case, if the site asks for that.
    */
   async #contribution(config: RoundConfig, context: Bytes): Promise<Bytes> {
     const { engine, signal, contribute, inTime } = this.#site;

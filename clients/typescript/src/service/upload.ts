@@ -1,4 +1,4 @@
-/** A reply goes to the hub, whole or in parts; it counts once the hub has said so. */
+/** A reply goes to the hub, whole or in parts; it counts once the hub has acknowledged it. */
 
 import type { Bytes } from "../bytes.js";
 import { FaultyServer, OrderError } from "../errors.js";

@@ -34,7 +34,7 @@ const BEHIND = new RegExp(`(?<!${SPACE})${SPACE}+$`);
 /** Return the text of a cell in Normalization Form C, as the schema has its own, or null where it is missing. */
 function textOf(record: TableRecord, column: string, missing: ReadonlySet<string>): string | null {
   const cell = record[column];
-  // A name such as `constructor` finds something in every object, which is no cell.
+  // A name such as `constructor` finds something in every object, which is not a cell.
   if (cell === undefined || typeof cell === "function" || (typeof cell === "object" && cell !== null)) {
     throw new VectorError(`column ${column} is missing in a record`);
   }
@@ -136,7 +136,7 @@ function addersOf(schema: Schema): Adder[] {
 
 /**
  * Return the numbers of a table: by group, and in it by quantity; what is of too few records is zero.
- * @throws VectorError for more records than agreed, or a number that is none.
+ * @throws VectorError for more records than agreed, or an invalid number.
  */
 function countGroups(schema: Schema, records: Iterable<TableRecord>): bigint[][] {
   const adders = addersOf(schema);
@@ -175,7 +175,7 @@ function leaveOut(schema: Schema, groups: readonly bigint[][]): void {
 
 /**
  * Return the numbers that a table becomes: by quantity, in it by group, in it in their order.
- * @throws VectorError for more records than agreed, or a number that is none.
+ * @throws VectorError for more records than agreed, or an invalid number.
  */
 export function countRecords(schema: Schema, records: Iterable<TableRecord>): bigint[] {
   const groups = countGroups(schema, records);

@@ -111,7 +111,7 @@ function open(listener: Listener): Port | undefined {
   }
 }
 
-// Bundled, the file lies beside a page's own: its name is one that none of those has, as another worker never answers.
+// Bundled, the file is beside a page's own: its name is one that none of those has, as another worker never answers.
 function openWeb(listener: Listener): Port {
   const worker = new Worker(new URL("./ccesa-worker.js", import.meta.url), { type: "module" });
   worker.onmessage = ({ data }: { data: Report }) => listener.report(data);
