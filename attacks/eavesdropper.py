@@ -103,7 +103,7 @@ class Eavesdropper:
     def learn_kem_seed(self, seed: bytes) -> None:
         """The same for a key of ML-KEM, where the agreement has any."""
         if seed:
-            self._kem_seeds[primitives.kem_public_key(primitives.kem_private_key(seed))] = seed
+            self._kem_seeds[primitives.public_key(primitives.kem_private_key(seed))] = seed
 
     def learn_mask_secret(self, client: int, secret: bytes) -> None:
         """What the s_i of this client comes from: its private key does not give it away."""

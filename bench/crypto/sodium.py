@@ -18,7 +18,7 @@ TEXT, TURNS, EACH = bytes(100), 100, 38
 def compare() -> dict[str, float]:
     """Return microseconds of processor time, as medians."""
     signing, private = p.signing_key(os.urandom(32)), p.private_key(os.urandom(32))
-    signed = p.verifying_bytes(signing), p.sign(signing, TEXT), TEXT
+    signed = p.public_key(signing), p.sign(signing, TEXT), TEXT
     own, others = p.private_bytes(private), [p.public_key(p.private_key(os.urandom(32))) for _ in range(EACH)]
     secret, info = os.urandom(32), bytes(50)
     works: dict[str, Callable[[], object]] = {

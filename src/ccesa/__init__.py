@@ -4,6 +4,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from ccesa import errors
+from ccesa.errors import *  # noqa: F403
+
 if TYPE_CHECKING:
     from ccesa import plan as plan
     from ccesa.agreement.charter import Charter as Charter
@@ -12,32 +15,6 @@ if TYPE_CHECKING:
     from ccesa.agreement.identity import Admission as Admission
     from ccesa.agreement.identity import Identity as Identity
     from ccesa.agreement.identity import Member as Member
-    from ccesa.errors import AttemptsSpent as AttemptsSpent
-    from ccesa.errors import BudgetSpent as BudgetSpent
-    from ccesa.errors import CcesaError as CcesaError
-    from ccesa.errors import ConfigError as ConfigError
-    from ccesa.errors import ConflictingMessage as ConflictingMessage
-    from ccesa.errors import CorruptSeeds as CorruptSeeds
-    from ccesa.errors import CorruptShares as CorruptShares
-    from ccesa.errors import DamagedLedger as DamagedLedger
-    from ccesa.errors import DamagedLog as DamagedLog
-    from ccesa.errors import Disconnected as Disconnected
-    from ccesa.errors import FaultyClient as FaultyClient
-    from ccesa.errors import FaultyNeighbour as FaultyNeighbour
-    from ccesa.errors import FaultyServer as FaultyServer
-    from ccesa.errors import ImpossiblePlan as ImpossiblePlan
-    from ccesa.errors import LateMessage as LateMessage
-    from ccesa.errors import MalformedMessage as MalformedMessage
-    from ccesa.errors import OrderError as OrderError
-    from ccesa.errors import OverlappingSums as OverlappingSums
-    from ccesa.errors import RoundFailed as RoundFailed
-    from ccesa.errors import RoundsLost as RoundsLost
-    from ccesa.errors import StaleLog as StaleLog
-    from ccesa.errors import TaskSpent as TaskSpent
-    from ccesa.errors import TooFewClients as TooFewClients
-    from ccesa.errors import Unreliable as Unreliable
-    from ccesa.errors import UsageError as UsageError
-    from ccesa.errors import VectorError as VectorError
     from ccesa.evidence import Evidence as Evidence
     from ccesa.graphs import Complete as Complete
     from ccesa.graphs import ErdosRenyi as ErdosRenyi
@@ -64,17 +41,11 @@ if TYPE_CHECKING:
 
     __version__: str
 
-#: The modules of the public names, which are loaded on first use. So a command begins at once, a user who stops it
-#: sees no traceback of an import, and only the planner needs scipy.
+#: The modules of the other public names, loaded on first use: so a command begins at once, a user who stops it sees no
+#: traceback of an import, and only the planner needs scipy.
 _WHERE = {
     "ccesa.agreement.charter": "Charter",
     "ccesa.agreement.config": "Floor RoundConfig",
-    "ccesa.errors": (
-        "AttemptsSpent BudgetSpent CcesaError ConfigError ConflictingMessage CorruptSeeds CorruptShares "
-        "DamagedLedger DamagedLog Disconnected FaultyClient FaultyNeighbour FaultyServer ImpossiblePlan "
-        "LateMessage MalformedMessage OrderError OverlappingSums RoundFailed RoundsLost StaleLog TaskSpent "
-        "TooFewClients Unreliable UsageError VectorError "
-    ),
     "ccesa.evidence": "Evidence",
     "ccesa.graphs": "Complete ErdosRenyi Harary",
     "ccesa.agreement.identity": "Admission Identity Member",
@@ -92,7 +63,7 @@ _WHERE = {
     "ccesa.graphs.thresholds": "Fixed Linear Majority",
 }
 _PLACES = {name: module for module, names in _WHERE.items() for name in names.split()}
-__all__ = sorted(["plan", *_PLACES])
+__all__ = sorted(["plan", *_PLACES, *errors.__all__])
 
 
 def __getattr__(name: str) -> object:

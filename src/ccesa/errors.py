@@ -37,11 +37,18 @@ from typing import Any, TypeVar
 
 from ccesa.evidence import Evidence, Naming, by_id
 
+__all__ = [
+    "AttemptsSpent", "BudgetSpent", "CcesaError", "ConfigError", "ConflictingMessage", "CorruptSeeds", "CorruptShares",
+    "DamagedLedger", "DamagedLog", "Disconnected", "FaultyClient", "FaultyNeighbour", "FaultyServer", "ImpossiblePlan",
+    "LateMessage", "MalformedMessage", "OrderError", "OverlappingSums", "RoundFailed", "RoundsLost", "StaleLog",
+    "TaskSpent", "TooFewClients", "Unreliable", "UsageError", "VectorError",
+]  # fmt: skip
+
 Error = TypeVar("Error", bound="CcesaError")
 
 
 def shown(text: str, most: int = 80) -> str:
-    """Return text from others for errors and logs: one line of ASCII, escaped, and cut to ``most`` characters."""
+    """Return text from others for errors and logs: one line of escaped ASCII of at most ``most`` characters."""
     pieces = [c if " " <= c <= "~" else c.encode("unicode_escape").decode("ascii") for c in text[:most]]
     kept = sum(end <= most for end in accumulate(map(len, pieces)))
     cut = len(text) - kept
@@ -110,8 +117,8 @@ class UsageError(CcesaError, ValueError):
 class ConfigError(UsageError):
     """Raised for parameters or files that cannot work, or cannot work safely.
 
-    The caller is to blame, or the server that proposed a round below a client's floor or beside its charter.
-    The text names the value and the limit. Choose another value, or stay out of the round.
+    The caller is to blame, or the server that proposed a round below a client's floor or against its charter. The text
+    names the value and the limit. Choose another value, or stay out of the round.
     """
 
 
@@ -135,16 +142,16 @@ class ImpossiblePlan(ConfigError):
 class TaskSpent(ConfigError):
     """Raised by ``Client.receive`` when the client may not contribute to the task in this round.
 
-    It has sent the last vector that it may, or one in another series or a later round, or has released its
-    shares. No vector leaves. Perhaps nobody is at fault: wait for another task, such as the next model.
+    It has used up its vectors for the task, sent one in another series or a later round, or released its shares. No
+    vector leaves. Perhaps nobody is at fault: wait for another task, such as the next model.
     """
 
 
 class BudgetSpent(ConfigError):
-    """Raised when one more vector would spend more than a ledger's budget, or than its noise is made for.
+    """Raised when one more vector would exceed a ledger's budget, or the number that its noise is made for.
 
-    No vector leaves and nothing was charged. Perhaps nobody is at fault. Take no part in further rounds with
-    the same data, or only in rounds with more noise. The text says how much is spent.
+    No vector leaves and nothing was charged. Perhaps nobody is at fault. Take part in no further rounds with the same
+    data, or only in rounds with more noise. The text says how much of the budget is used up.
     """
 
 
@@ -178,7 +185,7 @@ class VectorError(UsageError):
 
 
 class DamagedLog(ConfigError):
-    """Raised for a server's log, or the counter beside it, that was changed by a disk or a person, who is to blame.
+    """Raised for a server's log, or its counter, that a disk or a person has changed, who is to blame.
 
     The missing rows may have asked clients: run a new round, or begin a new series.
     """
@@ -217,10 +224,10 @@ class MalformedMessage(CcesaError):
 
 
 class FaultyServer(CcesaError):
-    """Raised by ``Client.receive`` when the server sent what an honest server never sends.
+    """Raised by ``Client.receive`` when the server sent something that an honest server never sends.
 
-    The server is to blame, or the network between. The client has dropped its secrets and answers nothing
-    more. Tell people, and join another round only when they know why.
+    The server is to blame, or the network between. The client has dropped its secrets and answers nothing more. Inform
+    people, and join another round only when they know why.
     """
 
 

@@ -1,7 +1,7 @@
 """A round shows who misbehaved as pairs of clients: one of the two lied, or the network between them did.
 
-A share that does not fit was changed by its sender or dealt wrong by its dealer. A text that does not open was
-sealed wrong by one client, or another falsely says so. The two cases look alike, so no client is named alone.
+A share that does not fit was changed by its sender or dealt wrong by its dealer. A text that does not open was sealed
+wrong by one client, or another falsely says so. Both look alike, so no client is named alone.
 """
 
 from collections import defaultdict
@@ -25,7 +25,6 @@ def counted(noun: str, ids: Iterable[int]) -> str:
 
 
 def by_id(clients: Iterable[int]) -> str:
-    """Name clients by their ids in the round."""
     return counted("client", clients)
 
 

@@ -1,7 +1,4 @@
-"""Files are written whole or not at all, and read only if others could not have changed them.
-
-Permissions are checked if the system has them (POSIX). The owner of a file and root can always change it.
-"""
+"""Files are written whole or not at all, and read only if others could not have changed them (checked on POSIX)."""
 
 import contextlib
 import errno
@@ -29,8 +26,8 @@ _NO_SYNC = {errno.EINVAL, errno.EBADF}
 def write_new(path: Path | str, text: str, private: bool) -> None:
     """Write a file that does not exist yet; a ``private`` one can be read by its owner only.
 
-    The text is written beside and moved into place, so a full disk or a kill halfway leaves no file of that
-    name, and one can try again. Raises ConfigError if the name is taken or the folder is missing.
+    A full disk or a kill halfway leaves no file of that name. Raises ConfigError if the name is taken or the folder is
+    missing.
     """
     with new_file(path, private) as file:
         file.write(text.encode())
@@ -54,8 +51,8 @@ def new_file(path: Path | str, private: bool) -> Iterator[IO[bytes]]:
 def replace(path: Path | str, text: str) -> None:
     """Write a file, new or not; its readers see the old text or the new one, whole.
 
-    It keeps its permissions, but others can no longer write to it. A link is replaced, not followed.
-    Raises ConfigError if the folder is missing.
+    It keeps its permissions, but others can no longer write to it. A link is replaced, not followed. Raises ConfigError
+    if the folder is missing.
     """
     path = Path(path)
     _check_place(path)
@@ -72,8 +69,8 @@ def replace(path: Path | str, text: str) -> None:
 def read_trusted(path: Path | str, most_bytes: int, private: bool = False) -> str:
     """Read a text that nobody but its owner could have written; a ``private`` one must be secret, too.
 
-    Raises ConfigError if others can write to the file or exchange it, if it has more than ``most_bytes``, or
-    if it is not UTF-8. Line ends stay as they are in the file.
+    Raises ConfigError if others can write to the file or exchange it, if it has more than ``most_bytes``, or if it is
+    not UTF-8. Line ends stay as they are.
     """
     try:
         return trusted_bytes(path, most_bytes, private).decode()
@@ -106,7 +103,6 @@ def check_trusted(path: Path, private: bool = False) -> None:
 
 
 def has_locks() -> bool:
-    """Tell whether this system has the locks that ``lock`` takes."""
     return fcntl is not None
 
 
@@ -126,7 +122,6 @@ def lock(path: Path | str) -> int:
 
 
 def _check_place(path: Path) -> None:
-    """Refuse to write a file where it would not be trusted afterwards."""
     if not path.parent.is_dir():
         raise ConfigError(f"there is no folder {path.parent}")
     _check_folders(path)

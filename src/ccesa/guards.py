@@ -1,7 +1,6 @@
 """A guard says against which server a round holds. One record per guard has all the differences.
 
-Its steps are in the two files of ``protocol`` that have its name; ``protocol.steps`` has its table.
-Its clients are ``ActiveClient`` with a charter, and ``Client`` without one.
+Its steps are in the files of ``protocol`` with its name, their table is in ``protocol.steps``.
 """
 
 from dataclasses import dataclass
@@ -14,16 +13,16 @@ GuardName = Literal["curious", "active"]
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """A guard is a record of facts for configurations, the planner and transports."""
+    """Facts about a guard for configurations, the planner and transports."""
 
     name: GuardName
     #: Whether everything is agreed on in a charter, and masks run on every edge.
     chartered: bool
-    #: Whether a client counts among those who have to reach its threshold, or its neighbours alone do.
+    #: Whether a client counts towards its own threshold, or its neighbours alone do.
     dealer_counts: bool
     #: Whether the server chooses who is in a roster, after it has seen the keys.
     chooses_roster: bool
-    #: Events that endanger privacy; a plan keeps *unreliable* rare under every guard, too.
+    #: Events that endanger privacy. A plan keeps these and *unreliable* rare.
     privacy_events: tuple[str, ...]
     #: The promise of a plan by default: a lying server tries rosters offline.
     privacy_bits: float
@@ -35,7 +34,6 @@ class Guard:
 
     @property
     def events(self) -> tuple[str, ...]:
-        """All events that a plan keeps rare."""
         return ("unreliable", *self.privacy_events)
 
 

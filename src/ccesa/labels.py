@@ -70,12 +70,12 @@ def client_bytes(client: int) -> bytes:
 
 
 def client_frame(label: bytes, context: bytes, client: int) -> bytes:
-    """Return ``frame(label, context, client)`` without framing the first two anew for every client."""
+    """Return ``frame(label, context, client)``; the first two are framed once."""
     return _head(label, context) + _CLIENT.pack(4, client)
 
 
 def pair_frame(label: bytes, context: bytes, one: int, other: int) -> bytes:
-    """Return ``frame(label, context, one, other)`` without framing the first two anew for every pair."""
+    """Return ``frame(label, context, one, other)``; the first two are framed once."""
     return _head(label, context) + _PAIR.pack(4, one, 4, other)
 
 

@@ -1,8 +1,8 @@
 """A log file has rows of bytes, each on the disk before the next one. A counter says how many there are.
 
-A row is behind its length, a digest of that, and a digest of itself; both follow from all rows before it. So a
-row that a crash has cut off does not look like damage. An older copy is whole: only a counter that is not
-restored with the file shows that it is old.
+Before a row come its length, a digest of that, and a digest of the row; both follow from all rows before it. So a row
+that a crash has cut off does not look like damage. An older copy of the file is whole: only a counter that is not
+restored with it shows that it is old.
 """
 
 import hashlib
@@ -46,7 +46,6 @@ class OpeningCounter:
         self.value = number, mark
 
     def close(self) -> None:
-        """Let another process have it."""
         self._file.close()
 
     def _read(self) -> tuple[int, bytes]:
@@ -106,7 +105,6 @@ class LogFile:
         self._file, self._end, self._chain, self._is_broken = file, file.tell(), chain, False
 
     def close(self) -> None:
-        """Let another process have the file."""
         self._is_broken = True
         self._file.close()
 
@@ -148,10 +146,7 @@ def _write(file: IO[bytes], chain: bytes, body: bytes) -> bytes:
 
 
 def _read(file: IO[bytes], path: Path) -> Iterator[tuple[bytes, int, bytes]]:
-    """Return each whole row, its end, and the digest of all rows up to it.
-
-    The rest of a row after a crash is passed over: it ends too early, or with zeros.
-    """
+    """Return each whole row, its end, and the digest of all rows up to it; skip the rest of a row after a crash."""
     size, at, chain = os.fstat(file.fileno()).st_size, 0, b""
     while at < size:
         file.seek(at)
@@ -175,7 +170,6 @@ def _read(file: IO[bytes], path: Path) -> Iterator[tuple[bytes, int, bytes]]:
 
 
 def _up_to(file: IO[bytes], length: int) -> bytes:
-    """Read this many bytes, or all that are left."""
     parts = []
     while length and (part := file.read(min(length, _CHUNK))):
         parts.append(part)
@@ -184,7 +178,7 @@ def _up_to(file: IO[bytes], length: int) -> bytes:
 
 
 def _has_only_a_head(file: IO[bytes], head: bytes) -> bool:
-    """Tell whether a row ends within its head: the rest of the file is zeros."""
+    """Tell whether a row ends within its head, and the rest of the file is zeros."""
     if not head.endswith(b"\0"):
         return False
     while part := file.read(_CHUNK):

@@ -1,8 +1,7 @@
 """A memory has an entry for each thing that a site has done and must not do again. None is taken back.
 
-In a folder of the site an entry is an empty file, made before its vector or its shares leave the site. It
-outlives crashes and processes. Only its name counts, so it has no content to be damaged. A name that cannot
-be read is refused: nobody knows what it forbids.
+In a folder an entry is an empty file, made before its vector or its shares leave the site. Only its name counts, so it
+has no content to be damaged. A name that cannot be read is refused: nobody knows what it forbids.
 """
 
 import contextlib

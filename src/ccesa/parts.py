@@ -42,7 +42,7 @@ def check_type(name: str, value: object, kind: type, hint: str = "") -> None:
 def check_clients(clients: int) -> None:
     """Refuse a number of clients that no round can have."""
     if clients < 3:
-        raise ConfigError(f"a round needs at least 3 clients, not {clients}: with 2 the sum tells all")
+        raise ConfigError(f"a round needs at least 3 clients, not {clients}: with 2 the sum reveals both vectors")
     if clients > MAX_CLIENTS:
         raise ConfigError(f"a round has at most {MAX_CLIENTS} clients, not {clients}")
 

@@ -1,7 +1,7 @@
 """Decoding is strict: bounded before it is parsed, typed, and only in the form that encoding gives.
 
-A last field that is a ``memoryview`` may be far larger than all others. It is never copied: decoded, it is a
-view of the bytes that came; for encoding, it can be made in the message itself.
+A last field that is a ``memoryview`` may be far larger than all others and is never copied: decoded, it is a view of
+the bytes that came; for encoding, it can be made in the message itself.
 """
 
 import io

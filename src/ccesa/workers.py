@@ -1,7 +1,7 @@
 """Workers of an executor, in other processes or on other machines, sum masks that a server takes off.
 
-A worker gets keys and a range of the vector, and returns the sum of those masks there; it sees no vector. The
-server itself sums what does not come back: an executor can make a round faster, and cannot lose it.
+A worker gets keys and a range of the vector; it sees no vector. The server itself sums what does not come back: an
+executor can make a round faster, but cannot lose it.
 """
 
 import logging
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from queue import Empty, SimpleQueue
 
 import numpy as np
@@ -43,7 +42,7 @@ class MaskSum:
 
 
 def sum_masks(task: MaskSum) -> Vector:
-    """Compute a sum of masks, in one thread; a worker runs this."""
+    """Sum the masks, in one thread; a worker runs this."""
     total, size = words.zeros(task.part.stop - task.part.start, task.bits), GENERATORS[task.generator].key_bytes
     keys = (task.keys[first : first + size] for first in range(0, len(task.keys), size))
     masks = [Mask(key, -1 if negative else 1) for key, negative in zip(keys, task.negative, strict=True)]
@@ -85,15 +84,11 @@ def _by_workers(executor: Executor, vector: Vector, tasks: list[MaskSum]) -> lis
     arrived: SimpleQueue[tuple[int, Future[Vector]]] = SimpleQueue()
     running: dict[int, Future[Vector]] = {}
     left, faults = dict(enumerate(tasks)), set()
-
-    def note(place: int, done: Future[Vector]) -> None:
-        arrived.put((place, done))
-
     try:
         for place, task in left.items():
             try:
                 running[place] = executor.submit(sum_masks, task)
-                running[place].add_done_callback(partial(note, place))
+                running[place].add_done_callback(lambda done, place=place: arrived.put((place, done)))
             except Exception as error:  # whatever somebody else's executor raises
                 running.pop(place, None)
                 faults.add(type(error).__name__)
@@ -138,8 +133,7 @@ def _add_result(target: Vector, task: MaskSum, future: Future[Vector]) -> str:
 def _holds_somewhere(result: Vector, task: MaskSum) -> bool:
     """Compare one block, drawn at random, with the server's own: an accident changes more than a word.
 
-    This finds a worker with another version, a broken one, and a part in the place of another. It does not
-    find one that lies about a few words.
+    A worker that lies about a few words is not found.
     """
     blocks, step = -(-result.nbytes // ALIGNMENT), ALIGNMENT // result.itemsize
     first = task.part.start + step * secrets.randbelow(blocks)

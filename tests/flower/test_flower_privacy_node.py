@@ -281,7 +281,7 @@ def test_a_member_without_a_ledger_takes_no_part(tmp_path, said):
     grid = MemoryGrid(make_app(changed), NODES, node_configs=configs)
     assert one_round(grid, charter=charter) is not None
     assert who_trains(grid) == OTHERS
-    assert any("the charter has noise, and this client no ledger" in line for line in said)
+    assert any("the charter has noise, but this client has no ledger" in line for line in said)
     assert {spent(configs, node) for node in OTHERS} == {1}
 
 

@@ -290,7 +290,7 @@ def test_a_refusal_in_between_costs_an_attempt_and_never_the_other_way_round():
 
 def test_under_a_charter_with_noise_a_client_needs_its_account():
     config = noisy_charter().config(length=NOISE.length)
-    with pytest.raises(ConfigError, match=r"charter has noise, and this client no ledger: give it an account"):
+    with pytest.raises(ConfigError, match=r"charter has noise, but this client has no ledger: give it an account"):
         Site("active").client(config, account=None)
 
 
@@ -305,9 +305,9 @@ def test_an_account_is_for_the_noise_of_the_charter_and_for_this_charter():
         ledger.account(NOISE, other.digest),
         ledger.account(NOISE, None),
     ):
-        with pytest.raises(ConfigError, match="an account for other noise, or for another charter"):
+        with pytest.raises(ConfigError, match="an account is for other noise, or another charter"):
             site.client(config, account=wrong, random=drawn.append)
-    with pytest.raises(ConfigError, match="an account for other noise, or for another charter"):
+    with pytest.raises(ConfigError, match="an account is for other noise, or another charter"):
         site.client(plain, lambda: np.ones(5, np.uint64), account=ledger.account(NOISE, plain.charter))
     site.client(plain, np.ones(5, np.uint64), account=None)
     assert not drawn

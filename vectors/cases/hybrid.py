@@ -132,7 +132,7 @@ def _kem_seed(name: str) -> bytes:
 
 
 def _kem_public(name: str) -> bytes:
-    return primitives.kem_public_key(primitives.kem_private_key(_kem_seed(name)))
+    return primitives.public_key(primitives.kem_private_key(_kem_seed(name)))
 
 
 def _kem(name: str) -> Case:

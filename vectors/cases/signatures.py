@@ -108,7 +108,7 @@ def neutral_signature(seed: bytes, text: bytes) -> bytes:
 
 
 def identity_public(seed: bytes) -> bytes:
-    return primitives.verifying_bytes(primitives.signing_key(seed))
+    return primitives.public_key(primitives.signing_key(seed))
 
 
 def _fits(public: Point, signature: bytes, text: bytes) -> dict[str, bool]:

@@ -1,7 +1,4 @@
-"""An agreement holds for all rounds of a federation: a charter, or trust in the server.
-
-Code that makes clients, servers, forms or memories asks the agreement, and never for the kind of agreement.
-"""
+"""An agreement holds for all rounds of a federation: a charter, or trust in the server. Code asks it, not its kind."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,10 +34,9 @@ class NoCertificate(NamedTuple):
 class Trust:
     """Without a charter, clients trust the server to follow the protocol, and it chooses the rounds.
 
-    The values of a charter are empty here: no member signs in, and nothing is certified.
+    No member signs in, and nothing is certified.
     """
 
-    #: The client's own; a server has none.
     floor: Floor = NO_FLOOR
     attempts: int = ATTEMPTS
     releases: int = RELEASES
@@ -56,7 +52,6 @@ class Trust:
         """Do nothing: trust does not expire."""
 
     def check(self, config: RoundConfig) -> None:
-        """Refuse a round under a guard with a charter, or one below the floor."""
         check_type("config", config, RoundConfig, "; plan.config() makes one")
         if guard_named(config.guard).chartered:
             raise ConfigError(
@@ -72,8 +67,8 @@ class Trust:
         noise = account.mechanism
         if (config.length, config.bits) != (noise.length, WORD_BITS):
             raise ConfigError(
-                f"a round of {config.length} words of {config.bits} bits, and the noise of this client's "
-                f"account is made for {noise.length} of {WORD_BITS}"
+                f"the round has {config.length} words of {config.bits} bits, but the noise of this client's account "
+                f"is made for {noise.length} words of {WORD_BITS}"
             )
         if noise.honest > config.min_survivors:
             raise ConfigError(
@@ -82,7 +77,6 @@ class Trust:
             )
 
     def decode(self, data: bytes) -> RoundConfig:
-        """Return the configuration that a server announces."""
         return RoundConfig.decode(data)
 
 
@@ -103,7 +97,6 @@ class OwnRounds(Trust):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of the clients, by id."""
         return tuple(f"client {client}" for client in range(self.any_round.clients))
 
     def series(self, length: int, bits: int) -> RoundConfig:

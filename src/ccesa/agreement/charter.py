@@ -1,7 +1,7 @@
 """A ``Charter`` fixes a federation's rounds, except series, number, roster, length and *accept*.
 
-A lying server uses every choice against one client. Limits are not enough: another kind of graph with the same
-mean degree is within every limit, and has another tail. So the charter fixes everything else.
+A lying server uses every choice against one client. Limits are not enough: another kind of graph with the same mean
+degree is within every limit, and has another tail.
 """
 
 import math
@@ -24,7 +24,7 @@ from ccesa.graphs import Complete, Graph
 from ccesa.graphs.per_step import PerStep
 from ccesa.graphs.thresholds import Threshold
 from ccesa.guards import ACTIVE, guard_named
-from ccesa.parts import MAX_CLIENTS, Part, check_type, is_printable, whole_number
+from ccesa.parts import MAX_CLIENTS, Part, check_range, check_type, is_printable, whole_number
 from ccesa.privacy.ledger import Account
 from ccesa.privacy.mechanism import Mechanism
 from ccesa.statistics.schema import Schema
@@ -88,7 +88,6 @@ class Stated(Part, frozen=True, kw_only=True):
 
     @property
     def logged(self) -> dict[str, float]:
-        """The figures that a hub logs with every sum, by name."""
         return {name: getattr(self, name) for name in _LOGGED}
 
 
@@ -120,7 +119,8 @@ class Learning(Part, frozen=True, kw_only=True):
             if len(set(getattr(self, name))) != len(getattr(self, name)):
                 raise ConfigError(f"{name} in the charter must not have an entry twice")
         for text in (*self.message_types, self.weighted_by, *self.metrics, *self.counters):
-            _check_name(text)
+            if not 1 <= len(text) <= 100 or not is_printable(text):
+                raise ConfigError(f"a name in the charter must have 1 to 100 printable characters, not {quoted(text)}")
 
 
 class Charter(Part, frozen=True, kw_only=True, dict=True):
@@ -177,8 +177,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             ("releases", 1, self.attempts),
             ("least_roster", 3, len(self.members)),
         ):
-            if not least <= getattr(self, name) <= most:
-                raise ConfigError(f"{name} of a charter must lie in {least}..{most}, not {getattr(self, name)}")
+            check_range(name, getattr(self, name), least, most, " of a charter")
         if len(self.members) > MAX_CLIENTS:
             raise ConfigError(f"a charter has at most {MAX_CLIENTS} members, not {len(self.members)}")
         msgspec.structs.force_setattr(self, "members", tuple(self.members))
@@ -195,9 +194,8 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     def _check_noise(self, mechanism: Mechanism) -> None:
         """Refuse noise that counts on more honest clients than every sum that can be opened has.
 
-        Against a lying server that minimum is in the certificate. Against one that follows the protocol,
-        colluders may still choose who drops out, and part a sparse graph as a lying server would. They cannot
-        part a complete graph.
+        Against a lying server that minimum is in the certificate. Colluders of an honest one may still choose who drops
+        out, and part a sparse graph as a lying server would; a complete graph they cannot part.
         """
         if self.bits != WORD_BITS:
             raise ConfigError(f"a charter with privacy has words of {WORD_BITS} bits, not {self.bits}")
@@ -205,13 +203,10 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         if mechanism.against == "follows" and isinstance(self.graph, Complete):
             honest = self.min_survivors - self.certificate.colluders
         if mechanism.honest > honest:
-            raise ConfigError(
-                f"the charter's noise counts on {mechanism.honest} honest clients in every sum, and its "
-                f"certificate promises {honest}"
-            )
+            counted = f"the charter's noise counts on {mechanism.honest} honest clients in every sum"
+            raise ConfigError(f"{counted}, but its certificate promises only {honest}")
 
     def _check_unit(self) -> None:
-        """Refuse statistics and noise that do not fit each other."""
         if self.schema is not None:
             if self.learning is not None or self.bits != WORD_BITS:
                 raise ConfigError(f"a charter with statistics has words of {WORD_BITS} bits, and no learning")
@@ -301,13 +296,9 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         """
         if self.length not in (None, length):
             what = "statistics have" if self.schema else "noise is made for"
-            raise ConfigError(
-                f"a round of {length} words, and the charter's {what} {self.length}: for another length, "
-                "agree on another charter"
-            )
-        given = {"series_id": series_id, "accept": accept}
-        given = {name: value for name, value in given.items() if value is not None}
-        return self._config(length=length, number=number, charter=self.digest, **given)
+            raise ConfigError(f"the round has {length} words, but the charter's {what} {self.length}: use that length")
+        chosen = {name: value for name, value in (("series_id", series_id), ("accept", accept)) if value is not None}
+        return self._config(length=length, number=number, charter=self.digest, **chosen)
 
     def series(self, length: int, bits: int) -> RoundConfig:
         """Return the first round of a new series; raise ConfigError if the charter has other sizes.
@@ -350,9 +341,8 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         agreed = self.config(**{name: getattr(config, name) for name in _LEFT_OPEN})
         for name in config.__struct_fields__:
             if getattr(config, name) != getattr(agreed, name):
-                raise ConfigError(
-                    f"the round differs from the charter in {name}: the server chooses only {', '.join(_LEFT_OPEN)}"
-                )
+                chosen = ", ".join(_LEFT_OPEN)
+                raise ConfigError(f"the round differs from the charter in {name}: the server chooses only {chosen}")
 
     def check_account(self, config: RoundConfig, account: Account | None) -> None:
         """Raise ConfigError if the account is missing, or for other noise than the charter's, or another charter.
@@ -362,12 +352,10 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             account: The account that is charged for them.
         """
         if account is None and self.mechanism is not None:
-            raise ConfigError(
-                "the charter has noise, and this client no ledger: give it an account, "
-                "Ledger(path).account(charter.privacy, charter.digest)"
-            )
+            how = "Ledger(path).account(charter.privacy, charter.digest)"
+            raise ConfigError(f"the charter has noise, but this client has no ledger: give it an account, {how}")
         if account is not None and (account.mechanism, account.charter) != (self.mechanism, self.digest):
-            raise ConfigError("an account for other noise, or for another charter, than the one that this client holds")
+            raise ConfigError("the account is for other noise, or another charter, than this client's")
 
     def _check_digest(self, digest: object) -> None:
         if digest != self.digest:
@@ -453,8 +441,3 @@ def _settle_numbers(part: Part) -> None:
                 raise ConfigError(f"{field.name} of a charter must be a number, not {value!r:.60}")
             value = float(value) + 0.0  # the other zero is the same number
         msgspec.structs.force_setattr(part, field.name, value)
-
-
-def _check_name(text: str) -> None:
-    if not 1 <= len(text) <= 100 or not is_printable(text):
-        raise ConfigError(f"a name in the charter must have 1 to 100 printable characters, not {quoted(text)}")

@@ -1,8 +1,7 @@
 """A ``RoundConfig`` has everything about a round that is public and agreed on before it starts.
 
-A configuration validates itself and has exactly one encoding. The hash of that encoding, the *context*, enters
-every derivation of the round: after a change of any field nothing decrypts any more. A ``Floor`` is a client's
-own minimum for such a configuration.
+It validates itself and has exactly one encoding. The hash of that encoding, the *context*, enters every derivation of
+the round: after a change of any field nothing decrypts any more. A ``Floor`` is a client's own minimum.
 """
 
 import os
@@ -19,9 +18,9 @@ from ccesa.errors import ConfigError, MalformedMessage, quoted
 from ccesa.graphs import Complete, Graph
 from ccesa.graphs.thresholds import Degree, HolderCounts, Majority, Threshold
 from ccesa.guards import CURIOUS, GUARDS, GuardName, guard_named
-from ccesa.parts import Part, check_clients, check_integer
+from ccesa.parts import Part, check_clients, check_integer, check_range
 
-#: Version of the wire format. Parties refuse configurations of other versions by name.
+#: Version of the wire format.
 VERSION: Final = 2
 SERIES_ID_BYTES = 32
 #: Rounds of a series have numbers below this one.
@@ -90,10 +89,8 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         self._check_holders()
         self._check_guard()
         if needs_accept(self.agreement) and not self.accept:
-            raise ConfigError(
-                f"agreement = {self.agreement} needs accept = True: clients have to accept the seeds of "
-                "masks before they mask"
-            )
+            why = "clients have to accept the seeds of masks before they mask"
+            raise ConfigError(f"agreement = {self.agreement} needs accept = True: {why}")
 
     @property
     def context(self) -> bytes:
@@ -152,8 +149,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
             check_integer(name, getattr(self, name))
         if len(self.series_id) != SERIES_ID_BYTES:
             raise ConfigError(f"series_id must have {SERIES_ID_BYTES} bytes, not {len(self.series_id)}")
-        if not 0 <= self.number <= MAX_NUMBER:
-            raise ConfigError(f"number must lie in 0..{MAX_NUMBER}, not {self.number}")
+        check_range("number", self.number, 0, MAX_NUMBER)
         check_clients(self.clients)
         if self.length < 1 or self.vector_bytes > MAX_VECTOR_BYTES:
             most = MAX_VECTOR_BYTES * 8 // self.bits

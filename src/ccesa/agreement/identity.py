@@ -69,7 +69,7 @@ class Identity:
     @cached_property
     def public(self) -> bytes:
         """The 32-byte public key."""
-        return primitives.verifying_bytes(self._key)
+        return primitives.public_key(self._key)
 
     def sign(self, text: bytes) -> bytes:
         """Return the 64-byte signature of a text.
@@ -244,7 +244,7 @@ class Admission:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield all lines, with tabs as spaces and without those around; refuse unprintable characters.
+    """Yield all lines, stripped, with tabs as spaces; refuse unprintable characters.
 
     Only LF and CR LF end a line. A byte order mark at the very beginning is not part of the text.
     """
@@ -256,7 +256,6 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _check_name(name: str) -> None:
-    """Refuse a name that is not allowed in a line of the list, or in the file of an identity."""
     if not isinstance(name, str):
         raise ConfigError(f"the name of a client must be text, not {type(name).__name__}")
     if not name or name.startswith("#") or " " in name or not is_printable(name):

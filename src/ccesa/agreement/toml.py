@@ -5,6 +5,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from typing import Any
 
@@ -35,8 +36,8 @@ def parse(text: str) -> dict[str, Any]:
 def tables(text: str) -> dict[str, Any]:
     """Return the tables of a text in TOML, if all readers of TOML read it the same.
 
-    Raises ValueError if it is not TOML, or has a number or a time beyond their common limits, and RecursionError
-    if it is nested too deeply.
+    Raises ValueError for other texts and for numbers and times beyond the common limits, RecursionError for deep
+    nesting.
     """
     every = tomllib.loads(text, parse_float=_float)
     _check_integers(every)
@@ -65,7 +66,8 @@ def _check_integers(value: object) -> None:
 def write(tables: dict[str, Any]) -> str:
     """Return the text: values first, then a table for each part, without values of None."""
     given = {name: value for name, value in tables.items() if value is not None}
-    given["expires"] = _moment(given["expires"])
+    with suppress(OverflowError, ValueError, OSError):  # it may be beyond the calendar
+        given["expires"] = datetime.fromtimestamp(given["expires"], UTC)
     values = {name: value for name, value in given.items() if not isinstance(value, dict)}
     values["members"] = values.pop("members")  # the longest comes last
     lines = list(_table(values))
@@ -93,14 +95,6 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         return repr(value)
     return json.dumps(value, ensure_ascii=False)
-
-
-def _moment(seconds: int) -> datetime | int:
-    """Return the moment as a date, or unchanged if it is beyond the calendar."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, ValueError, OSError):
-        return seconds
 
 
 def seconds(moment: object) -> object:

@@ -1,9 +1,8 @@
 """Derive keys from secrets, each with its own label and bound to the round's context.
 
-Two clients need secrets for two things: to seal shares for each other, and to mask with each other. A key
-agreement is one class, and nobody else asks which it is. Under ``x25519`` both rest on X25519 alone. Under
-``x25519-mlkem768`` sealing rests on ML-KEM-768 besides, and masks on *pair seeds* that travel in the sealed
-texts: they are hidden as long as one of the two stands.
+Two clients need secrets to seal shares for each other, and to mask with each other. Under ``x25519`` both rest on
+X25519 alone. Under ``x25519-mlkem768`` sealing rests on ML-KEM-768 as well, and masks on *pair seeds* that travel in
+the sealed texts: they stay hidden if one of the two is broken.
 """
 
 import hashlib
@@ -29,7 +28,6 @@ def mask_private_key(secret: bytes, context: bytes, client: int) -> primitives.P
 
 
 def self_mask_key(secret: bytes, context: bytes, client: int, generator: str) -> bytes:
-    """Derive the key of a client's self mask."""
     info = labels.client_frame(labels.SELF_MASK, context, client)
     return primitives.derive(secret, info, primitives.GENERATORS[generator].key_bytes)
 
@@ -41,21 +39,20 @@ def commitment(secret: bytes, context: bytes, client: int) -> bytes:
 
 
 def pair_mask_key(agreed: bytes, context: bytes, one: int, other: int, generator: str) -> bytes:
-    """Derive the key of the mask that two clients have in common."""
     info = labels.pair_frame(labels.PAIR_MASK, context, min(one, other), max(one, other))
     return primitives.derive(agreed, info, primitives.GENERATORS[generator].key_bytes)
 
 
 def pair_sign(client: int, neighbour: int) -> int:
-    """Return the sign with which ``client`` applies the mask it has in common with ``neighbour``."""
+    """Return the sign with which ``client`` applies the mask."""
     return 1 if client < neighbour else -1
 
 
 class Ends(NamedTuple):
     """Names who seals for whom, the public keys of both, whether masks run between them, and a promise.
 
-    All of it is bound to the text, as far as this party knows it. So a change on the way to one of the two is
-    noticed before a vector is masked: the masks would not cancel, and the sum would be wrong.
+    All of it is bound to the text. So a change on the way to one of the two is noticed before a vector is masked: the
+    masks would not cancel, and the sum would be wrong.
     """
 
     sender: int
@@ -63,11 +60,10 @@ class Ends(NamedTuple):
     sender_keys: bytes
     recipient_keys: bytes
     carries_masks: bool
-    #: The sender's, to its b_i: the server will hold it to the secret that it deals.
+    #: The sender's, to its b_i.
     commitment: bytes
 
     def frame(self, label: bytes, context: bytes, *more: bytes) -> bytes:
-        """Return a frame of all of it, and of more that is bound to the text."""
         head = labels.pair_frame(label, context, self.sender, self.recipient)
         return head + labels.frame(
             self.sender_keys, self.recipient_keys, bytes([self.carries_masks]), self.commitment, *more
@@ -96,20 +92,14 @@ class Half(NamedTuple):
 
 
 def vector_tag(vector: Data, context: bytes, client: int) -> bytes:
-    """Return the tag of a masked vector: by it an accident on the way is noticed.
-
-    The key is public, so the tag is a checksum, and proves nothing to anybody.
-    """
+    """Return the tag of a masked vector, by which an accident on the way is noticed; its key is public."""
     head = labels.client_frame(labels.MASKED_VECTOR, context, client)
     return primitives.gmac(hashlib.sha256(head).digest()[:_KEY], memoryview(vector).cast("B"))
 
 
 def vector_digest(vector: Data, context: bytes, client: int) -> bytes:
-    """Return the digest of a masked vector: by it any change on the way is noticed."""
+    """Return the digest of a masked vector, by which any change on the way is noticed."""
     return labels.digest(labels.MASKED_VECTOR, context, labels.client_bytes(client), memoryview(vector).cast("B"))
-
-
-# Key agreements
 
 
 _SHARES_BYTES = 2 * SHARE_BYTES
@@ -155,7 +145,6 @@ class X25519:
         """Refuse an agreement that the installed cryptographic library does not know."""
 
     def bundle(self, sealing_key: bytes, mask_key: bytes, kem_seed: bytes) -> bytes:
-        """Return all public keys of a client, as they travel."""
         return sealing_key + mask_key
 
     def public_keys(self, bundle: bytes) -> tuple[bytes, ...]:
@@ -170,7 +159,6 @@ class X25519:
     # Many in one row, with nothing else in between, are measurably faster than one by one.
 
     def encapsulate_each(self, bundles: list[bytes]) -> list[Encapsulated]:
-        """Make a secret for the owner of each bundle."""
         return [Encapsulated(b"", b"")] * len(bundles)
 
     def decapsulate_each(self, kem_seed: bytes, texts: list[bytes]) -> list[bytes]:
@@ -184,7 +172,6 @@ class X25519:
         return both if client < other else both[ONE_TIME_BYTES:] + both[:ONE_TIME_BYTES]
 
     def seal(self, sealing: bytes, encapsulated: Encapsulated, content: Content, context: bytes, ends: Ends) -> bytes:
-        """Seal shares and a seed for a neighbour."""
         return seal_once(sealing[:ONE_TIME_BYTES], content.shares, ends.frame(labels.SEALED, context))
 
     def unseal(self, sealing: bytes, decapsulated: bytes, sealed: bytes, context: bytes, ends: Ends) -> Content:
@@ -196,7 +183,7 @@ class X25519:
         return b""
 
     def seed_commitment(self, seed: bytes, context: bytes, client: int, other: int) -> bytes:
-        """Return what binds a client to the seed that it gives another, without showing it."""
+        """Return a commitment to the seed that a client gives another."""
         return b""
 
     def deposit(self, secret: bytes, seed: bytes, context: bytes, client: int, other: int) -> bytes:
@@ -213,7 +200,7 @@ class X25519:
 
 
 class Hybrid(X25519):
-    """Two clients agree by X25519 and ML-KEM-768: their secrets stay hidden unless both fall."""
+    """Two clients agree by X25519 and ML-KEM-768: their secrets stay hidden unless both are broken."""
 
     bundle_bytes = X25519.bundle_bytes + KEM_KEY_BYTES
     commitment_bytes = COMMITMENT_BYTES
@@ -224,13 +211,11 @@ class Hybrid(X25519):
 
     def check_installed(self) -> None:
         if not primitives.has_kem():
-            raise ConfigError(
-                "the agreement x25519-mlkem768 needs ML-KEM, which cryptography has from version 48 on: "
-                "pip install 'cryptography>=48' installs it; or use the agreement x25519"
-            )
+            how = "pip install 'cryptography>=48', or use the agreement x25519"
+            raise ConfigError(f"the agreement x25519-mlkem768 needs ML-KEM, which cryptography has since 48: {how}")
 
     def bundle(self, sealing_key: bytes, mask_key: bytes, kem_seed: bytes) -> bytes:
-        return sealing_key + mask_key + primitives.kem_public_key(primitives.kem_private_key(kem_seed))
+        return sealing_key + mask_key + primitives.public_key(primitives.kem_private_key(kem_seed))
 
     def public_keys(self, bundle: bytes) -> tuple[bytes, ...]:
         both = 2 * PUBLIC_KEY_BYTES
@@ -252,11 +237,7 @@ class Hybrid(X25519):
         return agreed  # each text has a key of its own, from a secret of ML-KEM besides
 
     def text_key(self, agreed: bytes, encapsulated: bytes, context: bytes, ends: Ends, *beside: bytes) -> bytes:
-        """Derive key and nonce of one text from both secrets: they stand as long as one of the two does.
-
-        All that is to be bound to the text enters here, with the ciphertext and the commitment beside it. So the
-        key is for this text alone, and nothing is left for associated data.
-        """
+        """Derive key and nonce of one text from both secrets. All that is bound to the text enters here."""
         info = ends.frame(labels.HYBRID_SEALING, context, *beside)
         return primitives.derive(agreed + encapsulated, info, ONE_TIME_BYTES)
 
@@ -289,7 +270,7 @@ class Hybrid(X25519):
         return unseal_once(self._deposit_key(secret, context, client, other), deposit)
 
     def _deposit_key(self, secret: bytes, context: bytes, client: int, other: int) -> bytes:
-        """Derive from the secret itself, never from the key of X25519 that comes from it: that one may fall."""
+        """Derive from the secret itself, never from the key of X25519 that comes from it, which may be broken."""
         info = labels.pair_frame(labels.DEPOSIT, context, client, other)
         return primitives.derive(secret, info, ONE_TIME_BYTES)
 

@@ -1,7 +1,6 @@
 """Masks are keystreams read as vectors of words, added or subtracted in place.
 
-Streams are seekable, so any part of the vector can be masked by another thread, process or machine. Threads do
-work that frees the interpreter's lock.
+Streams are seekable, so any part of the vector can be masked by another thread, process or machine.
 """
 
 import os
@@ -17,9 +16,6 @@ from ccesa.crypto.kernels import kernel
 from ccesa.crypto.primitives import ALIGNMENT
 from ccesa.words import Vector, zeros
 
-# Threads
-
-
 Part = TypeVar("Part")
 Done = TypeVar("Done")
 
@@ -28,10 +24,7 @@ PARTS = 4
 
 
 def helpful(most: int, worth: int) -> int:
-    """Return the number of threads to use if ``worth`` threads are worth their start.
-
-    It is at most ``most``, where 0 stands for the cores that this process may use.
-    """
+    """Return the number of threads, at most ``most`` (0: all cores), if ``worth`` threads are worth their start."""
     return max(1, min(worth, most or cores())) if worth > 1 else 1
 
 
@@ -58,8 +51,6 @@ def cores() -> int:
 
 
 class _Shared:
-    """Parts that several threads take, and the results."""
-
     def __init__(self, work: Callable[[Any], Any], parts: Sequence[Any]) -> None:
         self._work, self._left = work, list(enumerate(parts))[::-1]
         self._results: list[Any] = [None] * len(parts)
@@ -94,9 +85,6 @@ class _Shared:
         return self._results
 
 
-# Masks
-
-
 class Mask(NamedTuple):
     """A keystream to add (sign 1) or to subtract (sign -1)."""
 
@@ -117,9 +105,8 @@ def mask_words(generator: str, key: bytes, start: int, count: int, bits: int) ->
 
 
 def add_masks(vector: Vector, masks: Sequence[Mask], generator: str, threads: int = 0, *, offset: int = 0) -> None:
-    """Add and subtract every mask, in place.
-
-    The array may be a part of the vector, ``offset`` bytes into it, a multiple of ``generators.ALIGNMENT``.
+    """Add and subtract every mask, in place, to a vector that starts ``offset`` bytes, a multiple of ALIGNMENT, into
+    it.
     """
     if masks:
         _add_each(vector, vector, masks, generator, threads, offset)
@@ -128,10 +115,7 @@ def add_masks(vector: Vector, masks: Sequence[Mask], generator: str, threads: in
 def masked(
     vector: Vector, masks: Sequence[Mask], generator: str, threads: int = 0, out: Vector | None = None
 ) -> Vector:
-    """Mask a vector, with at least one mask, into ``out`` or a new array, and return that.
-
-    Copying is part of the first addition, unless the vector has gaps or runs backwards.
-    """
+    """Mask a vector, with at least one mask, into ``out`` or a new array, and return that."""
     result = np.empty(vector.shape, vector.dtype) if out is None else out
     _add_each(np.ascontiguousarray(vector), result, masks, generator, threads)
     return result

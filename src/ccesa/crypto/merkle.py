@@ -23,7 +23,6 @@ class WrongProof(ValueError):
 
 
 def levels(leaves: list[bytes]) -> list[Hashes]:
-    """Return all levels, from the leaves to the top."""
     tree, step = [_rows(leaves)], 2 * HASH_BYTES
     while len(tree[-1]) > 1:
         below = tree[-1].tobytes()

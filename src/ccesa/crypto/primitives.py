@@ -1,7 +1,4 @@
-"""This is the only file that calls cryptographic libraries.
-
-Each function is a thin, typed name for one library call. Verification raises: it never returns a bool.
-"""
+"""This is the only file that calls cryptographic libraries. Verification raises: it never returns a bool."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -104,7 +101,7 @@ def private_bytes(private: PrivateKey) -> bytes:
     return private.private_bytes_raw()
 
 
-def public_key(private: PrivateKey) -> bytes:
+def public_key(private: "PrivateKey | SigningKey | MLKEM768PrivateKey") -> bytes:
     return private.public_key().public_bytes_raw()
 
 
@@ -175,10 +172,6 @@ def kem_private_key(seed: bytes) -> "MLKEM768PrivateKey":
     return MLKEM768PrivateKey.from_seed_bytes(seed)
 
 
-def kem_public_key(private: "MLKEM768PrivateKey") -> bytes:
-    return private.public_key().public_bytes_raw()
-
-
 @lru_cache(maxsize=256)  # a key that was checked is used next
 def load_kem_key(public: bytes) -> "MLKEM768PublicKey":
     """Load a public key, or raise BadKey; the library checks that its numbers are below the modulus."""
@@ -193,10 +186,6 @@ def load_kem_key(public: bytes) -> "MLKEM768PublicKey":
 def encapsulate(public: bytes) -> tuple[bytes, bytes]:
     """Return a fresh secret and the ciphertext that hides it; the library itself draws the randomness."""
     return load_kem_key(public).encapsulate()
-
-
-def verifying_bytes(private: SigningKey) -> bytes:
-    return private.public_key().public_bytes_raw()
 
 
 def check_verifying_key(public: bytes) -> None:
@@ -224,7 +213,6 @@ def verify(public: bytes, signature: bytes, text: bytes) -> None:
 
 
 def verify_by_openssl(public: bytes, signature: bytes, text: bytes) -> None:
-    """Verify with OpenSSL, or raise BadSignature."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, text)
     except InvalidSignature as error:
@@ -246,8 +234,7 @@ def verify_by_sodium(public: bytes, signature: bytes, text: bytes) -> None:
 def verifier() -> Verifier:
     """Return libsodium's verification, twice as fast, if it is installed and accepts the same signatures.
 
-    Releases up to 1.0.22 do; its development branch multiplies by eight. A client that signs accordingly could
-    divide clients that differ in this.
+    Releases up to 1.0.22 do; its development branch multiplies by eight, which would let a client divide the others.
     """
     try:
         return verify_by_sodium if accepts_the_same(verify_by_sodium) else verify_by_openssl

@@ -119,7 +119,9 @@ def join(xs: Values, shares: Elements) -> Elements:
 
 def join_each(xs: Values, shares: Elements) -> Elements:
     """Rebuild many secrets of the same threshold, row k of the result from row k of xs and shares."""
-    weights = _weights_at_zero(xs)
+    logs = LOG[xs].astype(np.int64)
+    # The Lagrange weights at zero, prod_{j != i} x_j / (x_j - x_i).
+    weights = EXP[(logs.sum(axis=1, keepdims=True) - logs - log_differences(xs)) % (FIELD - 1)]
     return (np.einsum("kt,kte->ke", weights, shares.astype(np.int64)) % FIELD).astype(np.uint16)
 
 
@@ -140,19 +142,12 @@ def _compute_powers(first: int, last: int, count: int) -> NDArray[np.float64]:
     return EXP[exponents % (FIELD - 1)].astype(np.float64)
 
 
-def _weights_at_zero(xs: Values) -> Values:
-    """Return for each row the Lagrange weights prod_{j != i} x_j / (x_j - x_i), as sums of logarithms."""
-    logs = LOG[xs].astype(np.int64)
-    return EXP[(logs.sum(axis=1, keepdims=True) - logs - log_differences(xs)) % (FIELD - 1)]
-
-
 def log_differences(xs: Values) -> Values:
     """Return for each row and each of its x the logarithm of prod_{j != i} (x_j - x_i).
 
-    Among few holders one matrix product adds up the logarithms. Else: holders are mostly 1 … k without a few,
-    the product over all of 1 … k is a quotient of factorials, from which the absent ones are divided out.
-    Differences index the table of logarithms directly: a negative index counts from its end, which is
-    reduction modulo the field; 0 stands for no factor.
+    Among few holders one matrix product adds up the logarithms. Else the product over all of 1 … k is a quotient of
+    factorials, from which the few absent ones are divided out. Differences index the table of logarithms directly: a
+    negative index counts from its end, which is reduction modulo the field; 0 stands for no factor.
     """
     largest = xs.max(axis=1, keepdims=True)
     if int(largest.max()) < _FEW:
@@ -209,8 +204,8 @@ class TooManyWrong(ValueError):
 def fit_each(rows: Values, xs: Values, shares: Elements, spare: int, random: Randomness) -> Flags:
     """Tell for each secret whether all its shares fit together; ``rows`` gives the secret of each share.
 
-    Up to ``spare`` wrong ones are seen; no secret has fewer shares beyond its threshold. As many power sums show
-    as many wrong values, so secrets with more and with fewer shares can have one combination of them.
+    Up to ``spare`` wrong ones are seen, as many as there are power sums; no secret has fewer shares beyond its
+    threshold.
     """
     weights = EXP[-_differences_by_row(rows, xs) % (FIELD - 1)]
     fits = np.ones(int(rows.max()) + 1, bool)

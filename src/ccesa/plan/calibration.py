@@ -96,7 +96,7 @@ def _agreements() -> _Work:
 
 def _verifications() -> _Work:
     private, text = primitives.signing_key(os.urandom(32)), os.urandom(32)
-    public = primitives.verifying_bytes(private)
+    public = primitives.public_key(private)
     signature = primitives.sign(private, text)
     return _row(lambda: primitives.verify(public, signature, text))
 

@@ -1,11 +1,9 @@
 """Numbers in words: several fields to a word, digits of large numbers, and models as rows of numbers.
 
 A 64-bit word is the sum of number_j · 2^(k j) modulo 2^64, for fields of k bits. Numbers borrow from the fields above
-and carry into them, so a sum of words is the word of the sums. Single clients and partial sums may wrap. Only final
-sums have to lie within their fields.
+and carry into them, so a sum of words is the word of the sums. Only final sums have to lie within their fields.
 
-Models are dicts and lists of numpy's arrays or of torch's tensors. torch is optional and not imported here: a caller
-with a tensor has imported it.
+Models are dicts and lists of numpy's arrays or of torch's tensors. torch is optional and never imported here.
 """
 
 import itertools
@@ -89,26 +87,21 @@ class Fields:
 
     @property
     def per_word(self) -> int:
-        """Fields of a word."""
         return WORD_BITS // self.bits
 
     @property
     def bytes_each(self) -> float:
-        """Bytes of a number on the wire."""
         return WORD_BITS / 8 / self.per_word
 
     @property
     def in_words(self) -> str:
-        """A description for people."""
         widths = f"values of {self.value_bits} bits in fields of {self.bits} bits"
         return f"{widths}, {self.per_word} per 64-bit word: {self.bytes_each:.3g} bytes per value"
 
     def as_dict(self) -> dict[str, float]:
-        """Return every figure by its name."""
         return {name: getattr(self, name) for name in ("bits", "value_bits", "per_word", "bytes_each")}
 
     def length(self, count: int) -> int:
-        """Return the number of words for ``count`` numbers."""
         return -(-count // self.per_word)
 
     def pack(self, row: Row) -> Vector:
@@ -158,7 +151,6 @@ class Fields:
 
 
 def _levels_of(bits: int) -> int:
-    """Return the largest number with this number of bits and a sign."""
     if type(bits) is not int or not 2 <= bits <= _MAX.bit_length():
         raise ConfigError(f"a value has 2 to {_MAX.bit_length()} bits, not {quoted(bits)}")
     return int(2 ** (bits - 1)) - 1
@@ -183,9 +175,6 @@ def is_positive(value: object) -> bool:
         return 0 < float(value) < math.inf
     except OverflowError:
         return False
-
-
-# Digits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,9 +211,6 @@ class Digits:
         return found
 
 
-# Layouts
-
-
 _NUMBERS = {"float16", "bfloat16", "float32", "float64"} | {
     f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
@@ -243,8 +229,6 @@ Arrays = Sequence[Array] | Mapping[str, Array]
 
 @dataclass(frozen=True)
 class TensorType:
-    """The ``torch.dtype`` and the ``torch.device`` of a tensor."""
-
     dtype: Any
     device: Any
 
@@ -270,8 +254,6 @@ class TensorType:
 
 @dataclass(frozen=True)
 class ArrayType:
-    """The type of a numpy array."""
-
     dtype: np.dtype[Any]
 
     @classmethod
@@ -348,14 +330,13 @@ class Layout:
         return arrays if self.names is None else dict(zip(self.names, arrays, strict=True))
 
 
-#: The largest step aside of a value, as a part of it.
 ASIDE = 1e-3
 
 
 def step_aside(model: Mapping[str, NDArray[Any]], drawn: np.random.Generator) -> dict[str, NDArray[Any]]:
     """Return these arrays of floats with each value moved by a small part of itself, so that its sign stays.
 
-    It takes the place of a model that nobody works on any more. Zeros move only if all values are zeros.
+    It replaces a model that nobody works on any more. Zeros move only if all values are zeros.
     """
     only_zeros = not any(value.any() for value in model.values())
 

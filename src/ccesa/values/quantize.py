@@ -1,8 +1,7 @@
 """Floats to words and back: clip, weight, scale, round. A setting that could overflow is refused.
 
-One client's arrays become one row of signed numbers: each value times the client's weight, as a whole number of steps,
-followed by the weight itself as a few digits. The numbers are in fields of 64-bit words, each wide enough for the sum
-over all clients. The sum decodes to the weighted mean, and the server learns no single weight either.
+A client's row has each value times the client's weight, as a whole number of steps, then the weight as a few digits.
+The sum decodes to the weighted mean, and the server learns no single weight either.
 """
 
 import numbers
@@ -304,7 +303,6 @@ class Quantizer(Generic[Model]):
 
     @cached_property
     def _bounds(self) -> tuple[float, ...]:
-        """The clipping bound of each array."""
         count, names, clip = len(self.layout.shapes), self.layout.names, self.clip
         if isinstance(clip, numbers.Real):
             return (cast(float, clip),) * count

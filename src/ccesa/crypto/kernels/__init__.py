@@ -1,7 +1,7 @@
-"""A kernel adds keystreams to words. All kernels give the same bytes; which one runs is a matter of speed.
+"""A kernel adds keystreams to words. All kernels give the same bytes; they differ in speed.
 
-``CCESA_KERNEL`` names one for tests and for comparisons, and may name instructions too: ``pure``, ``native``,
-``native:aesni``, ``cuda``. Without it the fastest runs that this machine's processor has.
+``CCESA_KERNEL`` names one for tests and comparisons, and may name instructions: ``pure``, ``native``, ``native:aesni``,
+``cuda``. Without it the fastest one runs that this machine's processor has.
 """
 
 import os

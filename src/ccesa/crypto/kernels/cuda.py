@@ -1,7 +1,6 @@
-"""The kernel on a GPU: CUDA adds keystreams of ChaCha20 to vectors on the device, or to vectors of the host.
+"""The kernel on a GPU: CUDA adds keystreams of ChaCha20, for simulations and for servers with large vectors.
 
-It is for simulations and for servers with large vectors. It runs only on request: keys and vectors are in the
-device's memory, which nobody clears.
+It runs only on request: keys and vectors are in the device's memory, which nobody clears.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,7 +35,7 @@ SHAPE = {"BLOCKS": 1, "UNROLL": 10, "THREADS": 128}
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DeviceMasks:
-    """Masks of one vector whose keys are on the device, those to add before those to subtract."""
+    """Masks of one vector whose keys are on the device, those to add first."""
 
     keys: DeviceArray = field(repr=False)
     added: int
@@ -62,10 +61,9 @@ def upload(vectors: "Iterable[Sequence[Mask]]") -> list[DeviceMasks]:
 def add(vector: DeviceArray, masks: DeviceMasks, *, source: DeviceArray | None = None, offset: int = 0) -> None:
     """Write ``source``, by default the vector itself, plus all masks to a vector on the device.
 
-    The vector has contiguous words of 8, 16, 32 or 64 bits, read as unsigned ones, and starts ``offset`` bytes (a
-    multiple of 64) into the one of the masks. The work runs on CuPy's current stream; keep the masks until it is
-    done. Raises VectorError for arrays that differ in size, overlap or are not contiguous words, and for an offset
-    out of range, and ConfigError without CuPy.
+    The vector has contiguous words, read as unsigned ones, and starts ``offset`` bytes (a multiple of 64) into the one
+    of the masks. The work runs on CuPy's current stream; keep the masks until it is done. Raises VectorError for arrays
+    that do not fit or an offset out of range, and ConfigError without CuPy.
     """
     target = _device_words(vector)
     before = target if source is None else _device_words(source)
@@ -96,7 +94,6 @@ def _compiled(bits: int, **shape: int) -> Any:
 
 
 def _device_words(array: DeviceArray) -> DeviceArray:
-    """Return CuPy's view of an array of words, without a copy."""
     if not hasattr(array, "__cuda_array_interface__"):
         raise VectorError(f"expected an array on the device, got {type(array).__name__}")
     view = _cupy().asarray(array)

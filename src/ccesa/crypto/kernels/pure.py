@@ -1,7 +1,6 @@
 """The kernel that runs everywhere: keystreams from the cryptographic library, added by numpy.
 
-Speed rests on the order of the loops: slices of the vector outside, masks inside. The slice and the
-keystream buffer stay in cache, and every stream is set up once and read on from slice to slice.
+Loops run over slices of the vector outside and masks inside, so the slice and the keystream buffer stay in cache.
 """
 
 from collections.abc import Sequence
@@ -26,8 +25,6 @@ _ZEROS = memoryview(bytes(SLICE_BYTES))
 
 
 class Pure:
-    """Adds keystreams with numpy."""
-
     name = "pure"
 
     def add(self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str) -> None:
