@@ -108,24 +108,18 @@ def _restore(kind: type[CcesaError], arguments: tuple[Any, ...], fields: dict[st
 
 
 class UsageError(CcesaError, ValueError):
-    """Raised if the caller is at fault: a subclass, or this class for a message that is not bytes.
-
-    Nothing was sent and nothing has changed. Correct the call.
-    """
+    """Raised if the caller is at fault: a subclass, or this class for a message that is not bytes."""
 
 
 class ConfigError(UsageError):
     """Raised for parameters or files that cannot work, or cannot work safely.
 
-    The caller is to blame, or the server that proposed a round below a client's floor or against its charter. The text
-    names the value and the limit. Choose another value, or stay out of the round.
+    The caller is to blame, or the server that proposed a round below a client's floor or against its charter.
     """
 
 
 class ImpossiblePlan(ConfigError):
-    """Raised by ``plan`` for demands on reliability or privacy that no graph over these clients can meet.
-
-    The demands are at fault, not the round. Relax one of them as ``options`` says.
+    """Raised by ``plan`` for demands on reliability or privacy that no graph can meet; the demands are at fault.
 
     Args:
         message: The text of the error.
@@ -143,23 +137,21 @@ class TaskSpent(ConfigError):
     """Raised by ``Client.receive`` when the client may not contribute to the task in this round.
 
     It has used up its vectors for the task, sent one in another series or a later round, or released its shares. No
-    vector leaves. Perhaps nobody is at fault: wait for another task, such as the next model.
+    vector leaves. Perhaps nobody is at fault.
     """
 
 
 class BudgetSpent(ConfigError):
     """Raised when one more vector would exceed a ledger's budget, or the number that its noise is made for.
 
-    No vector leaves and nothing was charged. Perhaps nobody is at fault. Take part in no further rounds with the same
-    data, or only in rounds with more noise. The text says how much of the budget is used up.
+    No vector leaves and nothing was charged. Perhaps nobody is at fault. The text says how much is used up.
     """
 
 
 class DamagedLedger(ConfigError):
     """Raised for a ledger that was changed, or that is an older copy.
 
-    A disk, an editor or a restored backup is to blame. No vector leaves. Put back the newest copy of both of
-    its files. Without a copy, make a new ledger with what is left of the budget by your own records.
+    A disk, an editor or a restored backup is to blame. No vector leaves.
 
     Args:
         name: Name of the ledger's file.
@@ -178,31 +170,22 @@ class DamagedLedger(ConfigError):
 
 
 class VectorError(UsageError):
-    """Raised for vectors, models and weights of the wrong length, type or range.
-
-    The caller is at fault, or the function that made the vector. The text says what was expected.
-    """
+    """Raised for vectors, models and weights of the wrong length, type or range; the caller is at fault."""
 
 
 class DamagedLog(ConfigError):
-    """Raised for a server's log, or its counter, that a disk or a person has changed, who is to blame.
-
-    The missing rows may have asked clients: run a new round, or begin a new series.
-    """
+    """Raised for a server's log, or its counter, that a disk or a person has changed, who is to blame."""
 
 
 class OrderError(UsageError):
-    """Raised for a call that the current step does not allow, or that overlaps with another.
-
-    The caller is at fault. After an interrupted call, or an abort, make a new object for the next round.
-    """
+    """Raised for a call that the current step does not allow, or that overlaps with another; the caller is at fault."""
 
 
 class OverlappingSums(UsageError):
-    """Raised by ``take_over`` for answers of clients that this server has taken already.
+    """Raised by ``take_over`` for answers of clients that this server has taken already; nothing has changed.
 
-    The caller is at fault: it let two servers take replies of the same client. Nothing has changed. Clients of the
-    other sum alone count as dropped out, unless that sum is taken over.
+    The caller is at fault: it let two servers take replies of the same client. Unless the other sum is taken over,
+    clients of that sum alone count as dropped out.
 
     Attributes:
         clients: Ids of the clients that are in both, ascending.
@@ -217,25 +200,20 @@ class OverlappingSums(UsageError):
 
 
 class MalformedMessage(CcesaError):
-    """Raised for bytes that are not a configuration or a message of the expected kind.
-
-    The sender is at fault. ``Client`` raises FaultyServer in its place, and ``Server`` FaultyClient.
-    """
+    """Raised for bytes that are not a configuration or a message of the expected kind; the sender is at fault."""
 
 
 class FaultyServer(CcesaError):
     """Raised by ``Client.receive`` when the server sent something that an honest server never sends.
 
-    The server is to blame, or the network between. The client has dropped its secrets and answers nothing more. Inform
-    people, and join another round only when they know why.
+    The server is to blame, or the network between. The client has dropped its secrets and answers nothing more.
     """
 
 
 class FaultyNeighbour(CcesaError):
     """Raised by a client that could not use some neighbours' shares, and has complained of them.
 
-    These neighbours are to blame, or the server in their name; nothing is proved against any of them. Join the
-    next round. In a round with *accept* the client would accuse them and stay.
+    These neighbours are to blame, or the server in their name; nothing is proved against any of them.
 
     Attributes:
         clients: Ids of these neighbours, ascending.
@@ -253,10 +231,9 @@ class FaultyNeighbour(CcesaError):
 
 
 class FaultyClient(CcesaError):
-    """Raised by ``Server.receive`` when a client sent what an honest client never sends.
+    """Raised by ``Server.receive`` when a client sent something that an honest client never sends.
 
-    The client is to blame, or a transport that let another speak for it. The message is refused and nothing has
-    changed: go on with the replies of the others.
+    The client is to blame, or a transport that let another speak for it. The message is refused.
 
     Attributes:
         client: Id of the sender, as the transport gave it.
@@ -281,23 +258,17 @@ class FaultyClient(CcesaError):
 
 
 class LateMessage(FaultyClient):
-    """Raised by ``Server.receive`` for a message whose step has closed, or whose sender is out already.
-
-    Perhaps nobody is at fault: the client was slow. It counts as dropped out. Ignore the message.
+    """Raised by ``Server.receive`` for a message that is too late; perhaps nobody is at fault. Its sender has dropped
+    out.
     """
 
 
 class ConflictingMessage(FaultyClient):
-    """Raised by ``Server.receive`` for a second answer that differs from the first, which is kept.
-
-    The client is to blame, or a transport that mixes up clients. Go on with the replies of the others.
-    """
+    """Raised by ``Server.receive`` for a second, different answer; the client is to blame, or a transport."""
 
 
 class RoundFailed(CcesaError):
-    """Raised by ``Server.close`` and ``Server.result`` when the round ended without a sum.
-
-    Without evidence perhaps nobody is at fault: run a new round.
+    """Raised when a round ended without a sum; without evidence perhaps nobody is at fault.
 
     Attributes:
         evidence: Pairs of clients of which one may have lied, as ``Evidence``; empty if nothing is known.
@@ -313,21 +284,17 @@ class RoundFailed(CcesaError):
         return self.described(by_id)
 
     def _reason(self, naming: Naming) -> str:
-        """Return why the round failed, without the evidence."""
         return super().__str__()
 
 
 class TooFewClients(RoundFailed):
-    """Raised when fewer clients are left than ``min_survivors`` demands.
-
-    Perhaps nobody is at fault: wait longer for replies, or plan for more dropout.
-    """
+    """Raised when fewer clients are left than ``min_survivors`` demands; perhaps nobody is at fault."""
 
 
 class Unreliable(RoundFailed):
     """Raised when too few live holders have shares of some clients' secrets: the paper's Theorem 1 fails.
 
-    Perhaps nobody is at fault. Run the round again; if this happens often, plan for more dropout.
+    Perhaps nobody is at fault.
 
     Attributes:
         clients: Ids of the clients whose secrets cannot be rebuilt, ascending.
@@ -347,7 +314,7 @@ class Unreliable(RoundFailed):
 class Disconnected(RoundFailed):
     """Raised when the mask graph of the survivors falls apart: the paper's Theorem 2 fails.
 
-    Perhaps nobody is at fault, and no partial sum was opened: run the round again.
+    Perhaps nobody is at fault, and no partial sum was opened.
 
     Attributes:
         component: Ids of the smallest part that is separate from the others, ascending.
@@ -368,8 +335,7 @@ class Disconnected(RoundFailed):
 class CorruptShares(RoundFailed):
     """Raised when the secret of one client cannot be rebuilt from the shares that came.
 
-    This client dealt wrong shares and is to blame, or too many of its neighbours sent some. Run the round again
-    without the clients that ``evidence.suspects`` names.
+    This client dealt wrong shares and is to blame, or too many of its neighbours sent some.
 
     Attributes:
         client: Id of the client that the secret belongs to.
@@ -390,16 +356,16 @@ class CorruptShares(RoundFailed):
 class StaleLog(RoundFailed):
     """Raised for a server's log that lacks an opening: it is an older copy, or another server went on.
 
-    Perhaps nobody is at fault. Clients may have been asked since. Asking them otherwise now could reveal both
-    secrets of one client, so nobody is asked any more: run a new round, or begin a new series.
+    Perhaps nobody is at fault. Clients may have been asked since. Asking them otherwise now could reveal both secrets
+    of one client, so nobody is asked any more.
     """
 
 
 class CorruptSeeds(CorruptShares):
     """Raised when the masks of a client that dropped out rest on other seeds than were promised.
 
-    It occurs only under the agreement ``x25519-mlkem768``. This client is to blame, or a network that changes
-    messages: the seeds that it gave and accepted follow from its rebuilt secret. Run the round again without it.
+    It occurs only under ``x25519-mlkem768``. This client is to blame, or a network that changes messages: the seeds
+    follow from its rebuilt secret.
 
     Attributes:
         client: Id of the client that the seeds belong to.
@@ -417,14 +383,8 @@ class CorruptSeeds(CorruptShares):
 
 
 class AttemptsSpent(RoundFailed):
-    """Raised by ``SecureGrid`` when too few nodes may contribute to this task again.
-
-    Perhaps nobody is at fault, and nodes keep to a model's first run: start from another model.
-    """
+    """Raised by ``SecureGrid`` when too few nodes may contribute to this task again; perhaps nobody is at fault."""
 
 
 class RoundsLost(RoundFailed):
-    """Raised by ``SecureGrid`` when all rounds of a training failed, or too many in a row.
-
-    The text counts the reasons of the rounds: most often too many nodes drop out, or take too long.
-    """
+    """Raised by ``SecureGrid`` when all rounds of a training failed, or too many in a row; the text counts reasons."""

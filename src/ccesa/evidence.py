@@ -76,8 +76,7 @@ class Evidence:
     def pairs(self, liars: int = 0) -> frozenset[frozenset[int]]:
         """Return all pairs of ids, whatever the two did; a client that accuses itself stands alone.
 
-        Of each pair at least one lied, or the network did, if no client has more than ``liars`` lying
-        neighbours.
+        Of each pair one lied, or the network did, if no client has more than ``liars`` lying neighbours.
 
         Args:
             liars: The most lying neighbours that a client is expected to have; less sure pairs are left out.
@@ -88,9 +87,8 @@ class Evidence:
     def suspects(self, liars: int) -> frozenset[int]:
         """Return the ids of clients in more pairs than this many liars can make for an honest client.
 
-        If no client has more than ``liars`` lying neighbours, each of them lied: an honest client is in pairs
-        with lying neighbours only. A client that sent a wrong share of its own secret lied, too. A network that
-        changes messages looks like a liar.
+        If no client has more than ``liars`` lying neighbours, each of them lied: an honest client is in pairs with
+        lying neighbours only. A client that sent a wrong share of its own secret lied, too. So may the network.
 
         Args:
             liars: The most lying neighbours that a client has; ``Plan.around`` is certified by a plan.

@@ -26,8 +26,7 @@ _NO_SYNC = {errno.EINVAL, errno.EBADF}
 def write_new(path: Path | str, text: str, private: bool) -> None:
     """Write a file that does not exist yet; a ``private`` one can be read by its owner only.
 
-    A full disk or a kill halfway leaves no file of that name. Raises ConfigError if the name is taken or the folder is
-    missing.
+    A kill halfway leaves no file of that name. Raises ConfigError if the name is taken or the folder is missing.
     """
     with new_file(path, private) as file:
         file.write(text.encode())
@@ -51,8 +50,7 @@ def new_file(path: Path | str, private: bool) -> Iterator[IO[bytes]]:
 def replace(path: Path | str, text: str) -> None:
     """Write a file, new or not; its readers see the old text or the new one, whole.
 
-    It keeps its permissions, but others can no longer write to it. A link is replaced, not followed. Raises ConfigError
-    if the folder is missing.
+    Only its owner can write to it then. A link is replaced, not followed. Raises ConfigError for a missing folder.
     """
     path = Path(path)
     _check_place(path)
@@ -69,8 +67,7 @@ def replace(path: Path | str, text: str) -> None:
 def read_trusted(path: Path | str, most_bytes: int, private: bool = False) -> str:
     """Read a text that nobody but its owner could have written; a ``private`` one must be secret, too.
 
-    Raises ConfigError if others can write to the file or exchange it, if it has more than ``most_bytes``, or if it is
-    not UTF-8. Line ends stay as they are.
+    Raises ConfigError if others can change or exchange the file, or it is too long or not UTF-8. Line ends stay.
     """
     try:
         return trusted_bytes(path, most_bytes, private).decode()

@@ -1,8 +1,7 @@
 """A log file has rows of bytes, each on the disk before the next one. A counter says how many there are.
 
 Before a row come its length, a digest of that, and a digest of the row; both follow from all rows before it. So a row
-that a crash has cut off does not look like damage. An older copy of the file is whole: only a counter that is not
-restored with it shows that it is old.
+that a crash has cut off does not look like damage. Only a counter that is not restored with the file shows its age.
 """
 
 import hashlib

@@ -15,8 +15,7 @@ from ccesa.errors import ConfigError, quoted
 
 #: A round that was answered, a suspended client that was resumed, a round for which a vector has left.
 ROUND, STATE, MASK = "round", "state", "mask"
-#: A vector that left for a task, and shares that were released for one: the key is the task's digest and the
-#: series, the number is the round's.
+#: A vector that left for a task, shares that were released for one: by task and series, with the round's number.
 VECTOR, RELEASE = "vector", "release"
 #: A vector as an earlier version counted them, in no series; and one made of a table, whatever the question.
 TASK = "task"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from queue import Empty, SimpleQueue
 
 import numpy as np
@@ -84,11 +85,15 @@ def _by_workers(executor: Executor, vector: Vector, tasks: list[MaskSum]) -> lis
     arrived: SimpleQueue[tuple[int, Future[Vector]]] = SimpleQueue()
     running: dict[int, Future[Vector]] = {}
     left, faults = dict(enumerate(tasks)), set()
+
+    def note(place: int, done: Future[Vector]) -> None:
+        arrived.put((place, done))
+
     try:
         for place, task in left.items():
             try:
                 running[place] = executor.submit(sum_masks, task)
-                running[place].add_done_callback(lambda done, place=place: arrived.put((place, done)))
+                running[place].add_done_callback(partial(note, place))
             except Exception as error:  # whatever somebody else's executor raises
                 running.pop(place, None)
                 faults.add(type(error).__name__)

@@ -157,7 +157,7 @@ def test_noise_for_whole_clients_is_no_noise_for_records():
 
 
 def test_a_round_has_the_length_of_the_schema():
-    with pytest.raises(ConfigError, match=rf"a round of 7 words, and the charter's statistics have {SCHEMA.length}"):
+    with pytest.raises(ConfigError, match=rf"has 7 words, but the charter's statistics have {SCHEMA.length}"):
         planned().config(length=7)
 
 

@@ -139,8 +139,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         least_roster: The minimum of members in a roster, F.
         min_survivors: The minimum of members in a sum.
         attempts: The most vectors that a member sends for one task, 1 to 1000.
-        releases: The most rounds in which a member releases shares for one task, 1 to ``attempts``. Left out
-            of the encoding if it is 1.
+        releases: The most rounds with releases of shares for one task, 1 to ``attempts``. Not encoded if it is 1.
         certificate: The assumptions behind graph and threshold, and log2 of the probabilities of failure.
         learning: How replies in learning become vectors; None outside of learning.
         privacy: The noise in every vector; left out if sums are released as they are.
@@ -288,8 +287,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             length: Words of a vector.
             series_id: 32 bytes, fresh for every series; random unless given.
             number: The number of the round in its series.
-            accept: Whether members report, before they mask, whose shares they could open; by default only if
-                the key agreement needs it.
+            accept: Whether members report whose shares they could open; by default if the key agreement needs it.
 
         Raises:
             ConfigError: An argument is out of range, or the charter has another length.

@@ -52,17 +52,14 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         clients: The number of enrolled clients, 3 to 2^32 - 1; their ids are 0 to ``clients`` - 1.
         length: Words of a vector, at least 1; a vector has at most 2^32 - 1 bytes.
         bits: Bits of a word, 8, 16, 32 or 64; sums are modulo 2^bits.
-        graph: Which clients hold shares of each other, and mask with each other: Complete, Harary or
-            ErdosRenyi.
+        graph: Which clients hold shares of each other and mask together: Complete, Harary or ErdosRenyi.
         threshold: How many holders open a secret: Majority, Linear or Fixed.
         generator: The generator that expands masks, ``aes128-ctr`` or ``chacha20``.
-        agreement: How two clients agree on a secret: ``x25519``, or ``x25519-mlkem768``, which protects it if
-            X25519 is broken, and needs ``accept``.
+        agreement: How two clients agree: ``x25519``, or ``x25519-mlkem768`` against quantum computers, with ``accept``.
         accept: Whether clients report, before they mask, whose shares they could open. Rounds of a series do.
         min_survivors: The minimum of clients in a sum, 2 to ``clients``.
         guard: ``curious``, for a server that follows the protocol, or ``active``, for one that may lie.
-        charter: 32 bytes, the digest of the charter under ``active``; absent otherwise. ``Charter.config``
-            sets it.
+        charter: 32 bytes under ``active``, the digest of the charter, which ``Charter.config`` sets; else absent.
 
     Raises:
         ConfigError: A field is out of range, or fields do not work together, or not safely.
@@ -111,8 +108,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
             data: At most 1024 bytes. For a round under a charter use ``Charter.decode``.
 
         Raises:
-            MalformedMessage: The bytes are not the only encoding of a configuration without a charter, or
-                its fields do not work.
+            MalformedMessage: The bytes are not the only encoding of a valid configuration without a charter.
         """
         if b"chartered-round" in bytes(data[:32]):
             raise MalformedMessage("a configuration under a charter: use Charter.decode")
@@ -266,8 +262,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
         degree: The minimum of a client's neighbours (1).
         mask_degree: The minimum of neighbours that share a mask with a client (1).
         threshold: The minimum of holders that open a secret, t_i (2).
-        threshold_ratio: The minimum of t_i / d_i in each neighbourhood, in [0, 2] (0). Without it a higher
-            degree would weaken the same threshold.
+        threshold_ratio: The minimum of t_i / d_i, in [0, 2] (0). A higher degree weakens the same threshold.
         survivors: The minimum of clients in a sum (2).
 
     Raises:

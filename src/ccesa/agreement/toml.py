@@ -36,8 +36,7 @@ def parse(text: str) -> dict[str, Any]:
 def tables(text: str) -> dict[str, Any]:
     """Return the tables of a text in TOML, if all readers of TOML read it the same.
 
-    Raises ValueError for other texts and for numbers and times beyond the common limits, RecursionError for deep
-    nesting.
+    Raises ValueError for other texts, and numbers and times beyond common limits; RecursionError for deep nesting.
     """
     every = tomllib.loads(text, parse_float=_float)
     _check_integers(every)

@@ -105,9 +105,7 @@ def mask_words(generator: str, key: bytes, start: int, count: int, bits: int) ->
 
 
 def add_masks(vector: Vector, masks: Sequence[Mask], generator: str, threads: int = 0, *, offset: int = 0) -> None:
-    """Add and subtract every mask, in place, to a vector that starts ``offset`` bytes, a multiple of ALIGNMENT, into
-    it.
-    """
+    """Add and subtract every mask, in place, to a part that starts at ``offset`` bytes, a multiple of ALIGNMENT."""
     if masks:
         _add_each(vector, vector, masks, generator, threads, offset)
 

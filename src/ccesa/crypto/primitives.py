@@ -35,8 +35,7 @@ _U8 = (
 )
 _LOW_ORDER = {u.to_bytes(32, "little") for u in (0, 1, _P - 1, *_U8)}
 
-#: The y-coordinates of order 1, 2, 4 and 8 on edwards25519. RFC 8032, section 5.1; the two of order 8 are
-#: each other's negatives.
+#: The y-coordinates of order 1, 2, 4 and 8 (y and -y) on edwards25519. RFC 8032, section 5.1.
 _Y8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022
 _LOW_ORDER_Y = {0, 1, _P - 1, _Y8, _P - _Y8}
 #: Their encodings with either sign of x, also those that are not reduced.

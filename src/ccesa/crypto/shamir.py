@@ -204,8 +204,7 @@ class TooManyWrong(ValueError):
 def fit_each(rows: Values, xs: Values, shares: Elements, spare: int, random: Randomness) -> Flags:
     """Tell for each secret whether all its shares fit together; ``rows`` gives the secret of each share.
 
-    Up to ``spare`` wrong ones are seen, as many as there are power sums; no secret has fewer shares beyond its
-    threshold.
+    Up to ``spare`` wrong ones, as many as power sums, are seen; no secret has fewer shares beyond its threshold.
     """
     weights = EXP[-_differences_by_row(rows, xs) % (FIELD - 1)]
     fits = np.ones(int(rows.max()) + 1, bool)

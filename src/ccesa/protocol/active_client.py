@@ -1,8 +1,7 @@
 """The steps of a client under the guard ``active``: the server may lie. docs/security.md has rules R1 to R4.
 
-Clients check every statement of the server against signatures and the committed roster, and trust nothing else.
-Each step takes the client's state and a request, and returns the next state and the reply. The work under both
-guards is in ``dealing`` (steps 0 and 1) and ``masking``; the order of the steps is in ``steps``.
+Clients check every statement of the server against signatures and the committed roster. The work under both guards is
+in ``dealing`` (steps 0 and 1) and ``masking``; the order of the steps is in ``steps``.
 """
 
 from dataclasses import dataclass
@@ -67,7 +66,6 @@ class Confirmed(SignedV2):
 
 
 def check_size(name: str, members: Flags, least: int) -> None:
-    """Refuse a set that is smaller than the charter demands."""
     size = np.count_nonzero(members)
     if size < least:
         raise FaultyServer(f"{size} clients in {name}, the charter demands {least}")
@@ -102,7 +100,10 @@ def advertise(round: Round, state: Joined, request: m.AdvertiseRequest) -> tuple
 
 def share(round: Round, state: Advertised, request: m.RosterRequest) -> tuple[Rostered, m.ShareReply]:
     """Step 1: derive the neighbourhood from the root, take keys only with signature and proof, deal shares."""
-    v1 = read_roster(round, request.v1)
+    v1 = m.unpack_set("V1", request.v1, round.config.clients)
+    if not v1[round.client]:
+        raise FaultyServer("the roster does not contain this client")
+    check_size("the roster", v1, max(round.own.charter.least_roster, round.config.min_survivors))
     near = derive_neighbourhood(round, v1, request.root)
     m.check(request, round.config, near.degree)
     public_keys = check_keys(round, state, near, m.each(request, "keys", round.config))
@@ -110,15 +111,6 @@ def share(round: Round, state: Advertised, request: m.RosterRequest) -> tuple[Ro
     check_inclusion(round, v1, near, public_keys, request)
     shared, reply = deal(round, state, near, public_keys, threshold_of(round.config, near.degree))
     return Rostered(**vars(shared), v1=v1, root=request.root), reply
-
-
-def read_roster(round: Round, packed: bytes) -> Flags:
-    """Read V1, which must contain this client and be as large as the charter demands."""
-    v1 = m.unpack_set("V1", packed, round.config.clients)
-    if not v1[round.client]:
-        raise FaultyServer("the roster does not contain this client")
-    check_size("the roster", v1, max(round.own.charter.least_roster, round.config.min_survivors))
-    return v1
 
 
 def derive_neighbourhood(round: Round, v1: Flags, root: bytes) -> Neighbourhood:
@@ -159,7 +151,6 @@ def accept(round: Round, state: Rostered, request: m.AcceptRequest) -> tuple[Acc
 
 
 def accept_among(round: Round, state: Rostered, shared: Flags, request: m.Texts) -> AcceptedAmong:
-    """Open the texts of the neighbours that have shared, and keep the roster."""
     opened = open_shares(round, state, shared, request)
     return AcceptedAmong(**vars(opened), v1=state.v1, root=state.root, members=state.near.members)
 
@@ -226,7 +217,5 @@ def check_confirmed(round: Round, state: Confirmed, live: Neighbourhood, request
         # A client that confirmed this V2 and V3 has masked among this V2: an honest client signs no other.
         check_signature(round, client, signature, confirmed if kind else masking, "the survivors")
     if sum(kinds) < state.threshold:
-        raise FaultyServer(
-            f"expected {state.threshold} neighbours to confirm the survivors before any share is released, "
-            f"got {sum(kinds)}"
-        )
+        expected = f"expected {state.threshold} neighbours to confirm the survivors before any share is released"
+        raise FaultyServer(f"{expected}, got {sum(kinds)}")

@@ -1,8 +1,7 @@
 """The steps of a server under the guard ``active``, whose clients need not trust it.
 
-An honest server checks every signature itself: it refuses a bad one at once, before the neighbours abort. Each
-step has a function that takes one reply, and one that closes the step. Of these ``take_sealed``,
-``take_acceptance``, ``take_shares`` and ``unmask`` are the same under every guard (``drawing``, ``summing``).
+An honest server checks every signature itself: it refuses a bad one at once, before the neighbours abort. Functions
+that are the same under every guard are in ``drawing`` and ``summing``.
 """
 
 from collections import Counter
@@ -117,7 +116,6 @@ def close_share(round: Round, state: Committed, kept: dict[int, None]) -> tuple[
 
 
 def settle_v2(round: Round, state: Delivered, root: bytes, v2: Flags) -> Among:
-    """Settle V2."""
     packed = m.pack_members(state.graph.ids[v2], round.config.clients)
     return grow(Among, state, root=root, v2=v2, packed_v2=packed)
 
@@ -125,11 +123,10 @@ def settle_v2(round: Round, state: Delivered, root: bytes, v2: Flags) -> Among:
 def close_accept(round: Round, state: Among, kept: dict[int, frozenset[Accusation]]) -> tuple[Among, Requests]:
     """Step accept: settle V2, and show it to everyone in it.
 
-    V2 is one set, so of every accusation at least one end has to go. A client in more accusations than can be
-    liars around an honest one is a liar and goes alone. Of the others both ends of a maximal matching go: each
-    pair has a liar in it, so n liars cost at most n honest clients. (A smallest set that meets every accusation
-    would let two liars evict any neighbour they have in common.) Privacy does not depend on any of this: clients
-    compare V2 with the texts that they opened and signed.
+    V2 is one set, so of every accusation at least one end has to go. A client in more accusations than can be liars
+    around an honest one is a liar and goes alone. Of the others both ends of a maximal matching go: each pair has a
+    liar in it, so n liars cost at most n honest clients. (A smallest set that meets every accusation would let two
+    liars evict any neighbour they have in common.) Privacy does not depend on this: clients check V2 themselves.
     """
     graph = state.graph
     edges = accused_edges(graph, frozenset().union(*kept.values()))

@@ -24,15 +24,13 @@ Own = TypeVar("Own", covariant=True)
 
 @dataclass(frozen=True, kw_only=True)
 class Membership:
-    """A client's identity in its federation, and the charter."""
-
     identity: Identity
     charter: Charter
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientRound(Generic[Own]):
-    """The things that stay the same through the steps of one client."""
+    """Everything that stays the same through the steps of one client."""
 
     config: RoundConfig
     context: bytes
@@ -46,15 +44,13 @@ class ClientRound(Generic[Own]):
     #: Decides whether a vector or shares may leave.
     spend: Spending
     threads: int
-    #: The masks of the vector, if they were summed before it was made. With the masked vector they are the
-    #: vector, so they are never suspended.
+    #: The masks of the vector, if they were summed ahead. With the masked vector they reveal it: never suspend them.
     ahead: "MasksAhead | None" = field(default=None, repr=False)
     #: Why its vector is only noise, if it is; for the client itself.
     failures: list[VectorError] = field(default_factory=list)
 
     @property
     def head(self) -> dict[str, Any]:
-        """Return the first fields of each of its messages."""
         return {"context": self.context, "client": self.client}
 
 
@@ -110,7 +106,7 @@ class Shared:
 class Accepted:
     """After *accept* the client holds one pair of shares from each neighbour whose text it could use."""
 
-    #: With all neighbours that had shared, the accused among them.
+    #: With the accused.
     near: Neighbourhood
     threshold: int
     public_keys: dict[int, bytes]
@@ -123,7 +119,6 @@ class Accepted:
 
     @property
     def accused(self) -> list[int]:
-        """Return the neighbours whose texts could not be used."""
         return [member for member, shares in zip(self.near.members.tolist(), self.shares, strict=True) if not shares]
 
 

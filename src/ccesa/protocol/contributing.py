@@ -1,8 +1,7 @@
 """A client adds the vector that its caller's function makes to the sum, once per round.
 
-Without noise, errors in it are raised to the caller, and nothing leaves. If vectors are charged to a ledger, the
-silence of a client would say something about its data. So whatever the function does, a vector leaves that is
-charged like all others: zeros, with the same noise around them.
+Without noise, errors in it are raised to the caller, and nothing leaves. With a ledger, the silence of a client would
+say something about its data. So if the function fails, zeros leave with the same noise, charged like all others.
 """
 
 from collections.abc import Callable
@@ -30,10 +29,8 @@ def check_source(vector: VectorSource, length: int, bits: int, account: Account 
     if callable(vector):
         return vector
     if account is not None:
-        raise ConfigError(
-            "with an account, give a function that calls encode, not a vector: the function is called once "
-            "per round and draws fresh noise, and a vector used in two rounds would have the same noise twice"
-        )
+        why = "a vector used in two rounds would have the same noise twice"
+        raise ConfigError(f"with an account, give a function that calls encode, not a vector: {why}")
     return words.check(vector, length, bits)
 
 

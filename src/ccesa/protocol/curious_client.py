@@ -1,7 +1,6 @@
 """The steps of a client under the guard ``curious``: the server follows the protocol and looks at it all.
 
-Each step takes the client's state and a request, and returns the next state and the reply. The work under both
-guards is in ``dealing`` (steps 0 and 1) and ``masking``; the order of the steps is in ``steps``.
+The work under both guards is in ``dealing`` (steps 0 and 1) and ``masking``; the order of the steps is in ``steps``.
 """
 
 from typing import TypeAlias
@@ -51,10 +50,7 @@ def read_neighbourhood(round: Round, request: m.ShareRequest) -> Neighbourhood:
 
 
 def check_floor(round: Round, near: Neighbourhood, threshold: int) -> None:
-    """Refuse a neighbourhood below the client's own floor.
-
-    If degrees vary by a seed, the mean was compared, with the configuration.
-    """
+    """Refuse a neighbourhood below the client's own floor; if degrees vary by a seed, the mean was compared before."""
     graph, degree = round.config.graph, near.degree
     offered: dict[str, float] = {"threshold_ratio": threshold_ratio(threshold, degree)}
     if not graph.varies:

@@ -1,8 +1,6 @@
-"""The steps of a server under the guard ``curious``.
+"""The steps of a server under the guard ``curious``: functions that take one reply, and functions that close a step.
 
-Each step has a function that takes one reply, and one that closes the step: it returns the next state and the
-requests of the next step. Of these ``take_sealed``, ``take_acceptance``, ``take_shares`` and ``unmask`` are the
-same under every guard (``drawing``, ``summing``).
+Functions that are the same under every guard are in ``drawing`` and ``summing``.
 """
 
 from typing import Any, TypeAlias
@@ -66,10 +64,9 @@ def close_share(round: Round, state: Sharing, kept: dict[int, None]) -> tuple[De
 def close_accept(round: Round, state: Delivered, kept: dict[int, frozenset[Accusation]]) -> tuple[Delivered, Requests]:
     """Step accept: settle V2, and name each client the neighbours that had shared and are not in it.
 
-    An accusation costs the edge between accuser and dealer, and nobody's place. To both the other has dropped:
-    neither masks with nor holds shares of the other, so an honest client loses only edges to liars. A client
-    with too few holders left for the dropouts still to come is left out. So is one without masks to most of the
-    others: where masks are thin, a few liars could cut themselves off together, and no sum could be opened.
+    An accusation costs the edge between accuser and dealer, and nobody's place: to both the other has dropped. So an
+    honest client loses only edges to liars. A client with too few holders left for the dropouts still to come is left
+    out. So is one without masks to most of the others: few liars could cut themselves off together and stop any sum.
     """
     graph, shared = state.graph, state.v2
     cut_off = graph.edge_flags(accused_edges(graph, frozenset().union(*kept.values())))

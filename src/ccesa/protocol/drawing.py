@@ -1,7 +1,6 @@
 """Steps 0, 1 and *accept* of a server, under every guard: it draws the graph and hands on sealed shares.
 
-An accusation says that one of two clients lies, never which: one sealed a text wrong, or the other falsely says
-so. The guard decides about the consequences.
+An accusation says that one of two clients lies, never which. The guard decides about the consequences.
 """
 
 from collections.abc import Callable, Iterable
@@ -50,7 +49,6 @@ def draw_graph(round: Round, root: bytes, bundles: dict[int, bytes]) -> Sharing:
 
 
 def stack(items: Iterable[bytes]) -> Rows:
-    """Stack byte strings of one size, one for each node."""
     items = list(items)
     return np.frombuffer(b"".join(items), np.uint8).reshape(len(items), -1)
 
@@ -74,8 +72,7 @@ def releasing(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:
 def hold_together(config: RoundConfig, drawn: Drawn, alive: Flags, spare: Nodes | int = 0) -> Flags:
     """Settle V2: prune, and of masks that have fallen apart keep the largest part, until nobody is left out.
 
-    A smaller part would lose the round once its vectors have left. Of several largest parts the one with the
-    lowest id stays. ``spare`` are holders that a client must have beyond its threshold.
+    A smaller part would lose the round once its vectors have left. ``spare`` are holders needed beyond the threshold.
     """
     while True:
         kept = prune(config, drawn, alive, spare)
@@ -147,10 +144,7 @@ def take_complaint(round: Round, state: Delivered, client: int, reply: m.Complai
     return take_accusations(round, state, client, reply)
 
 
-def take_accusations(
-    round: Round, state: Delivered, client: int, reply: m.AcceptReply | m.Complaint
-) -> frozenset[Accusation]:
-    """Read a client's accusations: only of neighbours that have shared."""
+def take_accusations(round: Round, state: Delivered, client: int, reply: m.Accusing) -> frozenset[Accusation]:
     graph = state.graph
     accused = m.unpack_ids("accused", reply.accused, round.config.clients)
     near = graph.neighbours(graph.nodes[client])
@@ -160,6 +154,5 @@ def take_accusations(
 
 
 def accused_edges(graph: AssignmentGraph, accusations: Iterable[Accusation]) -> set[tuple[int, int]]:
-    """Return the edges between accuser and dealer, as nodes, the smaller first."""
     pairs = ((graph.nodes[one.accuser], graph.nodes[one.dealer]) for one in accusations)
     return {(min(pair), max(pair)) for pair in pairs}

@@ -1,9 +1,8 @@
 """A log keeps all calls of a server in one file; after a crash another server replays the file.
 
-A server draws no randomness that decides anything, so the same calls give the same server. A row is on the disk
-before its call returns. The opening of a step is a row, too: it is written before the first request leaves, and
-a counter beside the log counts them. The counter is not restored with the log, so a log that was restored from
-a backup is behind it, and asks nobody.
+A server draws no randomness that decides anything, so the same calls give the same server. A row is on the disk before
+its call returns. The opening of a step is a row, too, written before the first request leaves. A counter beside the log
+counts openings. A log that was restored from a backup is behind its counter, and asks nobody.
 """
 
 import os
@@ -54,14 +53,10 @@ class OpenRow(_Logged, frozen=True, tag="open"):
 
 
 class TaskRow(_Logged, frozen=True, tag="task"):
-    """The task was set."""
-
     task: bytes
 
 
 class ReplyRow(_Logged, frozen=True, tag="reply"):
-    """A reply was taken."""
-
     client: int
     reply: memoryview
 
@@ -88,9 +83,8 @@ def follow() -> Iterator[None]:
     try:
         yield
     except (CcesaError, TypeError, KeyError) as error:
-        raise RoundFailed(
-            "this log does not fit this server: make the server with the same arguments as before, or run a new round"
-        ) from error
+        again = "make the server with the same arguments as before, or run a new round"
+        raise RoundFailed(f"this log does not fit this server: {again}") from error
 
 
 class RoundLog:
@@ -99,8 +93,7 @@ class RoundLog:
     Args:
         path: The file; it is made if it is missing. It holds shares and masked vectors, so only its owner may be
             able to read it. Delete it when the round is over.
-        counter: Another file, in a place that is never restored together with the log: another disk, or a folder
-            without backups.
+        counter: Another file, on another disk or in a folder without backups: it is never restored with the log.
 
     Raises:
         DamagedLog: The log was changed. A last row that is not whole is dropped in silence.
@@ -218,8 +211,7 @@ class RoundLog:
             try:
                 yield _DECODER.decode(body)
             except msgspec.DecodeError:
-                text = f"{self._name} has a row that this version of ccesa does not read"
-                raise DamagedLog(text) from None
+                raise DamagedLog(f"{self._name} has a row that this version of ccesa does not read") from None
 
     def _note(self, row: Row) -> None:
         """Note an opening by its place; refuse rows in an order that no server writes."""
@@ -235,10 +227,8 @@ class RoundLog:
     def _check_of(self, kind: str, context: bytes) -> None:
         begun = self._begun
         if begun is not None and (begun.kind, begun.context) != (kind, context):
-            raise ConfigError(
-                f"{self._name} is the log of another {begun.kind}, or of another configuration: give the "
-                "configuration that it was opened with"
-            )
+            text = f"{self._name} is the log of another {begun.kind}, or of another configuration"
+            raise ConfigError(f"{text}: give the configuration that it was opened with")
 
     def _check_counted(self) -> None:
         """Compare the openings with the counter; count the last one if a crash has prevented that."""

@@ -96,7 +96,6 @@ def acknowledge(round: Round, state: Shared, accepted: Accepted) -> m.AcceptRepl
 
 
 def complain(round: Round, accepted: Accepted) -> m.Complaint:
-    """Name these neighbours in place of the masked vector."""
     return m.Complaint(**round.head, accused=m.pack_ids(np.array(accepted.accused)))
 
 
@@ -114,10 +113,7 @@ def hold_among(state: Accepted, live: Flags) -> Holding:
 def mask_vector(
     round: Round, state: Accepted, held: Holding, asked: bytes, among: bytes, kind: type[m.MaskedVector]
 ) -> tuple[Holding, dict[str, Any]]:
-    """Mask the vector in place, for a reply of this kind; return the fields of the reply, too.
-
-    ``asked`` is the task that the server names. It must be the task of this client.
-    """
+    """Mask the vector in place, for a reply of this kind, if ``asked`` is the client's task; return its fields, too."""
     task = check_task(round.task() if callable(round.task) else round.task)
     if task != asked:
         raise FaultyServer("the server asks for a vector for another task than the one this client works on")
@@ -165,7 +161,6 @@ def all_masks(round: Round, state: Accepted, others: list[int]) -> list[masks.Ma
 
 
 def pair_masks(round: Round, state: Accepted, others: list[int]) -> list[masks.Mask]:
-    """Return the mask that each of these neighbours has in common with this client."""
     agreement, context, client = AGREEMENTS[round.config.agreement], round.context, round.client
     own, *mask_keys = [agreement.public_keys(state.public_keys[one])[1] for one in (client, *others)]
     every, pairs = agree_each(state.mask_private, mask_keys, round.threads), []

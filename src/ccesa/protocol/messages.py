@@ -1,9 +1,8 @@
 """Each step has one request, from server to client, and one reply, from client to server.
 
-On the wire a message is one msgpack array: its name, then its fields in the order below. Lists of items of one
-size travel as one packed byte string in ascending order of client id. A message has exactly one encoding and
-nothing else is accepted. Each field declares its size; the limit before parsing, the check after it and the
-planner's bytes are derived from that.
+A message is one msgpack array: its name, then its fields in the order below. Lists of items of one size travel as one
+packed byte string in ascending order of client id. A message has exactly one encoding and nothing else is accepted.
+Each field declares its size: the limit before parsing, the check after it and the planner's bytes follow.
 """
 
 from collections.abc import Callable, Iterable
@@ -52,7 +51,6 @@ class Size(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Tell whether the reader knows the size beforehand."""
         return not (self.per_named or self.proofs)
 
     def of(
@@ -69,7 +67,6 @@ class Size(NamedTuple):
 
 
 def set_bytes(clients: int) -> int:
-    """Return the size of a set of clients: one bit for each that is enrolled."""
     return -(-clients // 8)
 
 
@@ -176,10 +173,7 @@ class MaskReply(Message, frozen=True, kw_only=True, tag="mask-reply"):
 
 
 class Complaint(Message, frozen=True, kw_only=True, tag="complaint"):
-    """Names, in place of the masked vector, neighbours whose sealed shares this client cannot use.
-
-    The client takes no further part, like one that has dropped out.
-    """
+    """Names neighbours whose sealed shares this client cannot use. It is out of the round, as if it had dropped out."""
 
     accused: _Named  # ids
 
@@ -204,10 +198,7 @@ class SignedAdvertiseReply(Message, frozen=True, kw_only=True, tag="signed-adver
 
 
 class RosterRequest(Message, frozen=True, kw_only=True, tag="roster-request"):
-    """Opens step 1 under the active guard: the committed roster, and the neighbours' signed keys.
-
-    The client derives its neighbours from the root.
-    """
+    """Opens step 1 under the active guard: the committed roster, and the signed keys of the derived neighbours."""
 
     v1: _Set
     root: Annotated[bytes, Size(HASH_BYTES)]
@@ -235,7 +226,7 @@ class MaskAmongAtOnceRequest(Message, frozen=True, kw_only=True, tag="mask-among
 class SignedMaskReply(Message, frozen=True, kw_only=True, tag="signed-mask-reply"):
     """Carries the masked vector with its digest, the V2 that it was masked among, its task, and signatures.
 
-    The neighbours see the one on V2 and the task. The other, on the digest besides, is for the server.
+    The neighbours see the one on V2 and the task. The receipt, on the digest as well, is for the server.
     """
 
     fingerprint: ClassVar[Fingerprint] = Fingerprint("digest", keys.vector_digest)
@@ -300,7 +291,6 @@ def _exact_sizes(kind: type[Message], *known: Any) -> tuple[tuple[str, int], ...
 
 @cache
 def body(kind: type[Message]) -> Size:
-    """Return the size of all fields together."""
     return Size(*map(sum, zip(*sizes(kind).values(), strict=True)))
 
 
@@ -317,7 +307,7 @@ def limit(kind: type[Message], config: RoundConfig) -> int:
 def check(message: M, config: RoundConfig, neighbours: int = 0) -> M:
     """Return the message; raise MalformedMessage if a field has another size than its class declares.
 
-    ``neighbours`` is their number. The readers of named clients and of proofs check the numbers of those.
+    Readers of named clients and of proofs check their numbers.
     """
     nbytes = config.length * config.bits // 8
     for name, size in _exact_sizes(type(message), config.agreement, config.clients, nbytes, neighbours):
@@ -394,18 +384,15 @@ def check_size(name: str, data: D, size: int) -> D:
 
 
 def items(name: str, data: bytes, count: int, size: int) -> list[bytes]:
-    """Cut a packed list into its ``count`` items of ``size`` bytes."""
     check_size(name, data, count * size)
     return [data[place * size : (place + 1) * size] for place in range(count)]
 
 
 def pack_set(members: NDArray[np.bool_]) -> bytes:
-    """Pack a set of clients: one flag for each that is enrolled."""
     return np.packbits(members, bitorder="little").tobytes()
 
 
 def pack_members(members: Iterable[int], clients: int) -> bytes:
-    """Pack these among all clients that are enrolled."""
     flags = np.zeros(clients, bool)
     flags[np.fromiter(members, np.int64)] = True
     return pack_set(flags)
@@ -421,7 +408,6 @@ def unpack_set(name: str, data: bytes, clients: int) -> NDArray[np.bool_]:
 
 
 def pack_ids(ids: NDArray[np.int64]) -> bytes:
-    """Pack client ids, which ascend."""
     return ids.astype("<u4").tobytes()
 
 

@@ -49,7 +49,6 @@ def check_executor(executor: object) -> None:
 
 
 def check_unused(config: RoundConfig, used_rounds: Container[bytes] | None) -> None:
-    """Refuse a round that was used before, if there is a memory of rounds."""
     if used_rounds is not None and config.round_id in used_rounds:
         raise ConfigError("this series has had a round of this number; every round needs a fresh one")
 
@@ -57,10 +56,8 @@ def check_unused(config: RoundConfig, used_rounds: Container[bytes] | None) -> N
 class OneCallAtATime:
     """As a context it refuses a second call while one is at work, and every call after an interruption.
 
-    Ctrl-C and the like interrupt. So does any exception that is not the package's own, if ``fragile``: then a
-    call may have changed half of its object.
-
-    Frames of errors that leave hold no share and no key any more: crash reporters ship their variables.
+    Ctrl-C and the like interrupt. So does any exception that is not the package's own, if ``fragile``: then a call may
+    have changed half of its object. Frames of errors that leave hold no secrets: crash reporters ship their variables.
     """
 
     def __init__(self, whose: str, *, fragile: bool = False) -> None:
@@ -104,10 +101,8 @@ class OwnProcess:
             return
         if drop is not None:
             drop()
-        raise OrderError(
-            "this client was made in another process, of which this one is a fork: two processes with "
-            "the same keys would send two vectors of one round; its keys are dropped here"
-        )
+        why = "two processes with the same keys would send two vectors of one round"
+        raise OrderError(f"this client was made in another process and its keys are dropped in this fork: {why}")
 
 
 def _clear(error: BaseException | None) -> None:

@@ -1,9 +1,8 @@
 """This is the whole protocol in memory, and the map of the project.
 
-A server and its clients take turns. Each turn is a step; the list of steps is in ``steps.py``, and nobody here
-counts them. The transport carries requests to the clients and replies back: it is one function, and the one below
-keeps everything in memory. A client whose reply never comes has dropped out. Nothing else can go wrong between
-honest parties.
+A server and its clients take turns. Each turn is a step of the list in ``steps.py``. The transport carries requests to
+the clients and replies back; the one below keeps everything in memory. A client whose reply never comes has dropped
+out. Nothing else can go wrong between honest parties.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -62,8 +61,7 @@ def run_series(
         refused: Gets every faulty reply.
 
     Yields:
-        Each round when it is over, before the call of ``task`` for the next one. A lost round costs one round
-        and not the series.
+        Each round when it is over, before ``task`` is called for the next one. A lost round does not end the series.
 
     Raises:
         ConfigError: A task has another size, a member was never enrolled, or a server cannot be made.

@@ -21,8 +21,6 @@ Party = TypeVar("Party", Client, Server)
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """A schedule assigns each step of each round to an exchange."""
-
     stride: int
     #: The request that opens each step.
     requests: tuple[type[m.Message], ...]
@@ -46,14 +44,11 @@ def check_series(config: RoundConfig) -> None:
         raise ConfigError("a series needs the step accept: make its configuration with accept=True")
     longest = max(m.limit(kind, config) for step in steps_of(config) for kind in (step.request, step.reply))
     if longest > envelope.MAX_MESSAGE_BYTES:
-        raise ConfigError(
-            f"length = {config.length} is too long for a series: a message could have {longest} bytes, an "
-            f"envelope carries {envelope.MAX_MESSAGE_BYTES}"
-        )
+        sizes = f"a message could have {longest} bytes, an envelope carries {envelope.MAX_MESSAGE_BYTES}"
+        raise ConfigError(f"length = {config.length} is too long for a series: {sizes}")
 
 
 def with_number(config: RoundConfig, number: int) -> RoundConfig:
-    """Return the configuration of another round of the same series."""
     return msgspec.structs.replace(config, number=number)
 
 
@@ -62,8 +57,6 @@ def make_party(make: Callable[[RoundConfig], Party], config: RoundConfig, kind: 
     party = make(config)
     check_type(f"round {config.number}", party, kind)
     if party.context != config.context:
-        raise ConfigError(
-            f"the {kind.__name__} of round {config.number} was made from another configuration: make it from "
-            "the argument of the function"
-        )
+        what = f"the {kind.__name__} of round {config.number} was made from another configuration"
+        raise ConfigError(f"{what}: make it from the argument of the function")
     return party

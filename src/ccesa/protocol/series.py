@@ -1,9 +1,8 @@
 """A series has rounds one after the other; each is set up while the round before is at work.
 
-A round depends on the one before it in one thing: its vectors are computed from that sum. So exchange e carries
-step s of round r if r · stride + s = e, with the stride of the guard. Under ``curious`` a round costs two
-exchanges in place of five, under ``active`` three in place of six. Every round has its own keys, its own graph
-and its own context, and no text of one enters another: each keeps all promises of a round of its own.
+Only the vectors of a round depend on the sum before. So exchange e carries step s of round r if r · stride + s = e,
+with the stride of the guard: a round costs two exchanges in place of five under ``curious``, three in place of six
+under ``active``. Each round has its own keys, graph and context, and keeps all promises of a single round.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -63,8 +62,7 @@ class Ended:
 class Series:
     """The server of a series: ``open`` an exchange, ``receive`` replies, ``close`` it, until ``finished``.
 
-    A call gets an ``OrderError`` if no exchange is open for it, or if it overlaps with another. After an
-    interrupted call only ``stop`` works.
+    A call out of order, or that overlaps, gets an ``OrderError``. After an interrupted call only ``stop`` works.
 
     Args:
         config: The first round, with *accept*; later rounds have other numbers.
@@ -144,8 +142,7 @@ class Series:
         Raises:
             OrderError: The exchange before is still open, the series is over, or its log was not replayed.
             StaleLog: The log is new and its counter is not, or another process has changed it.
-            ConfigError: The task has another size, a member was never enrolled, or no server of the next
-                round can be made. Nothing has changed.
+            ConfigError: The task has another size, a member was never enrolled, or no server can be made; no change.
         """
         with self._exclusive:
             if self._is_open:
@@ -227,9 +224,8 @@ class Series:
     def take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> list[FaultyClient]:
         """Return the faults among answers of other servers of this series, and take the other answers.
 
-        Servers that follow one log stay the same this way, whichever of them a client has reached. Answers that
-        contradict others, for example with a key that was used before, are left out. Then only a series that takes
-        all answers in one agreed order is the same as the others.
+        So servers that follow one log stay the same. Answers that contradict others, for example with a key that was
+        used before, are left out; to stay the same then, servers take all answers in one agreed order.
 
         Args:
             answers: The results of ``recall`` there, by client.
@@ -315,7 +311,6 @@ class Series:
         return sum(len(server.answered) for server in self._servers.values())
 
     def _repeat(self, rows: Iterable[Row]) -> Requests:
-        """Repeat these calls; return the envelopes of the exchange that is open then."""
         requests: Requests = {}
         for row in rows:
             match row:
@@ -366,7 +361,6 @@ class Series:
         return server, server.open(self.members)
 
     def _faults(self, client: int, reply: Data) -> list[FaultyClient]:
-        """Take the messages of a reply; return their faults."""
         try:
             messages = envelope.unpack(reply)
         except MalformedMessage as error:
@@ -374,7 +368,6 @@ class Series:
         return [fault for fault in (self._take(client, one) for one in messages) if fault is not None]
 
     def _take(self, client: int, message: Data) -> FaultyClient | None:
-        """Give a message to the server of its round; return its fault."""
         context = m.context_of(message)
         server = next((one for one in self._servers.values() if one.context == context), None)
         if server is None:
@@ -387,7 +380,6 @@ class Series:
 
     @property
     def _summing(self) -> Server | None:
-        """The server whose open step takes vectors."""
         if not self._is_open:
             return None
         return next((one for one in self._servers.values() if m.has_vector(one.step.reply)), None)

@@ -1,8 +1,7 @@
 """A client of a series keeps one ``Client`` per round in flight, and hands each the messages of its round.
 
-Each ``Client`` has keys, a state and a context of its own, and answers or refuses by itself. The series only
-takes freedom away from a server: exchanges go forward, numbers go up, each number has one client, and a round
-without a message in an exchange is over.
+The series only restricts a server: exchanges go forward, numbers go up, each number has one client, and a round without
+a message in an exchange is over.
 """
 
 from collections.abc import Callable
@@ -158,10 +157,7 @@ class SeriesClient:
         return make_party(self._make, with_number(self._config, number), Client)
 
     def _placed(self, messages: list[memoryview]) -> dict[int, tuple[int, Data]]:
-        """Return exchange and message by number of the round, without the rounds that this client is not in.
-
-        A client that missed something, or was started anew, may be asked about such rounds.
-        """
+        """Return exchange and message by number of the round, without the rounds that this client is not in."""
         placed: dict[int, tuple[int, Data]] = {}
         for message in messages:
             number = self._number_of(message)
@@ -196,8 +192,7 @@ class SeriesClient:
     def _enter(self, placed: dict[int, tuple[int, Data]]) -> None:
         """Go on to the exchange of these messages. An error of the caller's function changes nothing.
 
-        Each exchange from a round's first to its last has a step of it. A round without a message goes on
-        without this client, or is over: its secrets are dropped, and later requests for it are refused.
+        A round without a message goes on without this client, or is over: its secrets are dropped.
         """
         exchange = self._exchange_of(placed)
         joined: dict[int, Client] = {}
@@ -259,7 +254,6 @@ class SeriesClient:
         self._clients.pop(number).leave()
 
     def _end(self) -> None:
-        """Drop all secrets, for good."""
         self._over = True
         for number in tuple(self._clients):
             self._drop(number)

@@ -74,8 +74,7 @@ class Server:
         config: The round; every client has to know it beforehand.
         agreement: The charter, for a round under ``active``. Without one the clients trust the server.
         task: 32 bytes: a digest of the work that clients are asked for. ``work_on`` can set it later.
-        dropout: The fraction of clients that may still leave after *accept*: a client whose accusations leave
-            too few holders for that is left out.
+        dropout: The fraction that may still leave after *accept*: clients with too few holders left for that go.
         threads: The most threads that take masks off the sum; 0 stands for as many as help.
         executor: Its workers sum the masks that come off a large sum, in other processes or on other machines.
             They get mask keys, so they must be trusted like this server.
@@ -232,8 +231,7 @@ class Server:
 
         Args:
             client: Id of the sender, for which the transport vouches.
-            reply: The reply of ``Client.receive``. It is read in place: a buffer must not change before this
-                returns, and is not kept.
+            reply: The reply of ``Client.receive``, read in place: a buffer must not change meanwhile, and is not kept.
 
         Raises:
             FaultyClient: An honest client would not send this; nothing has changed.
@@ -291,8 +289,7 @@ class Server:
     def take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> None:
         """Take the answers of another server of this round in the open step.
 
-        Several servers can take replies to one step, each from other clients. One takes over the answers of the
-        others, and closes the step.
+        Several servers can take replies to one step, each from other clients. One takes over the others' and closes it.
 
         Args:
             answers: The results of ``recall`` there, by client.
@@ -300,8 +297,7 @@ class Server:
 
         Raises:
             OverlappingSums: This server has taken a reply of the same client; nothing has changed.
-            FaultyClient: An answer that contradicts the others, such as a key that was used before; the answers
-                before it were taken.
+            FaultyClient: An answer that contradicts others, such as a used key; the answers before it were taken.
             RoundFailed: Answers with vectors that no server of this round can have taken: no sum fits them.
             ConfigError: The sum has another size; nothing has changed.
         """
@@ -335,7 +331,6 @@ class Server:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """Note the failure of the round, if it fails."""
         try:
             yield
         except RoundFailed as failure:
@@ -379,7 +374,6 @@ class Server:
         return SumRow(answers=taken, total=memoryview(total))
 
     def _repeat(self, rows: Iterable[Row]) -> Requests:
-        """Repeat these calls; return the requests of the step that is open then."""
         requests: Requests = {}
         for row in rows:
             match row:

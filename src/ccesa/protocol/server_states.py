@@ -1,7 +1,6 @@
 """The states of a server after each step, one type per state, and the round, which stays the same.
 
-States are frozen but for the parts that grow with every reply, because copies would be too large: the public
-keys that were seen, the sealed texts, the deposits, the running sum and the released shares.
+States are frozen but for the parts that grow with every reply, because copies would be too large.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -36,7 +35,7 @@ Later = TypeVar("Later", bound="Drawn")
 class MadeOnDemand(Requests):
     """Requests that are made on demand, from any thread: all at once would be too large.
 
-    Their sources never change: a request is the same bytes each time, also after later steps.
+    A request is the same bytes each time, also after later steps.
     """
 
     def __init__(self, nodes: dict[int, int], make: Callable[[int], bytes]) -> None:
@@ -60,7 +59,7 @@ class MadeOnDemand(Requests):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerRound(Generic[Own]):
-    """The things that stay the same through the steps of one server."""
+    """Everything that stays the same through the steps of one server."""
 
     config: RoundConfig
     context: bytes
@@ -84,8 +83,6 @@ class ServerRound(Generic[Own]):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Advertising:
-    """While step 0 is open, keys come in."""
-
     #: All of them, in the order in which they came: none may come twice.
     public_keys: set[bytes] = field(default_factory=set)
 
@@ -119,7 +116,6 @@ class Delivered(Drawn):
 
     @cached_property
     def ids_around(self) -> ByNode:
-        """Return by node the part of V2 that a client knows: its own id and those of its neighbours in it."""
         return ids_around(self.graph, self.v2)
 
 
@@ -148,8 +144,7 @@ def grow(kind: type[Later], state: Drawn, **more: object) -> Later:
 class PairSeeds:
     """The promises of the ends of each edge about their pair seeds, against which a dropout is checked.
 
-    Commitments come with the sealed texts, deposits when these are accepted; both by the graph as drawn. If an
-    agreement has no pair seeds, all of them are empty.
+    Commitments come with the sealed texts, deposits when these are accepted; both by the graph as drawn.
     """
 
     def __init__(self, agreement: X25519, graph: AssignmentGraph, sealed: Rows) -> None:
@@ -164,7 +159,6 @@ class PairSeeds:
         self._deposits[self._graph.edges(node)][given] = rows
 
     def commitment(self, node: int, neighbour: int) -> bytes:
-        """Return a node's commitment to the seed that it gave this neighbour."""
         return self._commitments[self._graph.edge(node, neighbour)].tobytes()
 
     def deposit(self, node: int, neighbour: int) -> bytes:
@@ -196,7 +190,6 @@ class ReleasedShares:
         self._elements = np.zeros((self._bounds[-1], shamir.SECRET_ELEMENTS), np.uint16)
 
     def due(self, holder: int) -> int:
-        """Count the shares that one client has to release."""
         return self._bounds[holder + 1] - self._bounds[holder]
 
     def keep(self, holder: int, shares: bytes) -> None:

@@ -1,15 +1,13 @@
 """A client works on a task in one series, whose numbers order its attempts, and releases shares for it once.
 
-Two sums over the same task that differ by one client give that client's vector away. So a memory that outlives
-rounds notes by the digest of the task which vectors have left, and for which of them shares were released. A
-vector for a task ends every earlier round of that task; a release closes the task. A vector that has left
-counts even if its round is lost: colluders may know the sum.
+Two sums over the same task that differ by one client reveal that client's vector. So a memory that outlives rounds
+notes by the digest of the task which vectors have left, and for which of them shares were released. A vector for a task
+ends every earlier round of that task; a release closes the task. A vector that has left counts even if its round is
+lost: colluders may know the sum.
 
-If vectors have noise, each is charged to the account of a ledger instead, which has its own limit. The limit on
-attempts stays, and their order is free.
+Vectors with noise are charged to a ledger's account, which has its own limit; attempts keep theirs, in any order.
 
-A fork in the middle of a round has the keys twice. One entry per round lets one vector leave, and a fork drops
-its keys.
+A fork in the middle of a round has the same keys. One entry per round lets one vector leave, and a fork drops its keys.
 """
 
 from collections.abc import Callable
@@ -55,7 +53,6 @@ class Spending:
             raise ConfigError("give this client a task: it counts its contributions to each task")
 
     def check_account(self) -> None:
-        """Refuse a vector that has no room in the ledger, whatever the task."""
         if self.account is not None:
             self.account.check()
 
@@ -115,16 +112,14 @@ class Spending:
         vectors = self._places(memory, VECTOR, name)
         old = sum(1 for _ in memory.entries(TASK, name))
         if len(vectors) + old - own >= self.attempts:
-            raise TaskSpent(
-                f"this client has contributed to this task {self.attempts} time(s), which is its limit: sums "
-                "over the same task that differ by one client would give that client's vector away"
-            )
+            why = "sums over the same task that differ by one client would reveal that client's vector"
+            raise TaskSpent(f"this client has contributed to this task {self.attempts} time(s), its limit: {why}")
         if self.account is not None:
             return
         if len(self._places(memory, RELEASE, name)) >= self.releases:
+            why = "another sum over it could reveal a client's vector"
             raise TaskSpent(
-                f"this client has released its shares for this task {self.releases} time(s), which is "
-                "its limit: another sum over it could give a client's vector away"
+                f"this client has released its shares for this task {self.releases} time(s), its limit: {why}"
             )
         if old:
             raise TaskSpent("this client contributed to this task with an earlier version, which noted no series")
@@ -135,13 +130,10 @@ class Spending:
             )
         latest = max((last for _, last in vectors), default=-1)
         if latest >= number + own:
-            raise TaskSpent(
-                f"this client has contributed to this task in round {latest} of this series: the next "
-                f"attempt needs a higher number, not {number}"
-            )
+            last = f"this client has contributed to this task in round {latest} of this series"
+            raise TaskSpent(f"{last}: the next attempt needs a higher number, not {number}")
 
     def _has_later(self, vectors: set[tuple[bytes, int]]) -> bool:
-        """Tell whether a vector has left in a later round, or in another series."""
         series, number = self.config.series_id, self.config.number
         return any(one != series or last > number for one, last in vectors)
 
@@ -149,14 +141,13 @@ class Spending:
         return Entry(about, name + self.config.series_id, self.config.number)
 
     def _places(self, memory: Memory, about: str, name: bytes) -> set[tuple[bytes, int]]:
-        """Return series and numbers of the entries about a task."""
         return {(one.key[len(name) :], one.number) for one in memory.entries(about, name)}
 
 
 def check_table(memory: Memory, table: bytes, attempts: int) -> int:
     """Refuse one more vector of a table, whatever the task; return the number that have left.
 
-    Otherwise a server that lies would ask for the same statistics in many tasks, each time of other sites.
+    Otherwise a lying server would ask for the same statistics in many tasks, each time of other sites.
     """
     count = sum(1 for _ in memory.entries(TASK, table))
     if count >= attempts:
@@ -165,7 +156,6 @@ def check_table(memory: Memory, table: bytes, attempts: int) -> int:
 
 
 def count_table(memory: Memory, table: bytes, attempts: int) -> None:
-    """Note a vector of a table, before it leaves."""
     if not memory.add(Entry(TASK, table, check_table(memory, table, attempts) + 1)):
         raise ConfigError("another process of this site has contributed the table first")
 

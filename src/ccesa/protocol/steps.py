@@ -1,11 +1,10 @@
 """The order of the steps: one table per guard, without and with *accept*.
 
-Only these tables say which message is legal when. A client in the state of a row accepts its request and nothing
-else; a server whose step is open accepts its replies and nothing else. Drivers loop until the server has no
-requests left and never count steps.
+Only these tables say which message is legal when. A client in the state of a row accepts its request and nothing else;
+a server whose step is open accepts its replies and nothing else.
 
-Without *accept* the mask step starts with the first half of that step, in one exchange: its request carries the
-sealed texts, the client opens them, and if it cannot, it complains in place of its vector.
+Without *accept* the mask step starts with the first half of that step, in one exchange: its request carries the sealed
+texts, the client opens them, and if it cannot, it complains in place of its vector.
 """
 
 from collections.abc import Callable
@@ -49,12 +48,11 @@ class TypedStep(NamedTuple, Generic[Request, Reply, Insisting, State, Agreed, Op
     close: Callable[[ServerRound[Agreed], Open, dict[int, Kept]], tuple[object, Requests]]
     #: The answer of a client that cannot go on, in place of the reply; it is out of the round then.
     instead: type[m.Complaint] | None = None
-    #: Whether the row is for rounds with *accept* or without; None stands for both.
+    #: Whether the row is for rounds with *accept*; None stands for both kinds.
     accept: bool | None = None
 
     @property
     def replies(self) -> tuple[type[m.Message], ...]:
-        """Return the kinds of message that answer the request."""
         return (self.reply,) if self.instead is None else (self.reply, self.instead)
 
 

@@ -140,8 +140,7 @@ class Rebuilding:
     def _misfits(self, needed: Nodes) -> set[int]:
         """Find the nodes whose shares do not all lie on one polynomial, if there are shares to spare.
 
-        Secrets are checked together if none has twice as many to spare as another: only half of them can be
-        corrected anyway.
+        Secrets are checked together if none has twice as many to spare as another.
         """
         some, misfits = needed[self._spare[needed] > 0], set[int]()
         for kind, nodes in self._groups(some, np.frexp(self._spare.astype(np.float64))[1]):
@@ -212,8 +211,7 @@ class Unmasking:
     def remove(self) -> frozenset[WrongShare]:
         """Turn the masked total into the sum, in place; return the wrong shares among those that came.
 
-        Raises CorruptShares if a secret or a mask that depends on it cannot be rebuilt, with the wrong shares of
-        all others as evidence.
+        Raises CorruptShares, with the other wrong shares as evidence, if a secret or its masks cannot be rebuilt.
         """
         rebuilt = self._rebuilt()
         failure = rebuilt.failure or self._broken_promise(rebuilt.secrets)
@@ -260,16 +258,11 @@ class Unmasking:
             yield masks.Mask(key, -keys.pair_sign(other, client))
 
     def _masked_with(self, node: int) -> list[int]:
-        """Return the survivors that share a mask with a node."""
         near = self.evolution.graph.mask_neighbours(node)
         return near[self.evolution.v3[near]].tolist()
 
     def _broken_promise(self, secrets: dict[int, bytes]) -> CorruptSeeds | None:
-        """Find a node that dropped out and broke its promises of seeds or deposits.
-
-        The secret is the right one by now, and each end has accepted the seed that it was given. So nobody else
-        can have caused this.
-        """
+        """Find a node that dropped out and broke its promises of seeds or deposits: nobody else can have done this."""
         if not self._agreement.commitment_bytes:
             return None
         dropped = (node for node in secrets if not self._survived[node])

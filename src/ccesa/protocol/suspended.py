@@ -1,9 +1,9 @@
 """A client's state becomes bytes, for nodes that run each step in another process.
 
-The bytes contain the client's secrets. They belong in the memory of the node that runs the client, never in a
-message, a log or a backup. Resumed twice, they make a client that answers twice, and under the guard ``active``
-signs two different V3. So a node takes them out of its memory before it resumes them, and never puts a copy
-back; a restored backup or snapshot of a machine is a copy. After a crash, join the next round.
+The bytes contain secrets. Keep them in the memory of the node that runs the client, never in a message, a log or a
+backup. Resumed twice, they make a client that answers twice, and under the guard ``active`` signs two different V3. So
+a node takes them out of its memory before it resumes them, and never puts a copy back; a restored backup or snapshot of
+a machine is a copy. After a crash, join the next round.
 """
 
 import hashlib
@@ -22,8 +22,6 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 class Suspended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A saved client, secrets included."""
-
     #: No two suspensions give the same bytes, so a second use is noticed.
     nonce: bytes = msgspec.field(default_factory=lambda: os.urandom(16))
 
@@ -55,7 +53,6 @@ class SavedSeriesClient(Suspended, frozen=True, kw_only=True):
 
 
 def encode(saved: Suspended) -> bytes:
-    """Return the bytes of a saved client, behind their digest."""
     body = msgspec.msgpack.encode(saved)
     return hashlib.sha256(body).digest() + body
 
