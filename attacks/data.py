@@ -11,7 +11,7 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.privacy import DifferentialPrivacy, Ledger, NoisyQuantizer, choose_mechanism
 from ccesa.protocol.client import Client
 from ccesa.protocol.client_states import VectorSource
-from ccesa.protocol.contributing import Careful
+from ccesa.protocol.masking import Careful
 from ccesa.protocol.server import Server
 from ccesa.statistics import Category, Number, Schema
 from ccesa.statistics.packing import pack_exact

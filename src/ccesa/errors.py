@@ -30,6 +30,7 @@
         └── RoundsLost         a training is over: all its rounds failed, or too many in a row
 """
 
+import copyreg
 from collections.abc import Callable, Iterable
 from itertools import accumulate
 from traceback import format_exception_only
@@ -93,18 +94,11 @@ class CcesaError(Exception):
 
     def __reduce__(self) -> tuple[Callable[..., "CcesaError"], tuple[Any, ...]]:
         """Let errors travel between processes, whatever their constructors take."""
-        return _restore, (type(self), self.args, self.__dict__)
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__
 
 
 def _ascending(clients: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(int(client) for client in clients))
-
-
-def _restore(kind: type[CcesaError], arguments: tuple[Any, ...], fields: dict[str, Any]) -> CcesaError:
-    error = kind.__new__(kind)
-    error.args = arguments
-    error.__dict__.update(fields)
-    return error
 
 
 class UsageError(CcesaError, ValueError):

@@ -104,10 +104,7 @@ def has_locks() -> bool:
 
 
 def lock(path: Path | str) -> int:
-    """Lock a file, made if it is missing, until the handle is closed or the process ends.
-
-    Raises BlockingIOError if another process has it. On a system without such locks nothing is locked.
-    """
+    """Lock a file, made if missing, until the handle is closed; raises BlockingIOError if another process has it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if fcntl is not None:
@@ -169,7 +166,6 @@ def _synchronise(file: IO[bytes]) -> Path:
 
 
 def _move_to_new(written: Path, path: Path) -> None:
-    """Give a file its name, unless the name is taken."""
     try:
         os.link(written, path)
     except OSError as error:

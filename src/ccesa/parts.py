@@ -10,8 +10,7 @@ from ccesa.errors import ConfigError, quoted
 
 MAX_CLIENTS: Final = 2**32 - 1
 
-#: First and last code points that no line holds; docs/formats.md, 1, explains them. They are written out
-#: because the tables of Unicode, and so ``str.isprintable``, differ between versions of Python.
+#: Ranges of code points that no line holds (docs/formats.md, 1): ``str.isprintable`` differs between Pythons.
 _RANGES = (
     "0-1F 7F-A0 AD-AD 61C-61C 1680-1680 180E-180E 2000-200F 2028-202F 205F-206F 3000-3000 D800-F8FF FDD0-FDEF "
     "FEFF-FEFF FFF0-FFFF 1BCA0-1BCA3 1D173-1D17A E0000-10FFFF"
@@ -40,7 +39,6 @@ def check_type(name: str, value: object, kind: type, hint: str = "") -> None:
 
 
 def check_clients(clients: int) -> None:
-    """Refuse a number of clients that no round can have."""
     if clients < 3:
         raise ConfigError(f"a round needs at least 3 clients, not {clients}: with 2 the sum reveals both vectors")
     if clients > MAX_CLIENTS:

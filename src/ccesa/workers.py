@@ -136,10 +136,7 @@ def _add_result(target: Vector, task: MaskSum, future: Future[Vector]) -> str:
 
 
 def _holds_somewhere(result: Vector, task: MaskSum) -> bool:
-    """Compare one block, drawn at random, with the server's own: an accident changes more than a word.
-
-    A worker that lies about a few words is not found.
-    """
+    """Compare one random block with the server's own: an accident changes more than a word."""
     blocks, step = -(-result.nbytes // ALIGNMENT), ALIGNMENT // result.itemsize
     first = task.part.start + step * secrets.randbelow(blocks)
     own = sum_masks(replace(task, part=slice(first, min(first + step, task.part.stop))))

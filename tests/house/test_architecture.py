@@ -139,7 +139,7 @@ CATCHING_ALL = (
     "flower/node/mod.py",
     "service/coordinator.py",
     "service/hub/engine.py",
-    "protocol/contributing.py",
+    "protocol/masking.py",
     "service/participant/driver.py",
     "service/participant/taking.py",
     "workers.py",

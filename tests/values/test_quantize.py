@@ -381,7 +381,7 @@ def test_the_length_counts_values_and_digits(width, layout, clients, seed):
 @given(st.floats().filter(lambda weight: not 0 <= weight <= 2.0))
 def test_weights_outside_the_range_are_refused(weight):
     quantizer = Quantizer.for_model(one_value(), clients=3, clip=CLIP, max_weight=2.0)
-    with pytest.raises(VectorError, match=r"does not lie in 0..2; the Quantizer has a max_weight"):
+    with pytest.raises(VectorError, match=r"must lie in 0..2, the Quantizer's max_weight"):
         quantizer.encode(one_value(), weight=weight)
 
 

@@ -32,10 +32,7 @@ class NoCertificate(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Trust:
-    """Without a charter, clients trust the server to follow the protocol, and it chooses the rounds.
-
-    No member signs in, and nothing is certified.
-    """
+    """Without a charter, clients trust the server, which chooses the rounds. No member signs in."""
 
     floor: Floor = NO_FLOOR
     attempts: int = ATTEMPTS
@@ -54,10 +51,8 @@ class Trust:
     def check(self, config: RoundConfig) -> None:
         check_type("config", config, RoundConfig, "; plan.config() makes one")
         if guard_named(config.guard).chartered:
-            raise ConfigError(
-                f"the round has guard = {config.guard}, which needs a charter: make an ActiveClient, or a "
-                "Server(config, charter)"
-            )
+            how = "make an ActiveClient, or a Server(config, charter)"
+            raise ConfigError(f"the round has guard = {config.guard}, which needs a charter: {how}")
         self.floor.check(config)
 
     def check_account(self, config: RoundConfig, account: Account | None) -> None:
@@ -66,15 +61,11 @@ class Trust:
             return
         noise = account.mechanism
         if (config.length, config.bits) != (noise.length, WORD_BITS):
-            raise ConfigError(
-                f"the round has {config.length} words of {config.bits} bits, but the noise of this client's account "
-                f"is made for {noise.length} words of {WORD_BITS}"
-            )
+            made = f"the noise of this client's account is made for {noise.length} words of {WORD_BITS} bits"
+            raise ConfigError(f"{made}, but the round has {config.length} of {config.bits}")
         if noise.honest > config.min_survivors:
-            raise ConfigError(
-                f"the noise of this client's account counts on {noise.honest} honest clients in every sum, "
-                f"and this round opens sums of {config.min_survivors}"
-            )
+            counted = f"the noise of this client's account counts on {noise.honest} honest clients in every sum"
+            raise ConfigError(f"{counted}, but this round opens sums of {config.min_survivors}")
 
     def decode(self, data: bytes) -> RoundConfig:
         return RoundConfig.decode(data)

@@ -203,7 +203,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             honest = self.min_survivors - self.certificate.colluders
         if mechanism.honest > honest:
             counted = f"the charter's noise counts on {mechanism.honest} honest clients in every sum"
-            raise ConfigError(f"{counted}, but its certificate promises only {honest}")
+            raise ConfigError(f"{counted}, but its certificate promises {honest}")
 
     def _check_unit(self) -> None:
         if self.schema is not None:
@@ -358,10 +358,8 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     def _check_digest(self, digest: object) -> None:
         if digest != self.digest:
             given, own = digest.hex()[:8] if isinstance(digest, bytes) else "none", self.digest.hex()[:8]
-            raise ConfigError(
-                f"the round is for another charter ({given}...) than this one ({own}..., serial {self.serial})"
-                ": compare the digests that `ccesa charter show` prints"
-            )
+            which = f"the round is for another charter ({given}...) than this one ({own}..., serial {self.serial})"
+            raise ConfigError(f"{which}: compare the digests that `ccesa charter show` prints")
 
     def check_current(self, now: float | None = None) -> None:
         """Check that the charter has not expired; raise ConfigError if it has.

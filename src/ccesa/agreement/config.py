@@ -159,23 +159,16 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
                 raise ConfigError(f"a round with guard = {self.guard} has no charter")
             return
         if not isinstance(self.charter, bytes) or len(self.charter) != CHARTER_BYTES:
-            raise ConfigError(
-                f"guard = {self.guard} needs the {CHARTER_BYTES}-byte digest of a charter: make the "
-                "configuration with Charter.config(...)"
-            )
+            needed = f"the {CHARTER_BYTES}-byte digest of a charter"
+            raise ConfigError(f"guard = {self.guard} needs {needed}: make the configuration with Charter.config(...)")
         if self.graph.thin:
-            raise ConfigError(
-                f"leave out mask_p and mask_degree: under guard = {self.guard} masks run on every edge, "
-                "because a lying server chooses who drops out after it has seen the graph"
-            )
+            raise ConfigError(f"leave out mask_p and mask_degree: under guard = {self.guard} masks run on every edge")
 
     def _check_holders(self) -> None:
         degree, dealer_counts = self.graph.mean_degree(self.clients), guard_named(self.guard).dealer_counts
         if degree + 1 > MAX_HOLDERS:
-            raise ConfigError(
-                f"about {degree:.0f} neighbours per client; a secret can be shared among at most "
-                f"{MAX_HOLDERS} holders: choose a sparser graph"
-            )
+            most = f"a secret can be shared among at most {MAX_HOLDERS} holders"
+            raise ConfigError(f"about {degree:.0f} neighbours per client; {most}: choose a sparser graph")
         self.graph.check(self.clients)
         self.threshold.check(
             HolderCounts(

@@ -1,12 +1,8 @@
 """Each client has a long-lived key, and an admission list has the keys of all clients.
 
-The list is text, one line per client, in the style of ``authorized_keys``::
-
-    # name        public key                                    comment
-    hospital-a    Zm9vYmFy...                                   cardiology, since March
-
-A client's id in a round is its place in the list, counted from 0, so one identity cannot take two places.
-Every client keeps its own copy of the list and does not trust the server's.
+The list is text, one line per client: a name, a public key in base64, and a comment. Lines that start with # are left
+out. A client's id in a round is its place in the list, counted from 0, so one identity cannot take two places. Every
+client keeps its own copy of the list and does not trust the server's.
 """
 
 import base64
@@ -244,10 +240,7 @@ class Admission:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield all lines, stripped, with tabs as spaces; refuse unprintable characters.
-
-    Only LF and CR LF end a line. A byte order mark at the very beginning is not part of the text.
-    """
+    """Yield all lines, ended by LF or CR LF only, stripped, with tabs as spaces; refuse unprintable characters."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\t", " ")
     for number, line in enumerate(plain.split("\n"), 1):
         if found := UNPRINTABLE_PATTERN.search(line):

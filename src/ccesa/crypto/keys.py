@@ -64,10 +64,8 @@ class Ends(NamedTuple):
     commitment: bytes
 
     def frame(self, label: bytes, context: bytes, *more: bytes) -> bytes:
-        head = labels.pair_frame(label, context, self.sender, self.recipient)
-        return head + labels.frame(
-            self.sender_keys, self.recipient_keys, bytes([self.carries_masks]), self.commitment, *more
-        )
+        head, masks = labels.pair_frame(label, context, self.sender, self.recipient), bytes([self.carries_masks])
+        return head + labels.frame(self.sender_keys, self.recipient_keys, masks, self.commitment, *more)
 
 
 def seal_once(one_time: bytes, text: bytes, associated: bytes = b"") -> bytes:

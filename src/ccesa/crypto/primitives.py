@@ -27,8 +27,7 @@ KEM_KEY_BYTES = 1184
 CIPHERTEXT_BYTES = 1088
 
 _P = 2**255 - 19
-#: The u-coordinates of order 1, 2, 4 and 8 on curve25519 and its twist: the sender of one knows the shared secret
-#: (zero) without a private key. RFC 7748, section 6.1.
+#: The u-coordinates of order 1, 2, 4 and 8 on curve25519 and its twist, whose shared secret is zero. RFC 7748, 6.1.
 _U8 = (
     325606250916557431795983626356110631294008115727848805560023387167927233504,
     39382357235489614581723060781553021112529911719440698176882885853963445705823,
@@ -41,8 +40,8 @@ _LOW_ORDER_Y = {0, 1, _P - 1, _Y8, _P - _Y8}
 #: Their encodings with either sign of x, also those that are not reduced.
 _SMALL_ORDER = {(y + sign).to_bytes(32, "little") for y in (*_LOW_ORDER_Y, _P, _P + 1) for sign in (0, 1 << 255)}
 
-#: A key with a part of order 8, and signatures on an empty text. The first fits. The second fits only if both
-#: sides of the equation are multiplied by eight. The third is the first, with an S that is not reduced.
+#: A key with a part of order 8, and signatures on an empty text. The first fits; the second only if both sides of
+#: the equation are multiplied by eight. The third is the first, with an S that is not reduced.
 _DISPUTED_KEY = bytes.fromhex("4c027d3afcfcd0532a9728ae3d0335e18fc629093bf2103ee5d523d639070aaa")
 _DISPUTED = [
     bytes.fromhex(

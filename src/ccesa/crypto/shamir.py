@@ -183,7 +183,6 @@ def _log_table(size: int) -> NDArray[np.float64]:
 
 
 def _absent(xs: Values, largest: Values) -> Values:
-    """Return for each row the numbers of 1 … largest that are not in it, filled up with zeros."""
     absent = np.arange(int(largest.max()) + 1) <= largest
     absent[:, 0] = False
     np.put_along_axis(absent, xs, False, axis=1)
@@ -279,10 +278,7 @@ def _roots(recurrence: Values, xs: Values) -> Flags:
 
 
 def _differences_by_row(rows: Values, xs: Values) -> Values:
-    """Return log prod_{j != i} (x_j - x_i) for each share, over the shares of the same secret.
-
-    In a complete graph all secrets have the same holders, and one row is enough.
-    """
+    """Return log prod_{j != i} (x_j - x_i) for each share; secrets with the same holders have one row in common."""
     sizes = np.bincount(rows)
     starts = np.cumsum(sizes) - sizes
     places = np.arange(xs.size) - starts[rows]

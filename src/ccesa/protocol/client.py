@@ -22,8 +22,7 @@ from ccesa.privacy.ledger import Account
 from ccesa.protocol import messages as m
 from ccesa.protocol import suspended
 from ccesa.protocol.client_states import Accepted, ClientRound, Done, Joined, Membership, TaskSource, VectorSource
-from ccesa.protocol.contributing import check_source
-from ccesa.protocol.masking import masks_ahead
+from ccesa.protocol.masking import check_source, masks_ahead
 from ccesa.protocol.parties import OneCallAtATime, check_round, check_task, check_threads, check_unused
 from ccesa.protocol.spending import Spending
 from ccesa.protocol.steps import steps_of

@@ -60,10 +60,7 @@ def fit(config: RoundConfig, drawn: Drawn) -> Flags:
 
 
 def releasing(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:
-    """Flag the live nodes that would release shares in the end, if nobody else left.
-
-    If the dealer does not count, t_i of its neighbours have to confirm before a client releases any.
-    """
+    """Flag the live nodes that would release shares: if the dealer does not count, t_i neighbours have to confirm."""
     if guard_named(config.guard).dealer_counts:
         return alive
     return alive & (drawn.graph.live_neighbours(alive) >= drawn.thresholds)

@@ -129,10 +129,6 @@ class RoundLog:
 
         Args:
             row: The round or series of the log.
-
-        Raises:
-            OrderError: The log has an opening.
-            StaleLog: It has none, and its counter has counted openings.
         """
         if self._has_openings:
             raise OrderError(f"{self._name} already has the log of a round or series: replay it")
@@ -145,17 +141,9 @@ class RoundLog:
     def replay(self, kind: str, context: bytes) -> Iterator[Iterable[Row]]:
         """Return the rows of this round or series, as a context in which ``append`` writes nothing.
 
-        The first row is its ``BeginRow``. A log without an opening has no rows to replay.
-
         Args:
             kind: ``"round"`` or ``"series"``.
             context: Of the configuration.
-
-        Raises:
-            StaleLog: The log is behind its counter.
-            DamagedLog: The counter is behind the log by more than a crash explains.
-            ConfigError: The log is of another round or series.
-            RoundFailed: The rows do not fit the server that follows them.
         """
         self._check_of(kind, context)
         self._check_counted()
@@ -171,10 +159,6 @@ class RoundLog:
 
         Args:
             row: A call of a server.
-
-        Raises:
-            StaleLog: Another process has changed the counter.
-            OSError: The system cannot write it. The log takes no more rows.
         """
         if self._is_replayed:
             return
@@ -235,14 +219,10 @@ class RoundLog:
         last = max(self._marks, default=-1)
         count, mark = self._counter.value
         if count > last + 1 or (count and self._marks.get(count - 1, mark) != mark):
-            raise StaleLog(
-                f"{self._name} is behind its counter: it is an older copy, or another server has gone on "
-                "from a copy; run a new round, or begin a new series"
-            )
+            why = "it is an older copy, or another server has gone on from a copy"
+            raise StaleLog(f"{self._name} is behind its counter: {why}; run a new round, or begin a new series")
         if count < last:
-            raise DamagedLog(
-                f"{self._name} has {last + 1} openings and its counter {count}: give the counter that it "
-                "was made with; if that is lost, run a new round"
-            )
+            how = "give the counter that it was made with; if that is lost, run a new round"
+            raise DamagedLog(f"{self._name} has {last + 1} openings and its counter {count}: {how}")
         if count == last:
             self._counter.set(last + 1, self._marks[last])

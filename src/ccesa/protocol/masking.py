@@ -1,6 +1,7 @@
 """Steps *accept*, 2 and 3 of a client, under every guard: open shares, mask the vector, release shares."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -8,17 +9,64 @@ import numpy as np
 from ccesa import words
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.keys import AGREEMENTS, Content
-from ccesa.errors import FaultyServer
+from ccesa.errors import ConfigError, FaultyServer, own_failure
 from ccesa.graphs.neighbourhood import Flags, Neighbourhood
+from ccesa.privacy.ledger import Account
 from ccesa.protocol import messages as m
-from ccesa.protocol.client_states import Accepted, ClientRound, Holding, MasksAhead, Shared
-from ccesa.protocol.contributing import make_vector
+from ccesa.protocol.client_states import Accepted, ClientRound, Holding, MasksAhead, Shared, VectorSource
 from ccesa.protocol.dealing import agree_each
 from ccesa.protocol.parties import check_task
 from ccesa.wire import Draft
+from ccesa.words import Vector
 
 #: The round of a client under any guard.
 Round: TypeAlias = ClientRound[object]
+
+
+@dataclass(frozen=True)
+class Careful:
+    """A function of this package: it hides failures by itself, and its errors depend on no data."""
+
+    make: Callable[[], Vector]
+
+    def __call__(self) -> Vector:
+        return self.make()
+
+
+def check_source(vector: VectorSource, length: int, bits: int, account: Account | None) -> VectorSource:
+    """Return the vector, or the function that makes it; with an account it has to be a function."""
+    if callable(vector):
+        return vector
+    if account is not None:
+        why = "a vector used in two rounds would have the same noise twice"
+        raise ConfigError(f"with an account, give a function that calls encode, not a vector: {why}")
+    return words.check(vector, length, bits)
+
+
+def make_vector(round: Round) -> Vector:
+    """Return the vector of this round. It has not left, and nothing is charged yet.
+
+    Without a ledger errors of its function are raised. With one, silence would say something about the data: zeros
+    leave in its place, with the same noise, and are charged like all others.
+    """
+    account, source, config = round.spend.account, round.vector, round.config
+
+    def make() -> Vector:
+        return words.check(source() if callable(source) else source, config.length, config.bits)
+
+    if account is None or isinstance(source, Careful):
+        return make()
+    try:
+        vector = make()
+        account.check_fresh(vector)
+    except KeyboardInterrupt:  # the person at the client ends it
+        raise
+    except BaseException as error:  # also SystemExit, which would be silence for the server
+        from ccesa.privacy.quantizer import around_zero  # loaded only by clients that draw noise
+
+        round.failures.append(own_failure(error))
+        return around_zero(account.mechanism, round.random)
+    return vector
 
 
 def check_enough(live: Neighbourhood, threshold: int) -> None:
@@ -49,10 +97,7 @@ def still_there(round: Round, packed: bytes, near: Neighbourhood) -> Flags:
 
 
 def open_shares(round: Round, state: Shared, shared: Flags, request: m.Texts) -> Accepted:
-    """Step accept, or the first half of step 2 without it: open the texts of the members that have shared.
-
-    This is a function of its own so that no opened share is a local of the frames of a failing vector.
-    """
+    """Open the texts of the members that have shared; no opened share is in the frames of a failing vector."""
     live = state.near.among(shared)
     check_left(live, state.threshold)
     m.check(request, round.config, live.degree)

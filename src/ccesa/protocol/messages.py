@@ -224,10 +224,7 @@ class MaskAmongAtOnceRequest(Message, frozen=True, kw_only=True, tag="mask-among
 
 
 class SignedMaskReply(Message, frozen=True, kw_only=True, tag="signed-mask-reply"):
-    """Carries the masked vector with its digest, the V2 that it was masked among, its task, and signatures.
-
-    The neighbours see the one on V2 and the task. The receipt, on the digest as well, is for the server.
-    """
+    """Carries the masked vector with digest, V2 and task, a signature for neighbours, and a receipt for the server."""
 
     fingerprint: ClassVar[Fingerprint] = Fingerprint("digest", keys.vector_digest)
 
@@ -305,10 +302,7 @@ def limit(kind: type[Message], config: RoundConfig) -> int:
 
 
 def check(message: M, config: RoundConfig, neighbours: int = 0) -> M:
-    """Return the message; raise MalformedMessage if a field has another size than its class declares.
-
-    Readers of named clients and of proofs check their numbers.
-    """
+    """Return the message; raise MalformedMessage if a field whose size is known has another one."""
     nbytes = config.length * config.bits // 8
     for name, size in _exact_sizes(type(message), config.agreement, config.clients, nbytes, neighbours):
         check_size(name, getattr(message, name), size)

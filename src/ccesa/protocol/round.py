@@ -21,10 +21,7 @@ Transport = Callable[[Step, Requests], Iterable[tuple[int, bytes]]]
 def run_round(
     server: Server, transport: Transport, refused: Callable[[FaultyClient], None] = lambda fault: None
 ) -> Aggregate:
-    """Run one round; return the sum over the survivors, or raise the RoundFailed that says why it failed.
-
-    A faulty reply is refused and given to ``refused``, and its sender counts as dropped.
-    """
+    """Run one round; return the sum or raise RoundFailed. Faulty replies go to ``refused``; their senders drop out."""
     requests = server.open()  # step 0: everybody is asked for fresh public keys
     # Each pass is one step. Its requests go out, its replies come in one by one, then it closes:
     #   advertise  keys                    -> V1, the assignment graph, everyone's neighbours

@@ -217,9 +217,8 @@ class Series:
         Args:
             client: Id of the client; answers that were not taken are left out.
         """
-        return envelope.pack(
-            server.recall(client) for _, server in sorted(self._servers.items()) if client in server.answered
-        )
+        servers = (server for _, server in sorted(self._servers.items()) if client in server.answered)
+        return envelope.pack(server.recall(client) for server in servers)
 
     def take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> list[FaultyClient]:
         """Return the faults among answers of other servers of this series, and take the other answers.

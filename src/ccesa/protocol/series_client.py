@@ -126,15 +126,11 @@ class SeriesClient:
             return suspended.encode(saved)
 
     def resume(self, data: bytes, resumed: Used | None = None) -> None:
-        """Go on from where ``suspend`` left off; only a client that has just been made can.
+        """Go on from where ``suspend`` left off, under the conditions of ``Client.resume``.
 
         Args:
             data: The bytes of ``suspend``. Take them out of the memory first, and resume them once.
             resumed: Remembers 32-byte digests of such bytes, and refuses a second use.
-
-        Raises:
-            OrderError: This client has answered already, or the bytes were resumed before.
-            ConfigError: The bytes are damaged, or of another series, guard or version.
         """
         with self._exclusive:
             if self._exchange >= 0 or self._over:
@@ -190,11 +186,15 @@ class SeriesClient:
         return number
 
     def _enter(self, placed: dict[int, tuple[int, Data]]) -> None:
-        """Go on to the exchange of these messages. An error of the caller's function changes nothing.
-
-        A round without a message goes on without this client, or is over: its secrets are dropped.
-        """
-        exchange = self._exchange_of(placed)
+        """Go on to this exchange, and drop rounds without a message. An error of the caller's changes nothing."""
+        exchanges = {exchange for exchange, _ in placed.values()}
+        if not exchanges:
+            raise FaultyServer("messages of rounds that this client is not in")
+        if len(exchanges) > 1:
+            raise FaultyServer("messages of different exchanges in one envelope")
+        (exchange,) = exchanges
+        if exchange < self._exchange:
+            raise FaultyServer("an exchange that is over")
         joined: dict[int, Client] = {}
         faults = {} if exchange > self._exchange else self.faults
         for number in placed.keys() - self._clients.keys():  # at most the round that starts here
@@ -207,18 +207,6 @@ class SeriesClient:
         for number in self._clients.keys() - placed.keys():
             self._drop(number)
         self._clients |= joined
-
-    def _exchange_of(self, placed: dict[int, tuple[int, Data]]) -> int:
-        """Return the exchange that all messages belong to; it must not be older than the latest."""
-        exchanges = {exchange for exchange, _ in placed.values()}
-        if not exchanges:
-            raise FaultyServer("messages of rounds that this client is not in")
-        if len(exchanges) > 1:
-            raise FaultyServer("messages of different exchanges in one envelope")
-        (exchange,) = exchanges
-        if exchange < self._exchange:
-            raise FaultyServer("an exchange that is over")
-        return exchange
 
     def _join(self, number: int) -> Client:
         """Return the only client of this number; no key exists yet."""

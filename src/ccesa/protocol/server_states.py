@@ -33,10 +33,7 @@ Later = TypeVar("Later", bound="Drawn")
 
 
 class MadeOnDemand(Requests):
-    """Requests that are made on demand, from any thread: all at once would be too large.
-
-    A request is the same bytes each time, also after later steps.
-    """
+    """Requests that are made on demand, from any thread, always the same bytes: all at once would be too large."""
 
     def __init__(self, nodes: dict[int, int], make: Callable[[int], bytes]) -> None:
         self._nodes, self._make = nodes, make
@@ -142,10 +139,7 @@ def grow(kind: type[Later], state: Drawn, **more: object) -> Later:
 
 
 class PairSeeds:
-    """The promises of the ends of each edge about their pair seeds, against which a dropout is checked.
-
-    Commitments come with the sealed texts, deposits when these are accepted; both by the graph as drawn.
-    """
+    """The promises of both ends of each edge about their pair seeds: commitments in sealed texts, and deposits."""
 
     def __init__(self, agreement: X25519, graph: AssignmentGraph, sealed: Rows) -> None:
         self._graph = graph

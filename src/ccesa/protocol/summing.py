@@ -23,8 +23,7 @@ from ccesa.workers import add_masks_by
 Round: TypeAlias = ServerRound[object]
 #: Shares that are joined or checked together; bounds the memory.
 AT_ONCE = 1 << 15
-#: A wrong share is missed with a probability of about 2^-32. If it is joined with others, the secret is not the
-#: promised one, and the search for wrong shares is repeated.
+#: Searches for wrong shares. One misses a share with a probability of about 2^-32; then the secret is not promised.
 TRIES = 2
 
 
@@ -138,10 +137,7 @@ class Rebuilding:
                 yield node, secrets[place * shamir.SHARE_BYTES : (place + 1) * shamir.SHARE_BYTES]
 
     def _misfits(self, needed: Nodes) -> set[int]:
-        """Find the nodes whose shares do not all lie on one polynomial, if there are shares to spare.
-
-        Secrets are checked together if none has twice as many to spare as another.
-        """
+        """Find the nodes whose shares do not all fit; secrets with about as many to spare are checked together."""
         some, misfits = needed[self._spare[needed] > 0], set[int]()
         for kind, nodes in self._groups(some, np.frexp(self._spare.astype(np.float64))[1]):
             shares = self.released.of(nodes, self.evolution.v4)
@@ -209,9 +205,8 @@ class Unmasking:
         self._private_keys: dict[int, primitives.PrivateKey] = {}
 
     def remove(self) -> frozenset[WrongShare]:
-        """Turn the masked total into the sum, in place; return the wrong shares among those that came.
-
-        Raises CorruptShares, with the other wrong shares as evidence, if a secret or its masks cannot be rebuilt.
+        """Turn the masked total into the sum, in place; return the wrong shares, or raise CorruptShares with them as
+        evidence.
         """
         rebuilt = self._rebuilt()
         failure = rebuilt.failure or self._broken_promise(rebuilt.secrets)

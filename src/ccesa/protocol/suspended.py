@@ -30,8 +30,6 @@ class Suspended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class SavedClient(Suspended, frozen=True, kw_only=True):
-    """A client of one round between two requests."""
-
     context: bytes
     client: int
     step: str
@@ -42,8 +40,6 @@ class SavedClient(Suspended, frozen=True, kw_only=True):
 
 
 class SavedSeriesClient(Suspended, frozen=True, kw_only=True):
-    """A client of a series between two exchanges."""
-
     series: bytes
     exchange: int
     last_number: int

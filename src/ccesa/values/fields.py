@@ -69,7 +69,9 @@ class Fields:
             raise ConfigError("bits and precision are two ways to say the same; give one of them")
         if bits is None and precision is None:
             return cls(USUAL_BITS, clients)
-        least = _levels_of(bits) if bits is not None else _levels_for(precision, clip, STEPS[rounding])
+        if bits is not None and (type(bits) is not int or not 2 <= bits <= _MAX.bit_length()):
+            raise ConfigError(f"a value has 2 to {_MAX.bit_length()} bits, not {quoted(bits)}")
+        least = _levels_for(precision, clip, STEPS[rounding]) if bits is None else 2 ** (bits - 1) - 1
         widest = cls(WORD_BITS, clients)
         if least > widest.most:
             raise ConfigError(f"{least} levels overflow with {clients} clients; values of {widest.value_bits} bits fit")
@@ -148,12 +150,6 @@ class Fields:
             wrong = f"a sum in a field of {self.bits} bits that {self.clients} clients cannot have"
             raise VectorError(f"{wrong}; is it the sum of their vectors?")
         return row[:count]
-
-
-def _levels_of(bits: int) -> int:
-    if type(bits) is not int or not 2 <= bits <= _MAX.bit_length():
-        raise ConfigError(f"a value has 2 to {_MAX.bit_length()} bits, not {quoted(bits)}")
-    return int(2 ** (bits - 1)) - 1
 
 
 def _levels_for(precision: Any, clip: float, steps: float) -> int:
@@ -334,10 +330,7 @@ ASIDE = 1e-3
 
 
 def step_aside(model: Mapping[str, NDArray[Any]], drawn: np.random.Generator) -> dict[str, NDArray[Any]]:
-    """Return these arrays of floats with each value moved by a small part of itself, so that its sign stays.
-
-    It replaces a model that nobody works on any more. Zeros move only if all values are zeros.
-    """
+    """Return arrays with each value moved by a small part of itself; signs stay. Zeros move only if all are zeros."""
     only_zeros = not any(value.any() for value in model.values())
 
     def move(value: NDArray[Any]) -> NDArray[Any]:

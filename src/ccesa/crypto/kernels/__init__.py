@@ -26,10 +26,9 @@ class Kernel(Protocol):
         """The kernel and its instructions, for people."""
 
     def add(self, source: Vector, target: Vector, offset: int, masks: "Sequence[Mask]", generator: str) -> None:
-        """Write ``source`` plus all masks to ``target``, which may be the same array.
+        """Write ``source`` plus all masks, at least one, to ``target``, which may be the same array.
 
-        The part starts ``offset`` bytes into the vector, a multiple of ``generators.ALIGNMENT``. There is at
-        least one mask. No lock of the interpreter is held while words are added.
+        The part starts ``offset`` bytes, a multiple of ALIGNMENT, into the vector. Words are added without the lock.
         """
 
     def threads_for(self, size: int, masks: int) -> int:

@@ -30,7 +30,7 @@ from ccesa.memory import ROUND, STATE, Memory, UsedOnce
 from ccesa.protocol import envelope as of_series
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient, Client
-from ccesa.protocol.contributing import Careful
+from ccesa.protocol.masking import Careful
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.steps import steps_of
 from ccesa.values.fields import WORD_BITS

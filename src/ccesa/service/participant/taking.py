@@ -10,7 +10,7 @@ from ccesa.privacy.ledger import Account
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
-from ccesa.protocol.contributing import Careful
+from ccesa.protocol.masking import Careful
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.spending import check_table, count_table
 from ccesa.protocol.steps import steps_of
