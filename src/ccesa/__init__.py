@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-#: The modules of the other public names, loaded on first use: so a command begins at once, a user who stops it sees no
-#: traceback of an import, and only the planner needs scipy.
+#: The modules of the other public names, loaded on first use: commands begin at once, only the planner needs scipy.
 _WHERE = {
     "ccesa.agreement.charter": "Charter",
     "ccesa.agreement.config": "Floor RoundConfig",

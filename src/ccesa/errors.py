@@ -130,8 +130,8 @@ class ImpossiblePlan(ConfigError):
 class TaskSpent(ConfigError):
     """Raised by ``Client.receive`` when the client may not contribute to the task in this round.
 
-    It has used up its vectors for the task, sent one in another series or a later round, or released its shares. No
-    vector leaves. Perhaps nobody is at fault.
+    It has used up its vectors, sent one in another series or a later round, or released shares. Perhaps nobody is at
+    fault.
     """
 
 
@@ -157,10 +157,9 @@ class DamagedLedger(ConfigError):
 
     def __init__(self, line: int, what: str, name: str = "the ledger") -> None:
         self.line, self.what = line, what
-        super().__init__(
-            f"line {line} of {name} is damaged: {what}. Put back the newest copy of it and of its .head; without "
-            "a copy, make a new ledger with what is left of the budget by your own records"
-        )
+        copy = "Put back the newest copy of it and of its .head"
+        new = "without a copy, make a new ledger with what is left of the budget by your own records"
+        super().__init__(f"line {line} of {name} is damaged: {what}. {copy}; {new}")
 
 
 class VectorError(UsageError):
@@ -178,8 +177,7 @@ class OrderError(UsageError):
 class OverlappingSums(UsageError):
     """Raised by ``take_over`` for answers of clients that this server has taken already; nothing has changed.
 
-    The caller is at fault: it let two servers take replies of the same client. Unless the other sum is taken over,
-    clients of that sum alone count as dropped out.
+    The caller is at fault: it let two servers take replies of the same client.
 
     Attributes:
         clients: Ids of the clients that are in both, ascending.
@@ -218,10 +216,8 @@ class FaultyNeighbour(CcesaError):
         super().__init__(self.described(by_id))
 
     def described(self, naming: Naming) -> str:
-        return (
-            f"cannot use the shares sealed in the name of {naming(self.clients)}: sealed wrong, or the "
-            "server passed on others; this client has complained and is out of the round"
-        )
+        out = "sealed wrong, or the server passed on others; this client has complained and is out of the round"
+        return f"cannot use the shares sealed in the name of {naming(self.clients)}: {out}"
 
 
 class FaultyClient(CcesaError):
@@ -252,9 +248,7 @@ class FaultyClient(CcesaError):
 
 
 class LateMessage(FaultyClient):
-    """Raised by ``Server.receive`` for a message that is too late; perhaps nobody is at fault. Its sender has dropped
-    out.
-    """
+    """Raised by ``Server.receive`` for a message that is too late; perhaps nobody is at fault."""
 
 
 class ConflictingMessage(FaultyClient):
@@ -299,10 +293,8 @@ class Unreliable(RoundFailed):
         super().__init__(self._reason(by_id))
 
     def _reason(self, naming: Naming) -> str:
-        return (
-            f"too few live share holders for {naming(self.clients)}; "
-            "run the round again; if this happens often, plan for more dropout (see ccesa plan)"
-        )
+        again = "run the round again; if this happens often, plan for more dropout (see ccesa plan)"
+        return f"too few live share holders for {naming(self.clients)}; {again}"
 
 
 class Disconnected(RoundFailed):
@@ -341,25 +333,21 @@ class CorruptShares(RoundFailed):
         super().__init__(self._reason(by_id))
 
     def _reason(self, naming: Naming) -> str:
-        return (
-            f"the secret of {naming([self.client])} cannot be rebuilt: {self.what}; it dealt wrong shares, "
-            "or too many of its neighbours sent wrong ones"
-        )
+        liars = "it dealt wrong shares, or too many of its neighbours sent wrong ones"
+        return f"the secret of {naming([self.client])} cannot be rebuilt: {self.what}; {liars}"
 
 
 class StaleLog(RoundFailed):
     """Raised for a server's log that lacks an opening: it is an older copy, or another server went on.
 
-    Perhaps nobody is at fault. Clients may have been asked since. Asking them otherwise now could reveal both secrets
-    of one client, so nobody is asked any more.
+    Perhaps nobody is at fault. Asking clients otherwise now could reveal both secrets of one client.
     """
 
 
 class CorruptSeeds(CorruptShares):
     """Raised when the masks of a client that dropped out rest on other seeds than were promised.
 
-    It occurs only under ``x25519-mlkem768``. This client is to blame, or a network that changes messages: the seeds
-    follow from its rebuilt secret.
+    It occurs only under ``x25519-mlkem768``. This client is to blame, or a network that changes messages.
 
     Attributes:
         client: Id of the client that the seeds belong to.
@@ -370,10 +358,8 @@ class CorruptSeeds(CorruptShares):
         super().__init__(client, "a pair seed or a deposit is not what was promised")
 
     def _reason(self, naming: Naming) -> str:
-        return (
-            f"the masks of {naming([self.client])} cannot be rebuilt: {self.what}; it lied, or the network "
-            "changed what it sent"
-        )
+        whose = naming([self.client])
+        return f"the masks of {whose} cannot be rebuilt: {self.what}; it lied, or the network changed what it sent"
 
 
 class AttemptsSpent(RoundFailed):

@@ -138,8 +138,7 @@ def _check_folders(path: Path) -> None:
     for folder in dict.fromkeys([*spelled.parents, *real.parents]):
         mode = folder.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            text = f"{path} can be replaced by anyone who can write to a folder above it: chmod o-w {folder}"
-            raise ConfigError(text)
+            raise ConfigError(f"anyone who can write to {folder} can replace {path}: chmod o-w {folder}")
 
 
 @contextlib.contextmanager

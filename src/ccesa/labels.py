@@ -24,10 +24,9 @@ ROSTER_NODE = b"ccesa/2/12 roster node"
 COMMITTED_ROSTER = b"ccesa/2/13 committed roster"
 MASKING_AMONG = b"ccesa/2/14 masking among V2"
 CONFIRMED = b"ccesa/2/15 confirmed V2 and V3"
-# Both guards.
+# Both guards, then the active one again.
 MASKED_VECTOR = b"ccesa/2/16 masked vector"
 MASKED_AMONG = b"ccesa/2/17 masked among"
-# The active guard: a client signs this for the server alone.
 HANDED_OVER = b"ccesa/2/18 handed over"
 # The hybrid agreement.
 HYBRID_SEALING = b"ccesa/2/19 hybrid sealing"

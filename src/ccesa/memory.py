@@ -141,8 +141,7 @@ class FolderMemory(Memory):
         try:
             return [name for name in os.listdir(self._folder) if name.startswith(begin)]
         except OSError as error:
-            why = f"this site cannot read its memory in {self._folder}: {error.strerror}"
-            raise ConfigError(why) from error
+            raise ConfigError(f"this site cannot read its memory in {self._folder}: {error.strerror}") from error
 
     def _path(self, entry: Entry) -> Path:
         return self._folder / f"{entry.about}-{entry.key.hex()}-{entry.number}"

@@ -1,7 +1,6 @@
 """Workers of an executor, in other processes or on other machines, sum masks that a server takes off.
 
-A worker gets keys and a range of the vector; it sees no vector. The server itself sums what does not come back: an
-executor can make a round faster, but cannot lose it.
+They see no vector. The server itself sums what does not come back, so an executor cannot lose a round.
 """
 
 import logging

@@ -305,9 +305,9 @@ def test_an_account_is_for_the_noise_of_the_charter_and_for_this_charter():
         ledger.account(NOISE, other.digest),
         ledger.account(NOISE, None),
     ):
-        with pytest.raises(ConfigError, match="an account is for other noise, or another charter"):
+        with pytest.raises(ConfigError, match="the account is for other noise, or another charter"):
             site.client(config, account=wrong, random=drawn.append)
-    with pytest.raises(ConfigError, match="an account is for other noise, or another charter"):
+    with pytest.raises(ConfigError, match="the account is for other noise, or another charter"):
         site.client(plain, lambda: np.ones(5, np.uint64), account=ledger.account(NOISE, plain.charter))
     site.client(plain, np.ones(5, np.uint64), account=None)
     assert not drawn

@@ -83,7 +83,6 @@ class OwnRounds(Trust):
 
     @property
     def needed(self) -> int:
-        """The minimum of clients present for a round to succeed; with fewer none is begun."""
         return self.any_round.needed()
 
     @cached_property
@@ -91,7 +90,6 @@ class OwnRounds(Trust):
         return tuple(f"client {client}" for client in range(self.any_round.clients))
 
     def series(self, length: int, bits: int) -> RoundConfig:
-        """Return the first round of a new series, for vectors of this length."""
         given = msgspec.structs.asdict(self.any_round)
         kept = {name: value for name, value in given.items() if name not in DECIDED}
         return RoundConfig(**kept | {"length": length, "bits": bits, "accept": True})

@@ -1,7 +1,6 @@
 """A ``Charter`` fixes a federation's rounds, except series, number, roster, length and *accept*.
 
-A lying server uses every choice against one client. Limits are not enough: another kind of graph with the same mean
-degree is within every limit, and has another tail.
+A lying server uses every choice against one client, also within limits: a graph of another kind has another tail.
 """
 
 import math
@@ -42,8 +41,6 @@ _STATED: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("colluders", "around", "least_honest"), (0, MAX_CLIENTS)),
     **dict.fromkeys(("privacy_bits", "reliability_bits"), (0, 1024)),
 }
-#: The figures that a hub logs.
-_LOGGED = ("colluders", "least_honest", "privacy_bits", "reliability_bits")
 
 
 class Seat(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -88,7 +85,8 @@ class Stated(Part, frozen=True, kw_only=True):
 
     @property
     def logged(self) -> dict[str, float]:
-        return {name: getattr(self, name) for name in _LOGGED}
+        names = ("colluders", "least_honest", "privacy_bits", "reliability_bits")
+        return {name: getattr(self, name) for name in names}
 
 
 class Learning(Part, frozen=True, kw_only=True):
@@ -186,7 +184,12 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             Fields(self.learning.field_bits, len(self.members))  # refuses sums that would not fit
         if self.mechanism is not None:
             self._check_noise(self.mechanism)
-        self._check_unit()
+        if self.schema is not None:
+            if self.learning is not None or self.bits != WORD_BITS:
+                raise ConfigError(f"a charter with statistics has words of {WORD_BITS} bits, and no learning")
+            self.schema.check_noise(self.mechanism, len(self.members))
+        elif self.mechanism is not None and self.mechanism.unit:
+            raise ConfigError(f"noise that hides a {self.mechanism.unit} goes with statistics in the charter")
         _ = self.admission  # refuses invalid names and keys, and those that appear twice
         BARE_FLOOR.check(self.any_round)
 
@@ -204,14 +207,6 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         if mechanism.honest > honest:
             counted = f"the charter's noise counts on {mechanism.honest} honest clients in every sum"
             raise ConfigError(f"{counted}, but its certificate promises {honest}")
-
-    def _check_unit(self) -> None:
-        if self.schema is not None:
-            if self.learning is not None or self.bits != WORD_BITS:
-                raise ConfigError(f"a charter with statistics has words of {WORD_BITS} bits, and no learning")
-            self.schema.check_noise(self.mechanism, len(self.members))
-        elif self.mechanism is not None and self.mechanism.unit:
-            raise ConfigError(f"noise that hides a {self.mechanism.unit} goes with statistics in the charter")
 
     @property
     def schema(self) -> Schema | None:
@@ -411,7 +406,6 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return files.parse_trusted(path, MAX_FILE_BYTES, cls.parse)
 
     def __str__(self) -> str:
-        """The text of its file."""
         return toml.write(self._leave_out(msgspec.to_builtins(self)))
 
     def _leave_out(self, fields: dict[str, Any]) -> dict[str, Any]:

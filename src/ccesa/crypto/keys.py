@@ -51,8 +51,7 @@ def pair_sign(client: int, neighbour: int) -> int:
 class Ends(NamedTuple):
     """Names who seals for whom, the public keys of both, whether masks run between them, and a promise.
 
-    All of it is bound to the text. So a change on the way to one of the two is noticed before a vector is masked: the
-    masks would not cancel, and the sum would be wrong.
+    All of it is bound to the text, so a change on the way to one of the two is noticed before a vector is masked.
     """
 
     sender: int

@@ -31,8 +31,7 @@ def helpful(most: int, worth: int) -> int:
 def side_by_side(work: Callable[[Part], Done], parts: Sequence[Part], threads: int) -> list[Done]:
     """Do all parts, each in the first free thread; return the results in the order of the parts.
 
-    This thread is one of them, and waits only for parts that another one has begun: threads that the system never
-    ran find no part left, and end. None is kept for later, so a fork finds none.
+    This thread is one of them, and waits only for parts that another has begun. None is kept, so a fork finds none.
     """
     if threads == 1 or len(parts) < 2:
         return [work(part) for part in parts]

@@ -200,8 +200,7 @@ def sign(private: SigningKey, text: bytes) -> bytes:
 def verify(public: bytes, signature: bytes, text: bytes) -> None:
     """Verify an Ed25519 signature, or raise BadSignature; the library refuses an S that is not reduced.
 
-    The key has passed ``check_verifying_key``. A signature whose R is of small order is refused although it may
-    fit: browsers and other verifiers do so, and a client that signs in this way must not divide the others.
+    An R of small order is refused as by browsers: a client that signs in this way must not divide the others.
     """
     if signature[:32] in _SMALL_ORDER:
         raise BadSignature("a signature that does not verify: its R is of small order")

@@ -134,10 +134,8 @@ def close_accept(round: Round, state: Among, kept: dict[int, frozenset[Accusatio
     liars = max(1, round.own.certificate.around)  # an accusation is the work of one, whatever was certified
     answered[list(leave_out(edges, liars))] = False
     settled = settle_v2(round, state, state.root, hold_together(round.config, state, answered))
-    packed_v2, task = settled.packed_v2, round.task
-    return settled, round.requests(
-        graph, settled.v2, lambda node, head: m.MaskAmongRequest(**head, v2=packed_v2, task=task)
-    )
+    asked = {"v2": settled.packed_v2, "task": round.task}
+    return settled, round.requests(graph, settled.v2, lambda node, head: m.MaskAmongRequest(**head, **asked))
 
 
 def leave_out(edges: set[tuple[int, int]], liars: int) -> set[int]:
@@ -164,9 +162,8 @@ def close_mask(round: Round, state: Among, kept: dict[int, bytes]) -> tuple[Conf
     settled = settle(round, state, kept)
     v3 = m.pack_members(kept, round.config.clients)
     text = signed_texts.confirmed_text(round.context, state.root, state.packed_v2, round.task, v3)
-    return grow(Confirming, settled, text=text, signatures=kept), round.requests(
-        state.graph, settled.v3, lambda node, head: m.ConfirmRequest(**head, v3=v3)
-    )
+    requests = round.requests(state.graph, settled.v3, lambda node, head: m.ConfirmRequest(**head, v3=v3))
+    return grow(Confirming, settled, text=text, signatures=kept), requests
 
 
 def take_confirmation(round: Round, state: Confirming, client: int, reply: m.ConfirmReply) -> bytes:
@@ -187,8 +184,7 @@ def close_confirm(round: Round, state: Confirming, kept: dict[int, bytes]) -> tu
     def make(node: int, head: dict[str, Any]) -> m.Message:
         near = graph.neighbours(node)
         live = near[v3[near]]
-        return m.SignedUnmaskRequest(
-            **head, confirmed=confirmed[live].tobytes(), signatures=signatures.take(live, axis=0).tobytes()
-        )
+        signed = signatures.take(live, axis=0).tobytes()
+        return m.SignedUnmaskRequest(**head, confirmed=confirmed[live].tobytes(), signatures=signed)
 
     return state, round.requests(graph, ready, make)

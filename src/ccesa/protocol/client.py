@@ -163,8 +163,7 @@ class Client:
             ConfigError: It counts contributions, and works on no task, or its ledger cannot be used.
             VectorError: Without an account: the function made another vector than the round needs; nothing has changed.
             OrderError: The client is out of the round, calls overlap, or a masked vector is asked for again,
-                which the transport repeats. In a fork, or if another process has sent the vector of this
-                round, all secrets are dropped.
+                which the transport repeats. In a fork, or a second process, all secrets are dropped.
             UsageError: The request is not bytes.
         """
         view = m.view_of(request, "request")

@@ -41,7 +41,6 @@ class ClientRound(Generic[Own]):
     vector: VectorSource = field(repr=False)
     #: The work of this client, by its own account.
     task: TaskSource
-    #: Decides whether a vector or shares may leave.
     spend: Spending
     threads: int
     #: The masks of the vector, if they were summed ahead. With the masked vector they reveal it: never suspend them.
@@ -79,7 +78,6 @@ class Advertised:
     mask_private: primitives.PrivateKey = field(repr=False)
     #: Of the key pair of ML-KEM, if the agreement has one.
     kem_seed: bytes = field(repr=False)
-    #: As they travel.
     public_keys: bytes
 
 

@@ -84,10 +84,8 @@ def deal(
     secret, mask_secret = shamir.to_bytes(self_secret), shamir.to_bytes(state.mask_secret)
     commitment = keys.commitment(secret, round.context, round.client)
     pair_seed = AGREEMENTS[round.config.agreement].pair_seed
-    contents = {
-        other: Content(row, pair_seed(mask_secret, round.context, round.client, other))
-        for other, row in zip(near.neighbours, shares, strict=True)
-    }
+    dealt = zip(near.neighbours, shares, strict=True)
+    contents = {other: Content(row, pair_seed(mask_secret, round.context, round.client, other)) for other, row in dealt}
     sealings, sealed = seal(round, state, near, public_keys, contents, commitment)
     shared = Shared(
         near=near,

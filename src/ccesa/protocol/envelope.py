@@ -7,7 +7,6 @@ from ccesa.errors import MalformedMessage
 from ccesa.wire import Data
 
 _LENGTH = struct.Struct("<I")
-#: The largest size of a message.
 MAX_MESSAGE_BYTES = 2**32 - 1
 #: The most rounds in flight at a time.
 MOST = 3

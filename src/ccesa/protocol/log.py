@@ -1,8 +1,8 @@
 """A log keeps all calls of a server in one file; after a crash another server replays the file.
 
 A server draws no randomness that decides anything, so the same calls give the same server. A row is on the disk before
-its call returns. The opening of a step is a row, too, written before the first request leaves. A counter beside the log
-counts openings. A log that was restored from a backup is behind its counter, and asks nobody.
+its call returns. The opening of a step is a row, too, written before the first request leaves, and a counter beside the
+log counts openings. A log restored from a backup is behind its counter, and asks nobody.
 """
 
 import os
@@ -91,8 +91,7 @@ class RoundLog:
     """The log of one round, or of one series, in a file: ``Server(log=…)``, ``Series(log=…)``.
 
     Args:
-        path: The file; it is made if it is missing. It holds shares and masked vectors, so only its owner may be
-            able to read it. Delete it when the round is over.
+        path: The file, made if missing. It holds shares and vectors: only its owner may read it. Delete it afterwards.
         counter: Another file, on another disk or in a folder without backups: it is never restored with the log.
 
     Raises:

@@ -1,8 +1,8 @@
 """Each step has one request, from server to client, and one reply, from client to server.
 
 A message is one msgpack array: its name, then its fields in the order below. Lists of items of one size travel as one
-packed byte string in ascending order of client id. A message has exactly one encoding and nothing else is accepted.
-Each field declares its size: the limit before parsing, the check after it and the planner's bytes follow.
+packed byte string in ascending order of client id. A message has exactly one encoding. Each field declares its size:
+the limit before parsing, the check after it and the planner's bytes follow.
 """
 
 from collections.abc import Callable, Iterable

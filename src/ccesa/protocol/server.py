@@ -67,8 +67,7 @@ class Server:
     """The server of one round: ``open`` it, ``receive`` replies, ``close`` steps until no requests are left.
 
     With a ``log`` it survives the loss of its process: another server that is made in the same way, with the log,
-    goes on with ``replay``. A call that the open step does not allow, or that overlaps with another, gets an
-    ``OrderError``. So do all calls after an interrupted one.
+    goes on with ``replay``. Calls that are out of order, overlap, or follow an interruption get an ``OrderError``.
 
     Args:
         config: The round; every client has to know it beforehand.
@@ -76,8 +75,7 @@ class Server:
         task: 32 bytes: a digest of the work that clients are asked for. ``work_on`` can set it later.
         dropout: The fraction that may still leave after *accept*: clients with too few holders left for that go.
         threads: The most threads that take masks off the sum; 0 stands for as many as help.
-        executor: Its workers sum the masks that come off a large sum, in other processes or on other machines.
-            They get mask keys, so they must be trusted like this server.
+        executor: Its workers sum the masks that come off a large sum. They get mask keys: trust them like this server.
         random: Returns n random bytes. Give another source than the system's only in tests.
         log: Keeps every call on the disk before it returns. Without it nothing is kept.
         now: Seconds since 1970, by default the system's; the charter must not have expired then.

@@ -60,11 +60,9 @@ class ServerRound(Generic[Own]):
 
     config: RoundConfig
     context: bytes
-    #: The agreement of the server.
     own: Own
     random: shamir.Randomness = field(repr=False)
     threads: int
-    #: Takes masks off elsewhere, if given.
     executor: Executor | None = field(repr=False)
     #: The digest of the work that clients are asked for; known when step 2 opens.
     task: bytes

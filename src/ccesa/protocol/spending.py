@@ -1,11 +1,9 @@
 """A client works on a task in one series, whose numbers order its attempts, and releases shares for it once.
 
 Two sums over the same task that differ by one client reveal that client's vector. So a memory that outlives rounds
-notes by the digest of the task which vectors have left, and for which of them shares were released. A vector for a task
-ends every earlier round of that task; a release closes the task. A vector that has left counts even if its round is
-lost: colluders may know the sum.
-
-Vectors with noise are charged to a ledger's account, which has its own limit; attempts keep theirs, in any order.
+notes which vectors have left, and for which of them shares were released. A vector for a task ends every earlier round
+of that task; a release closes the task. A vector that has left counts even if its round is lost: colluders may know the
+sum. Vectors with noise are charged to a ledger's account, which has its own limit; attempts keep theirs, in any order.
 
 A fork in the middle of a round has the same keys. One entry per round lets one vector leave, and a fork drops its keys.
 """
@@ -117,17 +115,14 @@ class Spending:
         if self.account is not None:
             return
         if len(self._places(memory, RELEASE, name)) >= self.releases:
-            why = "another sum over it could reveal a client's vector"
-            raise TaskSpent(
-                f"this client has released its shares for this task {self.releases} time(s), its limit: {why}"
-            )
+            said = f"this client has released its shares for this task {self.releases} time(s), its limit"
+            raise TaskSpent(f"{said}: another sum over it could reveal a client's vector")
         if old:
             raise TaskSpent("this client contributed to this task with an earlier version, which noted no series")
         series, number = self.config.series_id, self.config.number
         if any(one != series for one, _ in vectors):
-            raise TaskSpent(
-                "this client has contributed to this task in another series: repeat a lost round in that one"
-            )
+            said = "this client has contributed to this task in another series"
+            raise TaskSpent(f"{said}: repeat a lost round in that one")
         latest = max((last for _, last in vectors), default=-1)
         if latest >= number + own:
             last = f"this client has contributed to this task in round {latest} of this series"

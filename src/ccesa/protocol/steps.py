@@ -92,8 +92,7 @@ _ACTIVE = (
 )
 # fmt: on
 
-#: A row of any types. Above, each row is checked by its own types; tests show that the functions of a row fit
-#: the results of the row before.
+#: A row of any types. Above, each row is checked by its own types; tests show that it fits the row before.
 Step: TypeAlias = TypedStep[Any, Any, Any, Any, Any, Any, Any]
 
 #: By guard.

@@ -205,9 +205,7 @@ class Unmasking:
         self._private_keys: dict[int, primitives.PrivateKey] = {}
 
     def remove(self) -> frozenset[WrongShare]:
-        """Turn the masked total into the sum, in place; return the wrong shares, or raise CorruptShares with them as
-        evidence.
-        """
+        """Turn the masked total into the sum, in place; return the wrong shares, or raise CorruptShares with them."""
         rebuilt = self._rebuilt()
         failure = rebuilt.failure or self._broken_promise(rebuilt.secrets)
         if failure is not None:

@@ -1,9 +1,8 @@
 """Numbers in words: several fields to a word, digits of large numbers, and models as rows of numbers.
 
 A 64-bit word is the sum of number_j · 2^(k j) modulo 2^64, for fields of k bits. Numbers borrow from the fields above
-and carry into them, so a sum of words is the word of the sums. Only final sums have to lie within their fields.
-
-Models are dicts and lists of numpy's arrays or of torch's tensors. torch is optional and never imported here.
+and carry into them, so a sum of words is the word of the sums. Only final sums have to lie within their fields. Models
+are dicts and lists of numpy's arrays or of torch's tensors. torch is optional and never imported here.
 """
 
 import itertools
@@ -207,9 +206,7 @@ class Digits:
         return found
 
 
-_NUMBERS = {"float16", "bfloat16", "float32", "float64"} | {
-    f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
-}
+_NUMBERS = {"float16", "bfloat16", "float32", "float64", *(f"{sign}int{n}" for sign in ("", "u") for n in words.BITS)}
 
 
 class Tensor(Protocol):

@@ -35,8 +35,7 @@ class Kernel(Protocol):
         """Return the most threads that make this faster, for a vector of ``size`` bytes; 0 counts as 1."""
 
 
-#: By name, the fastest first: each returns its kernel, or None if this machine cannot run it. Kernels after
-#: ``pure``, which runs everywhere, run only on request.
+#: By name, the fastest first: its kernel, or None if this machine cannot run it. After ``pure``: only on request.
 KERNELS: dict[str, Callable[[], Kernel | None]] = {
     "native": native.find,
     **{f"native:{name}": partial(native.find, name) for name in native.INSTRUCTIONS},
