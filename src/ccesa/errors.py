@@ -30,7 +30,6 @@
         └── RoundsLost         a training is over: all its rounds failed, or too many in a row
 """
 
-import copyreg
 from collections.abc import Callable, Iterable
 from itertools import accumulate
 from traceback import format_exception_only
@@ -92,13 +91,17 @@ class CcesaError(Exception):
         """
         return str(self)
 
-    def __reduce__(self) -> tuple[Callable[..., "CcesaError"], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., "CcesaError"], tuple[Any, ...], dict[str, Any]]:
         """Let errors travel between processes, whatever their constructors take."""
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__
+        return _made, (type(self), *self.args), self.__dict__
 
 
 def _ascending(clients: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(int(client) for client in clients))
+
+
+def _made(kind: type[CcesaError], *arguments: Any) -> CcesaError:
+    return kind.__new__(kind, *arguments)
 
 
 class UsageError(CcesaError, ValueError):

@@ -134,8 +134,8 @@ def close_accept(round: Round, state: Among, kept: dict[int, frozenset[Accusatio
     liars = max(1, round.own.certificate.around)  # an accusation is the work of one, whatever was certified
     answered[list(leave_out(edges, liars))] = False
     settled = settle_v2(round, state, state.root, hold_together(round.config, state, answered))
-    asked = {"v2": settled.packed_v2, "task": round.task}
-    return settled, round.requests(graph, settled.v2, lambda node, head: m.MaskAmongRequest(**head, **asked))
+    v2, task = settled.packed_v2, round.task
+    return settled, round.requests(graph, settled.v2, lambda node, head: m.MaskAmongRequest(**head, v2=v2, task=task))
 
 
 def leave_out(edges: set[tuple[int, int]], liars: int) -> set[int]:
