@@ -178,7 +178,7 @@ class OrderError(UsageError):
 
 
 class OverlappingSums(UsageError):
-    """Raised by ``take_over`` for answers of clients that this server has taken already; nothing has changed.
+    """Raised by ``take_over`` for answers of clients that this server has already taken; nothing has changed.
 
     The caller is at fault: it let two servers take replies of the same client.
 

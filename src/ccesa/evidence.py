@@ -1,7 +1,7 @@
 """A round shows who misbehaved as pairs of clients: one of the two lied, or the network between them did.
 
 A share that does not fit was changed by its sender or dealt wrong by its dealer. A text that does not open was sealed
-wrong by one client, or another falsely says so. Both look alike, so no client is named alone.
+wrong by one client, or another falsely claims it. Both look alike, so no client is named alone.
 """
 
 from collections import defaultdict
@@ -76,7 +76,7 @@ class Evidence:
     def pairs(self, liars: int = 0) -> frozenset[frozenset[int]]:
         """Return all pairs of ids, whatever the two did; a client that accuses itself stands alone.
 
-        Of each pair one lied, or the network did, if no client has more than ``liars`` lying neighbours.
+        In each pair one lied, or the network did, if no client has more than ``liars`` lying neighbours.
 
         Args:
             liars: The most lying neighbours that a client is expected to have; less sure pairs are left out.

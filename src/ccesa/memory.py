@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from ccesa import files
 from ccesa.errors import ConfigError, quoted
 
-#: A round that was answered, a suspended client that was resumed, a round for which a vector has left.
+#: A round that was answered, a suspended client that was resumed, a round for which a vector was sent.
 ROUND, STATE, MASK = "round", "state", "mask"
 #: A vector that left for a task, shares that were released for one: by task and series, with the round's number.
 VECTOR, RELEASE = "vector", "release"

@@ -55,7 +55,7 @@ def encode_without_last(value: msgspec.Struct) -> bytes:
     return _ENCODER.encode(msgspec.structs.replace(value, **{value.__struct_fields__[-1]: b""}))
 
 
-@lru_cache(maxsize=64)  # a server asks for every reply anew
+@lru_cache(maxsize=64)  # a server calls it for every reply
 def _header(nbytes: int) -> bytes:
     code, width = next((code, width) for code, width in _HEADERS.items() if nbytes < 256**width)
     return bytes([code]) + nbytes.to_bytes(width, "big")

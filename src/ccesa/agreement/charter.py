@@ -68,7 +68,7 @@ class Stated(Part, frozen=True, kw_only=True):
     disconnected: float
     exposed: float
     unmaskable: float
-    #: The probability that a client leaves in each step, in order; left out if nobody said so.
+    #: The probability that a client leaves in each step, in order; left out if it is unknown.
     dropout_per_step: tuple[float, ...] | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:

@@ -121,7 +121,7 @@ def join(
 
 
 def contribute_table(table: Path, charter: Path | None) -> Contribute:
-    """Return a function that contributes the records of a table, read anew for every question.
+    """Return a function that contributes the records of a table, read again for every question.
 
     Refuse a table without the charter's columns at once. Do not look at its records then: with noise, they
     must not decide whether a site takes part.

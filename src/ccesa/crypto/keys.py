@@ -133,7 +133,7 @@ class X25519:
     commitment_bytes = 0
     #: The seed that a client was given, sealed for a server that rebuilds the client's secret.
     deposit_bytes = 0
-    #: Of the private key of ML-KEM.
+    #: Bytes of the seed of a private key of ML-KEM.
     kem_seed_bytes = 0
     #: Whether seeds have to be accepted before masks can rest on them.
     needs_accept = False

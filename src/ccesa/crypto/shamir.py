@@ -8,7 +8,7 @@ weights) become sums of discrete logarithms, which are read from a table.
 r values at x_1 … x_r are those of a polynomial with t terms if and only if their r - t *power sums*
 s_k = sum_i y_i · x_i^k / prod_{j != i} (x_j - x_i) are all 0. A random combination of these misses wrong
 values with probability 1/65521, whatever they are, if they were there before it was drawn. So does a random
-combination of the elements of a share. Both are drawn anew TIMES times.
+combination of the elements of a share. Both are drawn TIMES times.
 
 Each wrong y_i adds a geometric sequence to s_k, with the ratio x_i. If they are at most half of r - t, the
 shortest linear recurrence of s_k (Berlekamp and Massey) has just these x_i as its roots.

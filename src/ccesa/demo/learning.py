@@ -112,7 +112,7 @@ CLIP = 0.5
 class Wiretap:
     """The vectors that reached the server in one round, beside those that only its clients knew."""
 
-    #: Of the round, 1 or greater.
+    #: The number of the round, 1 or greater.
     number: int
     #: A client that sent a vector, and how many sent one.
     client: int
@@ -121,7 +121,7 @@ class Wiretap:
     #: as received, ``masked``; the server's result, ``opened``, which a lost round lacks; and the ``plain``
     #: sum of the senders' own vectors.
     vectors: Mapping[str, Vector]
-    #: Of the numbers in the words.
+    #: How the numbers are laid out in words.
     fields: Fields
 
     @property

@@ -227,7 +227,7 @@ def _costs(history: History, conventional: SimulatedRound) -> Slots:
         "words": f"{history.plan.length:,}",
         "dropout": f"{history.plan.assumptions.dropout:.0%}",
         "bill": table("Measured in this demo (mean over rounds)", heads, compare_costs(history, conventional)),
-        **(_draw_costs(bills) if bills else {"cost": "No plan is reliable with so many dropouts.", "planned": ""}),
+        **(_draw_costs(bills) if bills else {"cost": "No plan is reliable at this dropout rate.", "planned": ""}),
     }
 
 

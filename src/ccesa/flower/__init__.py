@@ -23,7 +23,7 @@ __all__ = ["Policy", "SecureGrid", "secure_mod"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the server's part when it is asked for: a node starts anew for every message, without it."""
+    """Load the server's part when it is asked for: a node starts again for every message, without it."""
     if name != "SecureGrid":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module("ccesa.flower.server.grid").SecureGrid

@@ -32,7 +32,7 @@ class Assumptions:
         per_step: In which steps clients drop out, ``dropout`` in all; without it, all in the worst step.
 
     Raises:
-        ConfigError: A field is out of range, or two do not go together.
+        ConfigError: A field is out of range, or two contradict each other.
     """
 
     clients: int

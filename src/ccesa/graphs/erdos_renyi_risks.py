@@ -87,7 +87,7 @@ class OpenedTable:
 
     @classmethod
     def of(cls, p: float, roster: Roster, nats: float = NATS, *, ends: bool = False) -> "OpenedTable":
-        """Return the table without outcomes below e^-nats; with ``ends`` of two rosters only, which is no bound."""
+        """Return the table without outcomes below e^-nats; with ``ends`` of two rosters only, which is not a bound."""
         assumptions = roster.assumptions
         n, most = assumptions.clients, min(assumptions.colluders, assumptions.clients - 1)
         fewest = min(roster.of(roster.smallest), most)

@@ -50,8 +50,8 @@ class CircleMasks:
         """Estimate P(a stretch is left out after *share*, and another gap opens after that).
 
         A part that is cut off when *share* closes is left out, so a gap that matters has a client that leaves later.
-        Any fraction may have left before. Of each interval of it one end is the worst for the stretch, the other for
-        the gap. Colluders may be missing in any step: with them both ends are the whole dropout.
+        Any fraction may have left before. One end of each interval of it is the worst for the
+        stretch, the other for the gap. Colluders may be missing in any step: with them both ends are the whole dropout.
         """
         if self.degree >= assumptions.clients - 1:
             return -math.inf

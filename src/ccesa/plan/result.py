@@ -246,7 +246,7 @@ class Plan:
     def floor(self) -> Floor:
         """The minimum that a client with this plan can insist on under ``curious``. Honest rounds reach it.
 
-        It is about means, so it is not enough against a server that lies. Under ``active`` the charter has everything.
+        It concerns means, so it is too weak against a server that lies. Under ``active`` the charter has everything.
         """
         degree = int(self.degree) if self.graph.varies else self.graph.max_degree(self.roster.least)
         return Floor(

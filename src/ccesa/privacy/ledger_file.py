@@ -266,7 +266,7 @@ def _head_of(path: Path) -> Path:
     """Return the path of the head, which is beside the file itself even if the path is a link to it."""
     try:
         real = path.resolve()
-    except (RuntimeError, ValueError) as error:  # a circle of links, or a name that no file can have
+    except (RuntimeError, ValueError) as error:  # a circle of links, or an invalid file name
         raise ConfigError(f"{quoted(str(path))} cannot be a ledger: {error}") from error
     if not path.name:
         raise ConfigError(f"{quoted(str(path))} cannot be a ledger: it is a folder")

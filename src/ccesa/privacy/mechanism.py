@@ -225,7 +225,7 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
 
     @property
     def fields(self) -> Fields:
-        """The fields of a word. A number that is too large for its field wraps, which is no error."""
+        """The fields of a word. A number that is too large for its field wraps, which is not an error."""
         return Fields(self.field_bits, 1)
 
     @property

@@ -124,7 +124,7 @@ def close_accept(round: Round, state: Among, kept: dict[int, frozenset[Accusatio
     """Step accept: settle V2, and show it to everyone in it.
 
     V2 is one set, so of every accusation at least one end has to go. A client in more accusations than can be liars
-    around an honest one is a liar and goes alone. Of the others both ends of a maximal matching go: each pair has a
+    around an honest one is a liar and goes alone. In the other pairs both ends of a maximal matching go: each has a
     liar in it, so n liars cost at most n honest clients. (A smallest set that meets every accusation would let two
     liars evict any neighbour they have in common.) Privacy does not depend on this: clients check V2 themselves.
     """

@@ -42,7 +42,7 @@ class Client:
         task: 32 bytes: a digest of its work, or a function that makes it in step 2. Other tasks are refused.
         floor: The client's own minimum. The default refuses rounds of two and vectors without a mask.
         used_rounds: Remembers rounds across processes; a second use of one is refused.
-        tasks: Remembers for which tasks vectors have left and shares were released, and outlives rounds: a
+        tasks: Remembers for which tasks vectors were sent and shares were released, and outlives rounds: a
             ``FolderMemory``, or a ``ProcessMemory``. None remembers nothing.
         attempts: The most vectors that leave for one task.
         releases: The most rounds in which shares are released for one task.
@@ -186,7 +186,7 @@ class Client:
             else:
                 return self._advance(state, fingerprint, reply)
             self._abort()
-            raise fault  # anew: the old traceback holds on to secrets
+            raise fault  # a new one: the old traceback holds on to secrets
 
     def prepare(self) -> None:
         """Sum the masks while the vector is still being made; step 2 is one addition then.
@@ -298,7 +298,7 @@ class ActiveClient(Client):
         charter: This client's own copy of the charter.
         vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2.
             With an account it must be a function.
-        tasks: Remembers for which tasks vectors have left and shares were released, within the charter's
+        tasks: Remembers for which tasks vectors were sent and shares were released, within the charter's
             ``attempts`` and ``releases``: a ``FolderMemory``. None remembers nothing.
         task: 32 bytes: a digest of the work of this client, or a function that makes it in step 2.
         counted: Returns the name of a task in ``tasks``, if that is not the task itself.

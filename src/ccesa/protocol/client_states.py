@@ -76,7 +76,7 @@ class Advertised:
     sealing_private: primitives.PrivateKey = field(repr=False)
     mask_secret: shamir.Elements = field(repr=False)
     mask_private: primitives.PrivateKey = field(repr=False)
-    #: Of the key pair of ML-KEM, if the agreement has one.
+    #: The seed of the key pair of ML-KEM, if the agreement has one.
     kem_seed: bytes = field(repr=False)
     public_keys: bytes
 
@@ -110,7 +110,7 @@ class Accepted:
     public_keys: dict[int, bytes]
     mask_private: primitives.PrivateKey = field(repr=False)
     self_secret: bytes = field(repr=False)
-    #: Of each member; empty for the accused.
+    #: The shares for each member; empty for the accused.
     shares: list[bytes] = field(repr=False)
     #: For the masks with each neighbour: the seed that this client gave, and the one that it was given.
     seeds: dict[int, tuple[bytes, bytes]] = field(repr=False)

@@ -69,7 +69,7 @@ def releasing(config: RoundConfig, drawn: Drawn, alive: Flags) -> Flags:
 def hold_together(config: RoundConfig, drawn: Drawn, alive: Flags, spare: Nodes | int = 0) -> Flags:
     """Settle V2: prune, and of masks that have fallen apart keep the largest part, until nobody is left out.
 
-    A smaller part would lose the round once its vectors have left. ``spare`` are holders needed beyond the threshold.
+    A smaller part would lose the round once its vectors were sent. ``spare`` are holders needed beyond the threshold.
     """
     while True:
         kept = prune(config, drawn, alive, spare)

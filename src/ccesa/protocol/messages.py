@@ -280,7 +280,7 @@ def sizes(kind: type[Message]) -> dict[str, Size]:
     return {name: hint.__metadata__[0] for name, hint in hints.items() if hasattr(hint, "__metadata__")}
 
 
-@lru_cache(maxsize=4096)  # a server asks for every reply anew
+@lru_cache(maxsize=4096)  # a server calls it for every reply
 def _exact_sizes(kind: type[Message], *known: Any) -> tuple[tuple[str, int], ...]:
     """Return the size of each field whose size the reader knows beforehand."""
     return tuple((name, int(size.of(*known))) for name, size in sizes(kind).items() if size.is_exact)

@@ -162,7 +162,7 @@ class Series:
         """Return the envelopes of the last exchange, after the calls of another series were repeated from the log.
 
         Only a new series can replay. The envelopes are the same bytes as before. The exchange is open again, also if
-        it had closed: closing it returns the same rounds. If the log has no opening there are none.
+        it had closed: closing it returns the same rounds. If the log has no opening, it returns no requests.
 
         Raises:
             StaleLog: The log is behind its counter: clients may have been asked otherwise. Rounds in flight are lost.

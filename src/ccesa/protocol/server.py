@@ -196,7 +196,7 @@ class Server:
         """Return the requests of the open step, after the calls of another server were repeated from the log.
 
         Only a new server can replay. The requests are the same bytes as before. Those of ``waiting`` may have been
-        lost. If the log has no opening there are none: then ``open`` the round.
+        lost. If the log has no opening, it returns no requests: then ``open`` the round.
 
         Raises:
             StaleLog: The log is behind its counter: clients may have been asked otherwise, the round has failed.

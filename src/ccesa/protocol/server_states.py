@@ -175,7 +175,7 @@ class ReleasedShares:
     def __init__(self, graph: AssignmentGraph, v2: Flags) -> None:
         self._holders = Holders.of(graph)
         rows = np.concatenate([[0], np.cumsum(v2[self._holders.nodes])])
-        #: The shares of a holder lie together, as they come, by dealer in V2, between these bounds.
+        #: The shares of a holder are together, as they come, by dealer in V2, between these bounds.
         self._bounds: list[int] = rows[self._holders.starts].tolist()
         #: By place in a holder's closed neighbourhood: the row of its share of the dealer there.
         self._rows = rows[:-1]

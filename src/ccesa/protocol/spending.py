@@ -1,8 +1,8 @@
 """A client works on a task in one series, whose numbers order its attempts, and releases shares for it once.
 
 Two sums over the same task that differ by one client reveal that client's vector. So a memory that outlives rounds
-notes which vectors have left, and for which of them shares were released. A vector for a task ends every earlier round
-of that task; a release closes the task. A vector that has left counts even if its round is lost: colluders may know the
+notes which vectors were sent, and for which of them shares were released. A vector for a task ends every earlier round
+of that task; a release closes the task. A vector that was sent counts even if its round is lost: colluders may know the
 sum. Vectors with noise are charged to a ledger's account, which has its own limit; attempts keep theirs, in any order.
 
 A fork in the middle of a round has the same keys. One entry per round lets one vector leave, and a fork drops its keys.

@@ -165,7 +165,7 @@ class Federation:
         self.origins = hub.origins or tuple(f"{scheme}://{host}:{port}" for host in _LOOPBACK)
 
     def _check(self) -> None:
-        """Refuse parts that do not go together."""
+        """Refuse parts that contradict each other."""
         most = self.agreement.attempts
         if self.agreement.schema is not None and self.rounds > most:
             raise ConfigError(

@@ -252,7 +252,7 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
         categories: The columns of words. Those that are not grouped by are counted by value in every group.
 
     Raises:
-        ConfigError: A field is out of range, or fields do not go together.
+        ConfigError: A field is out of range, or fields contradict each other.
     """
 
     name: str

@@ -17,7 +17,7 @@ INSTRUCTIONS = ("vaes512", "vaes256", "aesni", "armv8", "avx512", "avx2", "vecto
 SLOW = ("vector128",)
 #: The minimum of keystream for a thread in bytes: a third of a millisecond or more,
 THREAD_BYTES = 8 << 20
-#: and of the vector: every thread expands all keys anew, even for a short part.
+#: and of the vector: every thread expands all keys, even for a short part.
 PART_BYTES = 16 << 10
 
 

@@ -312,7 +312,7 @@ class NoisyPacking:
     terms: ReplyTerms
     mechanism: Mechanism
     model: Arrays = field(repr=False)
-    #: Of the round: the vectors of each round are rotated in another way.
+    #: The context of the round: the vectors of each round are rotated in another way.
     context: bytes
 
     @property

@@ -214,7 +214,7 @@ class ReplyTerms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2"
 
     @property
     def fields(self) -> Fields:
-        """How numbers lie in words; ConfigError if the sums of all clients do not fit."""
+        """The layout of numbers in words; ConfigError if the sums of all clients do not fit."""
         return Fields(self.field_bits, self.clients) if self.mechanism is None else self.mechanism.fields
 
     @property

@@ -108,7 +108,7 @@ class _Node:
         if request.step == steps[0]:
             memory.sweep(self._now)
             client, born = make(_addressee(data, config), config, UsedOnce(memory, ROUND)), None
-        else:  # taken out of the state: after a failure nothing of the round is left
+        else:  # taken out of the state: after a failure no trace of the round is left
             kept = self._suspended.take(request.config)
             if kept is None:
                 raise ConfigError("this node has no part in that round; was it restarted?")
@@ -121,7 +121,7 @@ class _Node:
 
     def _exchange(self, request: Envelope, config: RoundConfig, make: MakeClient, memory: Memory) -> NodeAnswer:
         """Answer an exchange of a series. A refused round is over for this node; the others go on."""
-        kept = self._suspended.take(request.config)  # after a failure nothing of the series is left
+        kept = self._suspended.take(request.config)  # after a failure no trace of the series is left
         first = of_series.unpack(request.request)[:1]
         if not first:
             raise errors.MalformedMessage("the exchange of a series has no message")

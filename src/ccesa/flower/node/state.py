@@ -54,7 +54,7 @@ class SuspendedClient(msgspec.Struct, frozen=True, kw_only=True):
     """A suspended client of a round or a series."""
 
     message_type: str
-    #: Of the round, or of the first round of the series.
+    #: The configuration of the round, or of the first round of the series.
     config: bytes
     client: bytes
     #: When its round or series began on this node, and when it was suspended, in seconds since 1970.
@@ -114,7 +114,7 @@ class StateMemory:
         self._kept = StateValue(context, f"{KEY}-memory", dict[str, list[Entry]])
 
     def add(self, entry: Entry) -> bool:
-        """Return False if the entry exists already."""
+        """Return False if the entry already exists."""
         kept = self._kept.load() or {}
         every = kept.setdefault(entry.about, [])
         if entry in every:

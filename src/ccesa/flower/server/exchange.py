@@ -30,7 +30,7 @@ from ccesa.protocol.steps import Requests, Step, steps_of
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0
 #: Seconds that count as zero: a clock may not move in such a short time.
 _TICK = 1e-6
-#: Of the time that is left to a round, the parts of the step in which nodes train; other steps have one.
+#: The parts of a round's remaining time for the step in which nodes train; other steps have one.
 TRAINING_PARTS = 4
 #: The maximum of replies that are fetched at once, and of their bytes together.
 _AT_ONCE, _BYTES_AT_ONCE = 16, 1 << 24
@@ -52,7 +52,7 @@ class Outcome(Enum):
     BROKEN = auto()
     #: The app answered without ``secure_mod``.
     WITHOUT_MOD = auto()
-    #: ``secure_mod`` answered with an error, and keeps nothing of the round.
+    #: ``secure_mod`` answered with an error, and keeps nothing from the round.
     REFUSED = auto()
 
 
@@ -207,7 +207,7 @@ class RoundTransport:
     """Carries the messages of a round by client id. In a series they also have the set-up of the rounds after it."""
 
     grid: Grid
-    #: Of the round, or of the first round of its series.
+    #: The configuration of the round, or of the first round of its series.
     config: RoundConfig
     terms: ReplyTerms
     messages: dict[int, Message]

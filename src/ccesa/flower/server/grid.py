@@ -91,7 +91,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             first, and without ``privacy``.
 
     Raises:
-        ConfigError: A setting is out of range, stands beside a charter, or the charter has expired.
+        ConfigError: A setting is out of range or not allowed beside a charter, or the charter has expired.
     """
 
     def __init__(

@@ -90,7 +90,7 @@ class KeptSeries:
 
     @property
     def context(self) -> bytes:
-        """Of the round that was entered."""
+        """The context of the round that was entered."""
         return with_number(self.config, self._number).context
 
     def __str__(self) -> str:

@@ -101,7 +101,7 @@ class LostRounds:
         self._succeeded: set[str] = set()
 
     def enter(self, start: Start | None) -> None:
-        """Begin anew if a strategy is started again."""
+        """Begin again if a strategy is started again."""
         if start is not None and (self._start is None or self._start() is not start.result):
             self._start = weakref.ref(start.result)
             self._reasons.clear()

@@ -144,7 +144,7 @@ class Leader:
         return present <= self._tried and now < self._agenda.rests_until
 
     def _close(self, replica: Replica, opened: ExchangeRow, now: float) -> bool:
-        """Close the open exchange if the policy says so; clients that declined with an empty reply do not count."""
+        """Close the open exchange if the policy allows it; clients that declined with an empty reply do not count."""
         place, seconds = (replica.row.series, opened.exchange), elapsed(opened.opened, now)
         answers, empty = self._store.count_answered(*place)
         if self._federation.policy.stays_open(

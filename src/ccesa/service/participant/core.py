@@ -2,7 +2,7 @@
 
 Under a charter a site takes from the hub only the part of a round that the charter leaves open. Before anything
 leaves the site, its memory has an entry for anything that must not happen twice. A participant that was killed and
-started again is out of the rounds in flight, says so, and is in the next round.
+started again is out of the rounds in flight, reports it, and is in the next round.
 """
 
 from typing import Annotated, Any

@@ -74,7 +74,7 @@ class Participant:
             in its own thread. By default a vector leaves when it is ready.
 
     Raises:
-        ConfigError: Arguments that do not go together, an invalid address, an identity that is not in the
+        ConfigError: Arguments that contradict each other, an invalid address, an identity that is not in the
             charter, or a file that cannot be trusted.
         OSError: The system cannot read a file.
     """

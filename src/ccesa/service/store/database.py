@@ -56,7 +56,7 @@ def put_fact(run: Run, name: str, value: bytes) -> None:
 
 
 class Database(ABC):
-    """A connection for one thread at a time, which is made anew after every error."""
+    """A connection for one thread at a time, which is made again after every error."""
 
     #: Statements that set a new connection up.
     SETTINGS: tuple[str, ...]
@@ -250,7 +250,7 @@ class SQLite(Database):
             files.check_trusted(self._path, private=True)
         except OSError:
             raise Unavailable(f"the database {self._path} is missing") from None
-        name = f"file:{quote(str(self._path))}?mode=rw"  # do not make a missing file anew
+        name = f"file:{quote(str(self._path))}?mode=rw"  # do not make a missing file again
         return sqlite3.connect(name, uri=True, timeout=_SECONDS, isolation_level=None, check_same_thread=False)
 
     def _translate(self, error: Exception) -> Exception:

@@ -44,7 +44,7 @@ class Log(Replies):
         return now
 
     def note_gone_back(self, reason: str, now: float) -> None:
-        """Note in a database that it has gone back. All hubs stop until one begins anew."""
+        """Note in a database that it has gone back. All hubs stop until one begins a new series."""
         with self._database.alone() as run:
             if not fact(run, _GONE_BACK):
                 put_fact(run, _GONE_BACK, reason.encode())
