@@ -140,8 +140,8 @@ CATCHING_ALL = (
     "service/coordinator.py",
     "service/hub/engine.py",
     "protocol/masking.py",
+    "service/participant/core.py",
     "service/participant/driver.py",
-    "service/participant/taking.py",
     "workers.py",
 )
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ccesa.cli import main
 from ccesa.errors import ConfigError
 from ccesa.service.errors import DamagedAudit
-from ccesa.service.store import open_store, results
+from ccesa.service.store import open_store, records
 from ccesa.service.store.audit import entry, verify
 
 FEDERATION = """
@@ -139,7 +139,7 @@ def test_the_store_appends_to_its_chain(database_url):
 
 
 def test_a_long_log_is_read_in_parts(database_url, monkeypatch):
-    monkeypatch.setattr(results, "_ENTRIES", 2)
+    monkeypatch.setattr(records, "_ENTRIES", 2)
     store = open_store(database_url)
     for place in range(7):
         store.audit("round", {"number": place}, float(place))

@@ -12,7 +12,7 @@ from ccesa.errors import TaskSpent
 from ccesa.service import Federation, Hub
 from ccesa.service.errors import EngineFailed, Unavailable
 from ccesa.service.hub import engine
-from ccesa.service.store import open_store, postgres, replies
+from ccesa.service.store import log, open_store, postgres
 from engines import LONG, Killed, World, check, copied, federation
 from series_rounds import GUARDS
 from store_hub import opening
@@ -292,8 +292,8 @@ def test_a_hub_that_stands_still_in_a_transaction_holds_nobody_up_for_long(postg
 
     def save():
         with stopped._database.writing() as run:
-            run(replies._OPEN, 1, 0)
-            run.many(replies._SAVE, rows())
+            run(f"{log._OPEN} FOR SHARE", 1, 0)
+            run.many(log._SAVE, rows())
 
     with pytest.raises(Unavailable):
         save()

@@ -14,7 +14,7 @@ from ccesa.memory import RELEASE, ROUND, ProcessMemory
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.service.participant.calls import HubAnswer, Pause
-from ccesa.service.participant.taking import Taking
+from ccesa.service.participant.core import Taking
 from ccesa.service.tasks import task_digest
 from played_hub import FORGOTTEN, Played, PlayedHub, check_sums, contribution, play, problem, site_of
 from rounds import charter, identity

@@ -10,7 +10,7 @@ import pytest
 
 from ccesa.errors import ConfigError
 from ccesa.service.errors import Unavailable
-from ccesa.service.store import database, open_store, postgres, replies
+from ccesa.service.store import database, log, open_store, postgres
 from postgres import Server
 from store_hub import Process, check, number, opening
 
@@ -176,7 +176,7 @@ def test_closing_waits_for_a_save_and_nothing_changes_after(postgres_url, monkey
     store, closer = begun(postgres_url), open_store(postgres_url)
     assert store.save(1, 0, "one", {3: b"a"}, b"sum")
     slowly = "UPDATE sums SET total = slow.total FROM (SELECT ?, ?, ?, ?::bytea AS total, pg_sleep(0.5)) AS slow"
-    monkeypatch.setattr(replies, "_TOTAL", slowly)
+    monkeypatch.setattr(log, "_TOTAL", slowly)
     saving = threading.Thread(target=store.save, args=(1, 0, "one", {3: b"a"}, b"the sum again"))
     saving.start()
     time.sleep(0.2)

@@ -25,7 +25,7 @@ from ccesa.service.hub.replica import Diverged, Replica
 from ccesa.service.hub.showing import DEAD, Showing
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store
-from ccesa.service.store.mark import Mark, SavedAnswer, count_of
+from ccesa.service.store.mark import Mark, count_of
 from ccesa.service.store.rows import Claim, SeriesRow
 from ccesa.wire import Data
 
@@ -276,9 +276,7 @@ class Engine:
             self._store.release(*place, replica.hub, refused)
         saved = self._store.save(*place, replica.hub, answers, replica.total)
         if saved and answers:
-            client, answer = next(iter(answers.items()))
-            saved_last = SavedAnswer(series=place[0], exchange=place[1], client=client, answer=answer)
-            self._mark = replace(self._mark, saved=saved_last)
+            self._mark = replace(self._mark, saved=(*place, *next(iter(answers.items()))))
         if not saved:  # the exchange has closed, or this hub seemed dead
             self._replica = None
         receipts = {client: Receipt(taken=Taken.SAVED) if saved else _TOO_SLOW for client in answers} | receipts

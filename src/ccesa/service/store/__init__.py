@@ -11,14 +11,13 @@ from ccesa.errors import ConfigError
 from ccesa.service.store import schema
 from ccesa.service.store.database import Database, SQLite
 from ccesa.service.store.log import Log
-from ccesa.service.store.people import People
-from ccesa.service.store.results import Results
+from ccesa.service.store.records import Records
 
 __all__ = ["Store", "open_store"]
 _SQLITE, _POSTGRES = "sqlite:///", ("postgresql://", "postgres://")
 
 
-class Store(Log, People, Results):
+class Store(Log, Records):
     """A federation's database. One thread at a time uses it; other threads wait."""
 
     def check_version(self) -> None:

@@ -1,31 +1,50 @@
-"""The log that all hubs follow: the series and their exchanges, each opened once and closed once."""
+"""The log that all hubs follow: series, exchanges, each opened once and closed once, and the replies to them.
 
-from collections.abc import Iterator, Sequence
+A hub claims a reply first, under a unique key. Only the hub with the claim adds the vector to its sum, and it
+saves answer and sum together. Closing waits for saves under way, and no save comes after it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from ccesa.errors import OrderError, StaleLog
+from ccesa.service.errors import Forgotten
 from ccesa.service.store import audit
-from ccesa.service.store.database import Run, fact, put_fact
+from ccesa.service.store.database import Row, Run, StorePart, fact, put_fact
 from ccesa.service.store.mark import ABOVE, Mark, find_missing, mark_of, newest
-from ccesa.service.store.replies import Replies
-from ccesa.service.store.rows import ExchangeRow, SeriesRow
+from ccesa.service.store.rows import Claim, ExchangeRow, SeriesRow
+from ccesa.wire import Data
 
 _MEMBERS = msgspec.json.Decoder(tuple[int, ...])
 _GONE_BACK = "gone back"  # this fact says that this database has gone back, and how
 _SKIPPED = 1000  # a new beginning skips this many numbers of series: no restored copy is older than that
 _ALL = 1 << 62  # above the number of any exchange
-_OPEN = "SELECT closed FROM exchanges WHERE series = ? AND exchange = ? FOR UPDATE"
+_OPEN = "SELECT closed FROM exchanges WHERE series = ? AND exchange = ?"
 _EXCHANGES = (
     "SELECT exchange, members, task, question, opened, closed FROM exchanges"
     " WHERE series = ? AND exchange >= ? ORDER BY exchange"
 )
+_VALUES = 1000  # every database accepts this many values in one statement
+_CLAIM = "INSERT INTO answers (series, exchange, client, hub, digest) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_CLAIMS = "SELECT client, hub, digest, body IS NOT NULL FROM answers WHERE series = ? AND exchange = ? AND client IN"
+_RELEASE = "DELETE FROM answers WHERE series = ? AND exchange = ? AND client = ? AND hub = ? AND body IS NULL"
+_SAVE = (
+    "UPDATE answers SET body = ? WHERE series = ? AND exchange = ? AND client = ? AND hub = ?"
+    " AND (body IS NULL OR body = ?)"
+)
+_TOTAL = "INSERT INTO sums VALUES (?, ?, ?, ?) ON CONFLICT (series, exchange, hub) DO UPDATE SET total = excluded.total"
+_RELEASED = ("", None, False)  # the place of a claim that another hub gave up in between
 
 
-class Log(Replies):
-    """The history of all series, exchange by exchange."""
+class _Fenced(Exception):
+    """Undoes a save."""
+
+
+class Log(StorePart):
+    # Series and exchanges
 
     def series(self) -> SeriesRow | None:
         """Return the newest series; None before the first."""
@@ -93,7 +112,9 @@ class Log(Replies):
     def end_series(self, series: int, place: int | None = None) -> None:
         """End a series and forget its answers; with a ``place``, only if that exchange would be next."""
         with self._database.alone() as run:
-            if place is not None and _next(run, series) != place:
+            rows = run("SELECT exchange, closed FROM exchanges WHERE series = ? ORDER BY exchange DESC LIMIT 1", series)
+            last, closed = rows[0] if rows else (-1, 0.0)
+            if place is not None and (closed is None or last + 1 != place):
                 return
             run("UPDATE exchanges SET closed = opened WHERE series = ? AND closed IS NULL", series)
             run("UPDATE series SET over = 1 WHERE series = ?", series)
@@ -113,7 +134,9 @@ class Log(Replies):
                 raise OrderError(f"exchange {exchange.exchange} opens when the one before has closed")
             if exchange.exchange < 0:
                 raise OrderError("the number of an exchange must be 0 or greater")
-            _insert(run, series, exchange)
+            members = msgspec.json.encode(exchange.members).decode()
+            values = (exchange.exchange, members, exchange.task, exchange.question, exchange.opened)
+            run("INSERT INTO exchanges VALUES (?, ?, ?, ?, ?, ?, NULL)", series, *values)
             return replace(exchange, closed=None)
 
     def exchanges(self, series: int, since: int = 0) -> list[ExchangeRow]:
@@ -124,21 +147,95 @@ class Log(Replies):
     def close_exchange(self, series: int, exchange: int, now: float) -> None:
         """Close an exchange, unless it was closed before. Nothing is saved for it afterwards."""
         with self._database.writing() as run:
-            rows = run(_OPEN, series, exchange)
+            rows = run(f"{_OPEN} FOR UPDATE", series, exchange)
             if not rows:
                 raise OrderError(f"exchange {exchange} of series {series} was never opened")
             if rows == [(None,)]:
                 run("UPDATE exchanges SET closed = ? WHERE series = ? AND exchange = ?", now, series, exchange)
                 run("DELETE FROM answers WHERE series = ? AND exchange = ? AND body IS NULL", series, exchange)
 
+    # Replies
 
-def _next(run: Run, series: int) -> int | None:
-    """Return the next exchange to open; None while one is open."""
-    for exchange, closed in run(
-        "SELECT exchange, closed FROM exchanges WHERE series = ? ORDER BY exchange DESC LIMIT 1", series
-    ):
-        return None if closed is None else exchange + 1
-    return 0
+    def claim(self, series: int, exchange: int, hub: str, digests: Mapping[int, bytes]) -> dict[int, Claim]:
+        """Claim replies by their digests; return the outcomes. If a crash undoes a claim, the reply is not saved."""
+        clients = sorted(digests)  # hubs that insert in one order do not wait for each other in a circle
+        with self._database.claiming() as run:
+            if not _is_open(run, series, exchange):
+                return dict.fromkeys(clients, Claim.LATE)
+            run.many(_CLAIM, [(series, exchange, client, hub, digests[client]) for client in clients])
+            rows = {client: row for client, *row in _claims(run, series, exchange, clients)}
+        return {client: _outcome(hub, digests[client], *rows.get(client, _RELEASED)) for client in clients}
+
+    def release(self, series: int, exchange: int, hub: str, clients: Iterable[int]) -> None:
+        """Give up claims of a hub, so that these clients can send another reply."""
+        with self._database.writing() as run:
+            run.many(_RELEASE, [(series, exchange, client, hub) for client in sorted(clients)])
+
+    def save(self, series: int, exchange: int, hub: str, answers: Mapping[int, bytes], total: Data | None) -> bool:
+        """Save answers that a hub has claimed, together with its whole sum in this exchange so far, if any.
+
+        Saving the same answers again is harmless. Returns whether all is saved. Otherwise nothing is: the exchange
+        has closed, or a claim is gone because the hub seemed dead. Then the sum in its memory no longer counts.
+        """
+        if not answers:
+            return True
+        rows = [(answers[client], series, exchange, client, hub, answers[client]) for client in sorted(answers)]
+        try:
+            with self._database.writing() as run:
+                if not _is_open(run, series, exchange) or run.many(_SAVE, rows) != len(rows):
+                    raise _Fenced
+                if total is not None:
+                    run(_TOTAL, series, exchange, hub, total)
+        except _Fenced:
+            return False
+        return True
+
+    def answers(self, series: int, exchange: int, besides: str = "") -> dict[int, bytes]:
+        """Return the saved answers by client, without those of one hub. Raises ``Forgotten``."""
+        with self._database.reading() as run:
+            _check_known(run, series, exchange)
+            sql = "SELECT client, body FROM answers WHERE series = ? AND exchange = ? AND hub <> ?"
+            return dict(run(f"{sql} AND body IS NOT NULL ORDER BY client", series, exchange, besides))
+
+    def sums(self, series: int, exchange: int, besides: str = "") -> list[bytes]:
+        """Return the sums of all hubs in an exchange, without that of one hub. Raises ``Forgotten``."""
+        with self._database.reading() as run:
+            _check_known(run, series, exchange)
+            sql = "SELECT total FROM sums WHERE series = ? AND exchange = ? AND hub <> ? ORDER BY hub"
+            return [total for (total,) in run(sql, series, exchange, besides)]
+
+    def answered(self, series: int, exchange: int) -> set[int]:
+        """Return the clients whose answers are saved."""
+        sql = "SELECT client FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL"
+        return {client for (client,) in self._read(sql, series, exchange)}
+
+    def count_answered(self, series: int, exchange: int) -> tuple[int, int]:
+        """Return the number of saved answers, and of empty ones among them."""
+        sql = (
+            "SELECT count(*), coalesce(sum(CASE WHEN length(body) = 0 THEN 1 ELSE 0 END), 0)"
+            " FROM answers WHERE series = ? AND exchange = ? AND body IS NOT NULL"
+        )
+        [(saved, empty)] = self._read(sql, series, exchange)
+        return int(saved), int(empty)
+
+    def forget(self, series: int, before: int) -> None:
+        """Delete answers and sums, and the shares in them, of the exchanges before this one."""
+        with self._database.writing() as run:
+            run("UPDATE series SET forgotten = ? WHERE series = ? AND forgotten < ?", before, series, before)
+            gone = sum(
+                run.many(f"DELETE FROM {table} WHERE series = ? AND exchange < ?", [(series, before)])  # noqa: S608
+                for table in ("answers", "sums")
+            )
+        if gone:
+            self._database.erase()
+
+    def drop_claims(self, since: float) -> None:
+        """Delete the claims, but not the saved answers, of hubs that were not heard from since then."""
+        with self._database.writing() as run:
+            # Claims are in open exchanges only, and nobody claims or saves while their rows are locked.
+            run("SELECT exchange FROM exchanges WHERE closed IS NULL FOR UPDATE")
+            run("DELETE FROM answers WHERE body IS NULL AND hub NOT IN (SELECT hub FROM hubs WHERE seen >= ?)", since)
+            run("DELETE FROM hubs WHERE seen < ?", since)
 
 
 def _exchanges(run: Run, series: int, since: int) -> Iterator[ExchangeRow]:
@@ -147,7 +244,25 @@ def _exchanges(run: Run, series: int, since: int) -> Iterator[ExchangeRow]:
         yield ExchangeRow(exchange=number, members=asked, task=task, question=question, opened=opened, closed=closed)
 
 
-def _insert(run: Run, series: int, exchange: ExchangeRow) -> None:
-    members = msgspec.json.encode(exchange.members).decode()
-    values = (series, exchange.exchange, members, exchange.task, exchange.question, exchange.opened)
-    run("INSERT INTO exchanges VALUES (?, ?, ?, ?, ?, ?, NULL)", *values)
+def _check_known(run: Run, series: int, exchange: int) -> None:
+    if run("SELECT 1 FROM series WHERE series = ? AND forgotten > ?", series, exchange):
+        raise Forgotten(f"the replies to exchange {exchange} of series {series} were deleted")
+
+
+def _is_open(run: Run, series: int, exchange: int) -> bool:
+    """Return whether an exchange is open; it stays open until the transaction ends."""
+    return run(f"{_OPEN} FOR SHARE", series, exchange) == [(None,)]
+
+
+def _claims(run: Run, series: int, exchange: int, clients: Sequence[int]) -> Iterator[Row]:
+    for start in range(0, len(clients), _VALUES):
+        part = clients[start : start + _VALUES]
+        yield from run(f"{_CLAIMS} ({', '.join('?' * len(part))})", series, exchange, *part)
+
+
+def _outcome(hub: str, digest: bytes, owner: str, claimed: bytes | None, saved: bool) -> Claim:
+    if claimed is not None and claimed != digest:
+        return Claim.OTHER
+    if saved:
+        return Claim.SAVED
+    return Claim.OWN if owner == hub else Claim.PENDING

@@ -17,19 +17,10 @@ from ccesa.service.store.database import Row, Run, fact
 from ccesa.service.store.rows import ExchangeRow, SeriesRow
 
 ABOVE = "series above"  # the fact with a number that the number of the next series is above
+SavedAnswer = tuple[int, int, int, bytes]
 _EXCHANGES = 1 << 32  # a counter counts this many exchanges for a series
 _SERIES = "SELECT series, config, rounds, over FROM series"
 _OPENED = "SELECT members, task, question, opened, exchange, closed IS NOT NULL FROM exchanges WHERE series = ?"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedAnswer:
-    """One answer of those that a hub has acknowledged together: they were saved in one transaction."""
-
-    series: int
-    exchange: int
-    client: int
-    answer: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +33,7 @@ class Mark:
     opening: bytes = b""
     closed: bool = False
     head: AuditRow | None = None
+    #: Series, exchange, client and bytes of an answer that this hub has saved: one of those saved together is enough.
     saved: SavedAnswer | None = None
     above: int = 0  # this database may have forgotten series up to this number
 
@@ -67,7 +59,7 @@ def _opening(members: str, task: bytes, question: int | None, opened: float) -> 
 
 
 def mark_of(run: Run, saved: SavedAnswer | None) -> Mark:
-    """Return the mark of a database now, with the answer that was saved last."""
+    """Return the current mark of a database, with the answer that was saved last."""
     series = newest(run)
     rows = [] if series is None else run(f"{_OPENED} ORDER BY exchange DESC LIMIT 1", series.series)
     *opened, exchange, closed = rows[0] if rows else (-1, False)
@@ -108,12 +100,13 @@ def _missing_opening(run: Run, mark: Mark, now: Mark) -> str:
 
 
 def _missing_answer(run: Run, saved: SavedAnswer | None) -> str:
-    if saved is None or run("SELECT 1 FROM series WHERE series = ? AND forgotten > ?", saved.series, saved.exchange):
+    if saved is None:
         return ""
-    place = (saved.series, saved.exchange, saved.client)
-    rows = run("SELECT body FROM answers WHERE series = ? AND exchange = ? AND client = ?", *place)
-    text = f"an answer of client {saved.client} to exchange {saved.exchange} of series {saved.series}"
-    return "" if rows == [(saved.answer,)] else text
+    series, exchange, client, answer = saved
+    if run("SELECT 1 FROM series WHERE series = ? AND forgotten > ?", series, exchange):
+        return ""
+    rows = run("SELECT body FROM answers WHERE series = ? AND exchange = ? AND client = ?", series, exchange, client)
+    return "" if rows == [(answer,)] else f"an answer of client {client} to exchange {exchange} of series {series}"
 
 
 def newest(run: Run) -> SeriesRow | None:
