@@ -22,7 +22,7 @@ from ccesa import cli
 from ccesa.cli.app import app
 from ccesa.errors import ConfigError, FaultyServer, OrderError
 from ccesa.service import Federation
-from ccesa.service.http.limits import Limits
+from ccesa.service.http.serving import Limits
 from ccesa.service.meters import LOST, MEMBERS, REFUSED, STATES, Meters
 from commands import run
 from shown_desk import ShownDesk

@@ -27,7 +27,7 @@ from starlette.applications import Starlette
 
 from ccesa.service.desk import Receipt, Taken
 from ccesa.service.http import Front, Limits, serving
-from ccesa.service.http.limits import Door, Room
+from ccesa.service.http.serving import Door, Room
 from desks import served
 from series_rounds import task_of
 from test_http import problem

@@ -33,7 +33,6 @@ from ccesa.service.problems import Problem
 
 #: The maximum number of open pages, and of bytes in an action's body.
 MAXIMUM_VIEWERS, MAXIMUM_BYTES = 64, 4096
-_WITH_REASON = ("set-aside",)  # actions that require a reason
 _CLIENT = re.compile("[0-9]{1,9}", re.ASCII)  # a member in a path
 _HEALTH = "/healthz"  # this path answers under any host name, as it says only that the process works
 #: Seconds between two looks at the status, and between ticks while nothing changes.
@@ -115,7 +114,11 @@ class _Guarded:
 
     def _ours(self, scope: Scope) -> bool:
         host = Request(scope).url.hostname or ""
-        return host == "localhost" or host in self._hosts or _is_address(host)
+        try:
+            ipaddress.ip_address(host.strip("[]"))
+        except ValueError:
+            return host == "localhost" or host in self._hosts
+        return True
 
 
 def _is_of_another_page(request: Request) -> bool:
@@ -125,14 +128,6 @@ def _is_of_another_page(request: Request) -> bool:
     """
     asks = request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
     return asks and (request.headers.get("sec-fetch-mode") != "navigate" or request.method != "GET")
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return True
 
 
 class _Action(msgspec.Struct, forbid_unknown_fields=True):
@@ -198,8 +193,8 @@ class _Operator:
         """Check the token, and do the action."""
         action, named = request.path_params["action"], request.path_params.get("client")
         try:
-            token = _token(request)
-            if not token or not await self._desk.is_operator(token):
+            scheme, _, token = request.headers.get("authorization", "").partition(" ")
+            if scheme.lower() != "bearer" or not token.strip() or not await self._desk.is_operator(token.strip()):
                 raise self._stranger(action)
             is_known = action in ACTIONS if named is None else action in TO_MEMBERS and _CLIENT.fullmatch(named)
             if not is_known:
@@ -223,11 +218,6 @@ class _Operator:
         return Problem("unauthorized", "not the operator's token", headers=challenge)
 
 
-def _token(request: Request) -> str:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
-
-
 async def _reason(request: Request, action: str) -> str:
     body = b""
     async for piece in request.stream():
@@ -238,7 +228,7 @@ async def _reason(request: Request, action: str) -> str:
         reason = msgspec.json.decode(body or b"{}", type=_Action).reason.strip()
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise Problem("malformed", 'expected JSON such as {"reason": "..."}') from None
-    if action in _WITH_REASON and not reason:
+    if action == "set-aside" and not reason:
         raise Problem("no-reason", "state a reason; it goes into the audit log")
     return shown(reason, 200)
 

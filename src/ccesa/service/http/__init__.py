@@ -4,7 +4,6 @@
 """
 
 from ccesa.service.http.app import app
-from ccesa.service.http.limits import Limits
-from ccesa.service.http.serving import Front, serve
+from ccesa.service.http.serving import Front, Limits, serve
 
 __all__ = ["Front", "Limits", "app", "serve"]

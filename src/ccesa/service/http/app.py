@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -25,7 +25,7 @@ from ccesa.service.errors import Unavailable
 from ccesa.service.federation import Federation
 from ccesa.service.http import asking
 from ccesa.service.http.asking import Members
-from ccesa.service.http.limits import Limits
+from ccesa.service.http.serving import Limits, connection_of
 from ccesa.service.http.uploads import Spool, Uploads
 from ccesa.service.meters import Meters
 from ccesa.service.problems import FRESH, Problem
@@ -66,13 +66,19 @@ class _Reading:
         #: The latest result that was asked for, its JSON and its ETag: clients may fetch it in many parts.
         self._result: tuple[dict[str, Any], bytes, str] | None = None
 
-    def _patience(self, request: Request) -> asking.Patience:
-        return asking.Patience(request, self._desk, self._limits, self._meters)
+    async def _until(self, request: Request, ready: Callable[[View], bool]) -> View:
+        """Return the first view that is ready, or the latest one when the request's patience is used up."""
+        clock, view = asyncio.get_running_loop().time, self._desk.view
+        end = clock() + asking.patience(request, self._limits.wait_seconds)
+        while not ready(view) and (left := end - clock()) > 0:
+            with connection_of(request).interruptible(), self._meters.polls.track_inprogress():
+                view = await self._desk.next_view(view, left)
+        return view
 
     async def federation(self, request: Request) -> Response:
         """Describe the federation, to anyone, once a series has begun after the one that they know."""
         after, federation = asking.after(request), self._federation
-        view = await self._patience(request).until(lambda view: view.series > after or view.is_over)
+        view = await self._until(request, lambda view: view.series > after or view.is_over)
         described = {
             "name": federation.name,
             "guard": federation.guard,
@@ -95,7 +101,6 @@ class _Reading:
         client = await self._members.authenticate(request)
         series, after = request.path_params["series"], asking.after(request)
         self._desk.hear(client, series, after)  # the hub compares it with its database, which may have gone back
-        patience = self._patience(request)
 
         def is_over(view: View) -> bool:
             return series < view.series or view.is_over
@@ -103,15 +108,21 @@ class _Reading:
         def is_asked(view: View) -> bool:
             return series == view.series and view.exchange > after and client in view.requests
 
-        view = await patience.until(lambda view: is_over(view) or is_asked(view))
+        view = await self._until(request, lambda view: is_over(view) or is_asked(view))
         self._desk.hear(client)
         if is_over(view):
             raise Problem("series-over", "ask for the federation to learn the next series", series=view.series)
         if is_asked(view):
             envelope = view.requests[client]
             self._meters.sent.inc(len(envelope))
-            return _envelope(view, envelope)
-        return Response(None, 204, {**FRESH, "Retry-After": "0" if patience.seconds else "1"})
+            headers = {**FRESH, "Ccesa-Exchange": str(view.exchange)}
+            if view.task is not None:
+                headers["Ccesa-Task"] = view.task.hex()
+            if view.closes:
+                headers["Ccesa-Closes-In"] = f"{max(0.0, view.closes - time.time()):.1f}"
+            return Response(envelope, 200, headers, "application/octet-stream")
+        has_waited = asking.patience(request, self._limits.wait_seconds) > 0
+        return Response(None, 204, {**FRESH, "Retry-After": "0" if has_waited else "1"})
 
     async def result(self, request: Request) -> Response:
         """Give a member a result, once it is known."""
@@ -121,7 +132,7 @@ class _Reading:
             raise Problem("not-found", "this federation does not publish its results")
         if self._desk.is_set_aside(client):
             raise Problem("set-aside", "a member that is set aside gets no results until the operator lets it in again")
-        view = await self._patience(request).until(lambda view: view.question >= question or view.is_over)
+        view = await self._until(request, lambda view: view.question >= question or view.is_over)
         result = await self._desk.result(question) if view.question >= question else None
         if result is None:
             raise Problem("no-result", "ask again later", retry_after=5)
@@ -147,15 +158,6 @@ class _Reading:
         return answer
 
 
-def _envelope(view: View, envelope: bytes) -> Response:
-    headers = {**FRESH, "Ccesa-Exchange": str(view.exchange)}
-    if view.task is not None:
-        headers["Ccesa-Task"] = view.task.hex()
-    if view.closes:
-        headers["Ccesa-Closes-In"] = f"{max(0.0, view.closes - time.time()):.1f}"
-    return Response(envelope, 200, headers, "application/octet-stream")
-
-
 def app(desk: Desk, federation: Federation, limits: Limits | None = None, meters: Meters | None = None) -> Starlette:
     """Return the application for the members of a federation; ``Front`` serves it."""
     limits, meters = limits or Limits(), meters or Meters()
@@ -169,9 +171,16 @@ def app(desk: Desk, federation: Federation, limits: Limits | None = None, meters
         meters.count_refusal(problem.name)
         return problem.response()
 
+    async def sweep() -> None:
+        """Delete uploads whenever an exchange is over."""
+        view = desk.view
+        while True:
+            spool.sweep(view.series, view.exchange)
+            view = await desk.next_view(view, 3600)
+
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        sweeping = asyncio.ensure_future(_sweep(desk, uploads))
+        sweeping = asyncio.ensure_future(sweep())
         try:
             yield
         finally:
@@ -180,6 +189,13 @@ def app(desk: Desk, federation: Federation, limits: Limits | None = None, meters
                 await sweeping
             spool.close()
 
+    pages = Middleware(  # whose clients may take part (CORS)
+        CORSMiddleware,
+        allow_origins=federation.hub.pages,
+        allow_methods=["GET", "HEAD", "PATCH", "POST", "PUT"],
+        allow_headers=_ASKED + _UPLOAD,
+        expose_headers=_ANSWERED + _UPLOAD,
+    )
     reply = "/v1/series/{series:number}/exchanges/{exchange:number}/reply"
     made = Starlette(
         routes=[
@@ -191,35 +207,12 @@ def app(desk: Desk, federation: Federation, limits: Limits | None = None, meters
             Route("/v1/tasks/{digest:digest}", reading.task),
             Route("/v1/results/{question:number}", reading.result),
         ],
-        middleware=_pages(federation.hub.pages),
+        middleware=[pages] if federation.hub.pages else [],
         exception_handlers=dict.fromkeys((Problem, HTTPException, Unavailable, Exception), on_problem),
         lifespan=lifespan,
     )
     made.router.redirect_slashes = False
     return made
-
-
-def _pages(origins: tuple[str, ...]) -> list[Middleware]:
-    """Let web pages of these origins take part (CORS)."""
-    if not origins:
-        return []
-    return [
-        Middleware(
-            CORSMiddleware,
-            allow_origins=origins,
-            allow_methods=["GET", "HEAD", "PATCH", "POST", "PUT"],
-            allow_headers=_ASKED + _UPLOAD,
-            expose_headers=_ANSWERED + _UPLOAD,
-        )
-    ]
-
-
-async def _sweep(desk: Desk, uploads: Uploads) -> None:
-    """Delete uploads whenever an exchange is over."""
-    view = desk.view
-    while True:
-        uploads.forget(view)
-        view = await desk.next_view(view, 3600)
 
 
 def answer_range(request: Request, data: Data, headers: dict[str, str], kind: str) -> Response:

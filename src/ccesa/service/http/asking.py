@@ -24,12 +24,10 @@ from starlette.responses import Response
 from ccesa import labels
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError
-from ccesa.service.desk import Desk, View
+from ccesa.service.desk import Desk
 from ccesa.service.federation import Federation
-from ccesa.service.http.limits import Limits
-from ccesa.service.http.serving import Connection, connection_of
+from ccesa.service.http.serving import Connection, Limits, connection_of
 from ccesa.service.logs import Seldom
-from ccesa.service.meters import Meters
 from ccesa.service.problems import FRESH, Problem
 from ccesa.service.tokens import signed_text
 
@@ -116,23 +114,10 @@ async def pieces(request: Request, limits: Limits, check: Callable[[], object] =
         yield piece
 
 
-class Patience:
-    """The time that a request waits for a change: ``Prefer: wait=SECONDS``."""
-
-    def __init__(self, request: Request, desk: Desk, limits: Limits, meters: Meters) -> None:
-        found = _WAIT.search(request.headers.get("prefer", ""))
-        self.seconds = min(int(found[1]), limits.wait_seconds) if found else 0
-        self._clock = asyncio.get_running_loop().time
-        self._until = self._clock() + self.seconds
-        self._connection, self._desk, self._meters = connection_of(request), desk, meters
-
-    async def until(self, ready: Callable[[View], bool]) -> View:
-        """Return the first view that is ready, or the latest one when time is up."""
-        view = self._desk.view
-        while not ready(view) and (left := self._until - self._clock()) > 0:
-            with self._connection.interruptible(), self._meters.polls.track_inprogress():
-                view = await self._desk.next_view(view, left)
-        return view
+def patience(request: Request, most: int) -> int:
+    """Return the seconds in ``Prefer: wait=SECONDS``, at most this many; 0 without them."""
+    found = _WAIT.search(request.headers.get("prefer", ""))
+    return min(int(found[1]), most) if found else 0
 
 
 class SessionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

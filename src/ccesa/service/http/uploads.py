@@ -16,8 +16,7 @@ from ccesa.errors import ConfigError, shown
 from ccesa.service.desk import Desk, Receipt, Taken, View
 from ccesa.service.http import asking
 from ccesa.service.http.asking import Members
-from ccesa.service.http.limits import Limits, Room
-from ccesa.service.http.serving import Connection, connection_of
+from ccesa.service.http.serving import Connection, Limits, Room, connection_of
 from ccesa.service.meters import Meters
 from ccesa.service.problems import FRESH, Problem
 from ccesa.wire import Data
@@ -147,9 +146,6 @@ class Uploads:
                 return _no_content({"Upload-Offset": str(offset + size)})
             return await self._take_upload(key, length)
 
-    def forget(self, view: View) -> None:
-        self._spool.sweep(view.series, view.exchange)
-
     def _check(self, key: Key) -> View:
         """Return the view, if the exchange of a reply is open.
 
@@ -238,9 +234,8 @@ class Uploads:
         return self._answer(receipt)
 
     async def _take(self, key: Key, reply: Data) -> Receipt:
-        series, exchange, client = key
         self._meters.received.inc(len(reply))
-        return await self._desk.take(client, series, exchange, reply)
+        return await self._desk.take(key[2], *key[:2], reply)
 
     def _answer(self, receipt: Receipt) -> Response:
         """Return or raise the answer to a reply."""

@@ -102,18 +102,15 @@ class Agenda:
         with calling("task"):
             task = self._coordinator.task(question)
         payload = bytes(task) if isinstance(task, bytes | bytearray | memoryview) else pack_arrays(task)
-        self._check_new(question, task_digest(payload))
-        self._store.put_task(question, payload, task_digest(payload))
-        return self._store.task_of(question) or payload  # another hub may have been faster
-
-    def _check_new(self, question: int, digest: bytes) -> None:
-        """Refuse a task of an earlier question: sites would not work on it again."""
+        digest = task_digest(payload)
         same = {row.question for row in self.rounds if row.task == digest} - {None, question}
         if len(same) >= self._federation.agreement.releases and not self.is_noisy:
             raise CoordinatorFailed(
                 f"the coordinator gives question {question} the task of an earlier question, and no site "
                 "works on a task twice: return a new task, also after lost(question)"
             )
+        self._store.put_task(question, payload, digest)
+        return self._store.task_of(question) or payload  # another hub may have been faster
 
     def report_all(self) -> None:
         """Report all results and losses to the coordinator that it does not know, in their order."""

@@ -31,7 +31,7 @@ from ccesa.service.hub.replica import Replica, Started, first_round, masked_in
 from ccesa.service.logs import event
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store
-from ccesa.service.store.rows import ExchangeRow, RoundRow, SeriesRow
+from ccesa.service.store.rows import ExchangeRow, RoundRow
 from ccesa.service.tasks import task_digest
 
 _LAST = "unmask"  # the last step of a round
@@ -135,13 +135,11 @@ class Leader:
             self.hold(f"a round needs {needed} members, and {len(eligible)} are not set aside", now)
             return False
         self._gathering = self._gathering or now
-        if self._presence.shortage(now) or self._rests(present, now):
+        # After rounds lost in the set-up, the same members would probably lose the next one.
+        rests = present <= self._tried and now < self._agenda.rests_until
+        if self._presence.shortage(now) or rests:
             return False
         return present >= eligible or elapsed(self._gathering, now) >= self._federation.policy.gather
-
-    def _rests(self, present: set[int], now: float) -> bool:
-        """Return whether to wait after rounds lost in the set-up: the same members would probably lose the next."""
-        return present <= self._tried and now < self._agenda.rests_until
 
     def _close(self, replica: Replica, opened: ExchangeRow, now: float) -> bool:
         """Close the open exchange if the policy allows it; clients that declined with an empty reply do not count."""
@@ -187,34 +185,32 @@ class Leader:
         """End a running series; its rounds in flight count as asked. The next series has a number above ``counted``."""
         row = self._store.series()
         if row is not None and not row.over:
-            self._abandon(row, now)
+            self._abandon(row.series, now)
         self._store.begin_anew(counted)
 
-    def _abandon(self, row: SeriesRow, now: float) -> None:
-        known = self._recorded(row.series)
-        for exchange in self._store.exchanges(row.series):
-            number = None if exchange.question is None else masked_in(self._federation, exchange.exchange)
-            if number is not None and number not in known:
-                self._store.put_round(self._abandoned_row(row.series, number, exchange, now))
-                self._agenda.reload()
-        self._store.end_series(row.series)
-        self._store.audit("series abandoned", {"series": row.series}, now)
-        event("series-abandoned", series=row.series)
-
-    def _abandoned_row(self, series: int, number: int, asked: ExchangeRow, now: float) -> RoundRow:
-        """Return the row of a round that was asked for vectors in a series that was ended."""
-        return RoundRow(
-            series=series,
-            number=number,
-            question=asked.question,
-            attempt=self._agenda.next_attempt(asked.question),
-            task=asked.task,
-            started=asked.opened,
-            ended=now,
-            outcome=ABANDONED,
-            reason="the operator has begun a new series, and sites answer a question in one series only",
-            asked=len(asked.members),
-        )
+    def _abandon(self, series: int, now: float) -> None:
+        known = self._recorded(series)
+        for asked in self._store.exchanges(series):
+            number = masked_in(self._federation, asked.exchange)
+            if asked.question is None or number in known:
+                continue
+            row = RoundRow(
+                series=series,
+                number=number,
+                question=asked.question,
+                attempt=self._agenda.next_attempt(asked.question),
+                task=asked.task,
+                started=asked.opened,
+                ended=now,
+                outcome=ABANDONED,
+                reason="the operator has begun a new series, and sites answer a question in one series only",
+                asked=len(asked.members),
+            )
+            self._store.put_round(row)
+            self._agenda.reload()
+        self._store.end_series(series)
+        self._store.audit("series abandoned", {"series": series}, now)
+        event("series-abandoned", series=series)
 
     def fault(self, client: int, reason: str) -> None:
         self._faulty.add(client)
