@@ -186,7 +186,7 @@ def test_a_task_that_the_hub_does_not_have_gets_no_vector():
     hub.task = lambda digest, ranged: problem(404, "not-found")
     play(hub, players)
     assert vectors(hub) == []
-    assert any("has not handed over the task" in text for text in players[0].said("refused"))
+    assert any("before it sent the task" in text for text in players[0].said("refused"))
 
 
 def test_tasks_come_in_parts_and_replies_go_in_parts():
@@ -362,7 +362,7 @@ def test_a_token_that_the_hub_does_not_know():
 def test_a_second_process_with_the_same_identity_is_found_out():
     hub = PlayedHub("active")
     players = [Played(hub, 0), Played(hub, 0)]
-    with pytest.raises(OrderError, match="another process answers in the name of this site"):
+    with pytest.raises(OrderError, match="another process answers with the identity or token of this site"):
         play(hub, players)
 
 

@@ -140,5 +140,5 @@ def test_noise_without_a_ledger_and_a_ledger_without_noise():
     with pytest.raises(ConfigError, match="take part with a ledger"):
         play(hub, [Played(hub, 0)])
     hub = PlayedHub("active")
-    with pytest.raises(ConfigError, match="takes part only with noise"):
+    with pytest.raises(ConfigError, match="takes part only in rounds with noise"):
         play(hub, [Played(hub, 0, ledger=Ledger.in_memory(epsilon=1.0, delta=1e-6))])

@@ -184,7 +184,7 @@ def test_a_hub_that_lets_nobody_in_is_given_up():
     hub = PlayedHub("active")
     player = Played(hub, 0)
     hub.new_session = lambda said: problem(401, "unauthorized")
-    with pytest.raises(FaultyServer, match=r"does not let this member in \(401: it is unauthorized"):
+    with pytest.raises(FaultyServer, match=r"refused this member \(401: it is unauthorized"):
         play(hub, [player])
     assert sum(call.method == "POST" for call in player.calls) == 3
 
@@ -333,7 +333,7 @@ PARTS = {
     "no range": (lambda answer: with_header(answer, content_range=None), "did not send the requested bytes"),
     "another part": (
         lambda answer: with_header(answer, content_range="bytes 1-10/10"),
-        "another part than the requested one",
+        "a part that was not requested",
     ),
     "nothing": (
         lambda answer: HubAnswer(status=206, headers={"content-range": "bytes 0--1/9"}),

@@ -95,5 +95,5 @@ def test_a_site_that_is_set_aside_is_told_why_it_gets_none():
     next(asked)
     refusal = Problem("set-aside", "it gets no results until the operator lets it in again")
     answer = HubAnswer(status=refusal.status, body=bytes(refusal.response().body))
-    with pytest.raises(ConfigError, match=r"hands no results to this site.*lets it in again"):
+    with pytest.raises(ConfigError, match=r"refused to send results to this site.*lets it in again"):
         asked.send(answer)

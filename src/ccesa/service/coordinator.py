@@ -119,7 +119,7 @@ class Averaging(Coordinator):
 
 @contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Turn any exception of a coordinator into ``CoordinatorFailed``."""
+    """Raise any exception of a coordinator as ``CoordinatorFailed``."""
     try:
         yield
     except Exception as error:

@@ -1,7 +1,7 @@
 """HTTP and the operator see a hub through its desk: the view of what is open, and the status.
 
 A desk belongs to one event loop. Behind it, one thread does everything that touches the series or the store.
-A status has no vector, share or key in it, and nothing that a member must not know.
+A status has no vectors, shares or keys, and nothing that a member must not know.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class View:
 
     @property
     def is_over(self) -> bool:
-        """Whether the hub asks nothing any more."""
+        """Whether the federation has ended."""
         return self.state == "over"
 
 
@@ -142,7 +142,7 @@ class Desk(Protocol):
     @property
     def view(self) -> View: ...
     async def next_view(self, view: View, seconds: float) -> View:
-        """Return the newest view: at once if it is not this one, else on a change or when time is up."""
+        """Return the newest view. If it is still this one, wait for a change, at most this long."""
 
     async def take(self, client: int, series: int, exchange: int, reply: Data) -> Receipt:
         """Hand a reply in. The buffer must not change before this returns."""

@@ -1,6 +1,6 @@
 """Metrics for Prometheus: counters of the hub and its HTTP side, and figures from the status.
 
-Labels have few values: a value that no table here has counts as "other". So clients cannot add to them.
+Labels have few values: a value that is in no table here counts as "other", so clients cannot add labels.
 """
 
 from collections.abc import Callable, Iterable, Iterator

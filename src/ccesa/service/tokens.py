@@ -14,7 +14,7 @@ def new_token() -> str:
 
 
 def hash_token(token: str, charter: bytes = b"") -> bytes:
-    """Return the hash of a token. A session is worth nothing under another charter, where numbers may change."""
+    """Return the hash of a token. Under another charter, where numbers may change, a session is void."""
     return hashlib.sha256(charter + token.encode("utf-8", "surrogatepass")).digest()
 
 

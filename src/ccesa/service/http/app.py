@@ -76,7 +76,7 @@ class _Reading:
         return view
 
     async def federation(self, request: Request) -> Response:
-        """Describe the federation, to anyone, once a series has begun after the one that they know."""
+        """Describe the federation to anyone, once a series newer than ``after`` has begun."""
         after, federation = asking.after(request), self._federation
         view = await self._until(request, lambda view: view.series > after or view.is_over)
         described = {

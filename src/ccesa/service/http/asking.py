@@ -166,7 +166,7 @@ class Members:
             self._lookups -= 1
 
     async def challenge(self, request: Request) -> Response:
-        """Hand out a challenge, and remember nothing about it."""
+        """Return a challenge. The hub keeps nothing about it."""
         self._check_signs_in()
         stated = os.urandom(_NONCE_BYTES) + _TIME.pack(int(time.time()))
         return answer({"challenge": stated + self._code(stated), "expires_in": CHALLENGE_SECONDS})

@@ -91,7 +91,7 @@ class Limits:
     lookups: int = 64
     sessions_per_minute: int = 30  # of one member
     wait_seconds: int = 60  # of a request, for a change
-    #: A sender or a reader must reach the minimum rate, in bytes per second, but for the grace.
+    #: After the grace, a sender or a reader must reach the minimum rate, in bytes per second.
     grace_seconds: float = 10.0
     minimum_rate: int = 8 * KIB
     #: The time between two pieces of a body, and the time until a newer request of the member replaces it.
@@ -309,7 +309,7 @@ class Connection(HttpToolsProtocol):
 
 
 class Door:
-    """Counts connections. If there are too many, the oldest stranger goes first: strangers keep no member out."""
+    """Counts connections. If there are too many, it closes the oldest of a stranger: strangers cannot keep members out."""
 
     def __init__(self, most: int, most_of_member: int) -> None:
         self._most, self._most_of_member = most, most_of_member
@@ -374,7 +374,7 @@ class Room:
 
 
 def connection_of(request: Request) -> Connection:
-    """Return the connection of a request; KeyError if something else than ``Front`` serves the app."""
+    """Return the connection of a request; KeyError if the app is served by anything but ``Front``."""
     return cast(Connection, request.scope["state"]["connection"])
 
 

@@ -90,7 +90,7 @@ class _Underway:
         self._heard = time.monotonic()
 
     def yields(self, seconds: float) -> bool:
-        """End it if it has stalled for this long and is not with the desk yet; return whether it was ended."""
+        """End this body if it has stalled for this long and is not at the desk yet; return whether it was ended."""
         if time.monotonic() - self._heard < seconds:
             return False
         why = Problem("busy", "this request stalled, and a newer request took its place", retry_after=2)
@@ -109,7 +109,7 @@ class Uploads:
         self._saved: dict[int, tuple[Key, int]] = {}
 
     async def reply(self, request: Request) -> Response:
-        """Take a reply, or a part of it, or answer how much of it has arrived."""
+        """Take a reply or a part of it, or return how much has arrived."""
         client = await self._members.authenticate(request)
         key = (request.path_params["series"], request.path_params["exchange"], client)
         most = self._check(key).most_bytes
@@ -149,8 +149,8 @@ class Uploads:
     def _check(self, key: Key) -> View:
         """Return the view, if the exchange of a reply is open.
 
-        An exchange that this hub does not know yet is open on another hub, or was before this one started. Or the
-        database has gone back, which the hub notices by the exchanges that its members know.
+        If this hub does not know the exchange, another hub has opened it, or it was opened before this hub started. Or
+        the database has gone back, which the hub notices by the exchanges that its members know.
         """
         view = self._desk.view
         if key[:2] == (view.series, view.exchange) and not view.is_over:

@@ -1,4 +1,4 @@
-"""The questions that are left to ask, and the members that are here to answer; privacy spent, and blame for lies."""
+"""The questions left to ask, the members that can answer them, the privacy budget used, and the blame for lies."""
 
 import itertools
 import logging
@@ -190,11 +190,11 @@ def measure_privacy(federation: Federation, rounds: Iterable[RoundRow]) -> Priva
 
 
 def find_blamed(pairs: Iterable[Iterable[int]], around: int | None) -> set[int]:
-    """Return the clients to blame for pairs one of whom lied: k liars cost at most k honest clients.
+    """Return the clients to blame, given pairs in which one client lied: k liars cost at most k honest clients.
 
-    Nothing shows which of two lied. A client in more pairs than there can be liars ``around`` anyone lied itself. Of
-    the others, both ends of a maximal matching are blamed: each pair in it has a liar, and no client is in two. If
-    everyone in any pair were blamed, one liar could have all its neighbours set aside.
+    Nothing shows which of the two lied. At most ``around`` liars can be around any client, so a client in more pairs
+    lied itself. Of the others, both ends of a maximal matching are blamed: each pair in it has a liar, and no client
+    is in two. If everyone in any pair were blamed, one liar could have all its neighbours set aside.
     """
     every = sorted({tuple(sorted(pair)) for pair in pairs})
     degrees = Counter(client for pair in every for client in set(pair))
@@ -206,7 +206,7 @@ def find_blamed(pairs: Iterable[Iterable[int]], around: int | None) -> set[int]:
 
 
 def elapsed(since: float, now: float) -> float:
-    """Return the seconds since then, or until then: a clock that was set back must not make everything wait."""
+    """Return the seconds between two times in either order: after a clock was set back, nothing must wait for ever."""
     return abs(now - since)
 
 

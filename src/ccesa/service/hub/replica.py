@@ -49,7 +49,7 @@ def decode_config(federation: Federation, config: bytes) -> RoundConfig:
     try:
         begun = federation.agreement.decode(config)
     except MalformedMessage as error:
-        raise ConfigError(f"the series in the store is of another kind: {error}") from error
+        raise ConfigError(f"the rounds in the store are not of this federation's kind: {error}") from error
     is_model = isinstance(federation.form, Arrays)  # which has its own length
     own = first_round(federation, begun.length if is_model else federation.form.length(b""))
     if begun != msgspec.structs.replace(own, series_id=begun.series_id, number=begun.number, accept=begun.accept):

@@ -20,8 +20,8 @@ J = TypeVar("J", bound=msgspec.Struct)
 
 MOST_JSON = 1 << 20  # the maximum size of an answer in JSON
 _PROBLEM = "urn:ccesa:problem:"
-#: A call is repeated after these refusals: it was too slow or one too many, or the hub is starting, stopping or
-#: overloaded.
+#: A call is repeated after these refusals: the call was too slow or one too many, or the hub is starting, stopping
+#: or overloaded.
 _AGAIN = {408, 425, 429, 500, 502, 503, 504}
 _MOST_DIGITS = 15  # the maximum number of digits in a header
 _LONGEST = 60  # the maximum of seconds until the hub is asked again
@@ -138,7 +138,7 @@ def read_json(body: bytes, what: type[J]) -> J:
     try:
         return msgspec.json.decode(body, type=what)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FaultyServer(f"the answer is not that of a hub; check the address: {shown(str(error), 200)}") from None
+        raise FaultyServer(f"this is not a hub's answer; check the address: {shown(str(error), 200)}") from None
 
 
 def pause_of(answer: HubAnswer) -> int:

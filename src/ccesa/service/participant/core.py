@@ -49,7 +49,7 @@ from ccesa.wire import Data
 from ccesa.words import Vector
 
 OVER = "over"  # the state of a federation that has ended
-#: The maximum number of results to ask for, of bytes of one beside its value, and of levels of nesting.
+#: The maximum number of results to ask for, of bytes of one besides its value, and of levels of nesting.
 MOST_RESULTS, _MOST_BESIDE, _DEPTH = 100_000, 1 << 22, 20
 _TASK_BYTES = 32
 _RECENT = 8  # a site knows this many rounds by their contexts; fewer are ever in flight
@@ -126,7 +126,9 @@ class Taking:
         agreement.check_current()
         config, self._form = agreement.decode(data), form_of(agreement, announced.form)
         if self._form.bits != config.bits:
-            raise ConfigError(f"a form of {self._form.bits} bits in rounds of {config.bits}")
+            raise ConfigError(
+                f"the form has words of {self._form.bits} bits, and the rounds have words of {config.bits}"
+            )
         self._length, self._account = config.length, self._account_for(self._form)
         self._series = SeriesClient(config, self._client, used_rounds=UsedOnce(site.memory, ROUND))
         self._steps = steps_of(config)
@@ -144,7 +146,9 @@ class Taking:
         if form.mechanism is not None:
             return self._site.standing.account(self._site.ledger, form.mechanism)
         if self._site.ledger is not None:
-            raise ConfigError("this site has a ledger, and takes part only with noise; these rounds have no noise")
+            raise ConfigError(
+                "this site has a ledger, so it takes part only in rounds with noise; these rounds have none"
+            )
         return None
 
     def run(self) -> Flow[bool]:
@@ -230,11 +234,9 @@ class Taking:
         if answer.status == 409:
             if not reply:
                 return False  # an earlier process of this site has answered
-            raise OrderError(
-                "another process answers in the name of this site, with the same identity or token: stop one"
-            )
+            raise OrderError("another process answers with the identity or token of this site: stop one of the two")
         if answer.status == 422:
-            self._refuse(FaultyServer(f"the hub did not take this site's answer ({answer})"))
+            self._refuse(FaultyServer(f"the hub refused this site's answer ({answer})"))
             return False
         raise FaultyServer(f"the hub answered {answer} to a reply")
 
@@ -242,7 +244,7 @@ class Taking:
         """Report the rounds in which only noise was sent, now that the answer has left."""
         for number in self.failures.keys() - self._reported:
             self._reported.add(number)
-            text = f"nothing but noise was sent for round {number}: {self.failures[number]}"
+            text = f"only noise was sent for round {number}: {self.failures[number]}"
             self._tell("nothing", shown(text, _REASON), number)
 
     def _report_taken(self, reply: Data) -> bool:
@@ -262,7 +264,7 @@ class Taking:
     def _client(self, config: RoundConfig) -> Client:
         site = self._site
         if site.once and self._series.rounds:
-            raise _Enough("this site takes part in one sum, and is in a round already")
+            raise _Enough("this site takes part in one sum only, and is already in a round")
         recent = list(self._joined.items())[1 - _RECENT :]
         self._joined = dict([*recent, (config.context, config.number)])
         return site.standing.make_client(
@@ -279,7 +281,7 @@ class Taking:
     def _held_task(self) -> tuple[bytes, bytes]:
         """The digest and the payload of the task that this site holds; the hub may have named another digest."""
         if self._task is None:
-            raise FaultyServer("the hub asks for a vector, and has not handed over the task")
+            raise FaultyServer("the hub asked for a vector before it sent the task")
         return self._task
 
     def _vector(self, config: RoundConfig) -> Vector:
@@ -352,7 +354,7 @@ def _digest(text: str) -> bytes:
     except ValueError:
         found = b""
     if len(found) != _TASK_BYTES:
-        raise FaultyServer("the hub names a task that is not a digest")
+        raise FaultyServer("the hub named a task by an invalid digest")
     return found
 
 
@@ -397,7 +399,7 @@ def fetch_results(line: Line, form: AnyForm, last: int, take: TakeResult) -> Flo
 def _read(body: bytes, form: AnyForm) -> dict[str, Any]:
     """Return a result. Only a report may have any shape, because lists take thirty times their bytes."""
     if len(body) - len(read_json(body, _Outline).value) > _MOST_BESIDE:
-        raise FaultyServer(f"a result has more than {_MOST_BESIDE} bytes beside its value")
+        raise FaultyServer(f"a result has more than {_MOST_BESIDE} bytes besides its value")
     kind = Published if isinstance(form, Statistics) else _Plain
     result: dict[str, Any] = msgspec.to_builtins(read_json(body, kind))
     if not _is_flat(result, _DEPTH):

@@ -349,7 +349,7 @@ class InTime:
         self._thread.join(self._seconds)
         time.sleep(max(0.0, end - time.monotonic()))
         if not made.done():
-            raise TimeoutError(f"there was no vector after {self._seconds:g} seconds")
+            raise TimeoutError(f"no vector was ready after {self._seconds:g} seconds")
         return made.result()
 
 

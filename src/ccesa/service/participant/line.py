@@ -96,13 +96,13 @@ class Line:
                     raise FaultyServer(f"the token contains characters not allowed in a header: {quoted(token)}")
                 self.token = token
                 return token
-        raise FaultyServer(f"the hub does not let this member in ({answer})")
+        raise FaultyServer(f"the hub refused this member ({answer})")
 
     def _signed_challenge(self, member: Enrolled) -> Flow[HubAnswer]:
         asked = read((yield from self.ask(Call(method="GET", path="/v1/challenge"))), _Challenge)
         challenge = read_base64(asked.challenge, "challenge")
         if not 16 <= len(challenge) <= _MOST_CHALLENGE:
-            raise FaultyServer(f"a challenge of {len(challenge)} bytes")
+            raise FaultyServer(f"expected a challenge of 16 to {_MOST_CHALLENGE} bytes, got {len(challenge)}")
         signed = {
             "key": in_base64(member.identity.public),
             "challenge": asked.challenge,
@@ -214,7 +214,7 @@ def _offset_of(answer: HubAnswer, length: int) -> int:
     """Return the offset from which the hub wants the upload to continue."""
     offset = answer.upload_offset if answer.upload_offset is not None else answer.number("upload-offset")
     if offset is None or not 0 <= offset <= length:
-        raise FaultyServer("the hub wants the upload to continue from an offset beyond its end")
+        raise FaultyServer("the hub asked to continue the upload at an offset beyond its end")
     return offset
 
 
@@ -231,7 +231,7 @@ class Download:
         while True:
             answer = yield from self._line.ask_as_member(self._part(), patient=False)
             if answer.problem == "set-aside":
-                raise ConfigError(f"the hub hands no results to this site ({answer})")
+                raise ConfigError(f"the hub refused to send results to this site ({answer})")
             if answer.is_final and answer.status == 404:
                 return None
             before = self._found.tell()
@@ -281,5 +281,5 @@ def _total(answer: HubAnswer, start: int) -> int:
     first, last, total = map(int, found.groups())
     end = start + len(answer.body) - 1
     if first != start or end > last or (end < last and not answer.broken) or last < first:
-        raise FaultyServer("the hub sent another part than the requested one")
+        raise FaultyServer("the hub sent a part that was not requested")
     return total

@@ -154,7 +154,7 @@ class Site:
     ledger: Ledger | None = None
     threads: int = 0
     once: bool = False  # ends after one sum
-    strict: bool = False  # ends with any first fault, and does not only sit out its round
+    strict: bool = False  # ends at the first fault; otherwise only sits out its round
     wait: int = 30  # seconds that the hub may wait for news before it answers
     patience: float = 3600.0
     #: The size of one part of a large reply or task; None leaves it to the hub.

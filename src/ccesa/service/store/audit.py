@@ -53,10 +53,10 @@ def verify(rows: Iterable[AuditRow], noted: bytes | None = None) -> list[AuditRo
         if row.place != place:
             raise DamagedAudit(place, "is missing")
         if row.hash != _hash(previous, place, row.time, row.kind, row.body):
-            raise DamagedAudit(place, "was changed, or does not follow the one before")
+            raise DamagedAudit(place, "was changed, or does not follow the previous one")
         checked.append(row)
     if noted is not None and noted not in {row.hash for row in checked}:
-        raise DamagedAudit(len(checked), "is missing: no entry before has the hash that was noted")
+        raise DamagedAudit(len(checked), "is missing: no earlier entry has the noted hash")
     return checked
 
 

@@ -20,10 +20,10 @@ from ccesa.service.errors import Unavailable
 
 Row = tuple[Any, ...]
 _SECONDS = 10  # how long to wait for other processes
-#: Errors of SQLite that another attempt does not mend.
+#: Errors of SQLite that another attempt cannot fix.
 _LASTING = {
     sqlite3.SQLITE_ERROR: "is not the database of a federation",
-    sqlite3.SQLITE_NOTADB: "is not a database of SQLite",
+    sqlite3.SQLITE_NOTADB: "is not an SQLite database",
     sqlite3.SQLITE_CORRUPT: "is damaged",
     sqlite3.SQLITE_READONLY: "cannot be written to",
     sqlite3.SQLITE_TOOBIG: "cannot hold a row this large",

@@ -129,9 +129,9 @@ class Log(StorePart):
                     return found
             row = newest(run)
             if row is None or row.series != series or row.over:
-                raise OrderError(f"series {series} does not run, so no exchange of it opens")
+                raise OrderError(f"series {series} is not running, so no exchange can open")
             if exchange.exchange != 0 and (not logged or logged[0].closed is None):
-                raise OrderError(f"exchange {exchange.exchange} opens when the one before has closed")
+                raise OrderError(f"exchange {exchange.exchange} cannot open before the previous one has closed")
             if exchange.exchange < 0:
                 raise OrderError("the number of an exchange must be 0 or greater")
             members = msgspec.json.encode(exchange.members).decode()

@@ -1,4 +1,4 @@
-"""A mark says how far a database had come when a hub last looked. A database that went back lacks part of a mark.
+"""A mark says how far a database had come at a hub's last look. A database that went back lacks part of it.
 
 A standby that took over before it had everything, and a restored dump or copy, are databases of the past: they
 lack the latest rows. So a mark has only the latest row of each kind. The counter of a hub keeps the last opening of

@@ -67,7 +67,7 @@ class PostgreSQL(Database):
         try:
             self._parameters = _CONNECTION | conninfo_to_dict(url)
         except psycopg.ProgrammingError:  # its text can hold the password
-            raise ConfigError("PostgreSQL does not understand the URL of the database") from None
+            raise ConfigError("the URL of the database is not valid for PostgreSQL") from None
 
     def _connect(self) -> Any:
         return psycopg.connect(**self._parameters, autocommit=True)

@@ -54,7 +54,9 @@ class Records(StorePart):
         """Note the federation of this database; raise ConfigError if it is another one's."""
         own = digest + name.encode()
         if self._note_first("federation", own) != own:
-            raise ConfigError(f"the database is not that of federation {name} as set up now: use a new database")
+            raise ConfigError(
+                f"the database does not belong to federation {name} as it is set up now: use a new database"
+            )
 
     def secret(self) -> bytes:
         """Return 32 random bytes that all hubs of this federation share, made once."""

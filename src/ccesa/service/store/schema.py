@@ -86,6 +86,6 @@ def _version(run: Run) -> int:
     if found not in READS:
         raise ConfigError(
             f"the database has tables of version {found}, and this ccesa reads versions {READS[0]} to "
-            f"{READS[-1]}: start a release that knows both once"
+            f"{READS[-1]}: start once a release that reads both"
         )
     return found
