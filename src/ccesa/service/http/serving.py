@@ -309,7 +309,7 @@ class Connection(HttpToolsProtocol):
 
 
 class Door:
-    """Counts connections. If there are too many, it closes the oldest of a stranger: strangers cannot keep members out."""
+    """Counts connections, and closes the oldest of strangers when full, so strangers cannot keep members out."""
 
     def __init__(self, most: int, most_of_member: int) -> None:
         self._most, self._most_of_member = most, most_of_member
