@@ -79,11 +79,7 @@ class Questions(Coordinator):
         return f"{self._text}#{question}".encode()
 
     def result(self, result: Result) -> None:
-        """Ignore the result.
-
-        Args:
-            result: Of one question.
-        """
+        pass
 
 
 class Averaging(Coordinator):
@@ -104,11 +100,6 @@ class Averaging(Coordinator):
         return self.model
 
     def result(self, result: Result) -> None:
-        """Add the mean of the changes.
-
-        Args:
-            result: The mean, under the names of the model.
-        """
         for name, change in result.value.arrays.items():
             self.model[name] = self.model[name] + change
 

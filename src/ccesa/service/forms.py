@@ -269,15 +269,10 @@ def form_of(agreement: Agreement, table: object) -> AnyForm:
     A charter without learning and without noise leaves only the number of words open. Trust leaves the whole form
     open. Raises ConfigError for a table that is not a form, or has more than the charter leaves open.
     """
-    match agreement:
-        case Trust():
-            return read_form(table)
-        case Charter():
-            return _agreed_form(agreement, table)
-    raise ConfigError(f"a form follows from an agreement, not from {quoted(type(agreement).__name__)}")
-
-
-def _agreed_form(agreement: Charter, table: object) -> AnyForm:
+    if isinstance(agreement, Trust):
+        return read_form(table)
+    if not isinstance(agreement, Charter):
+        raise ConfigError(f"a form follows from an agreement, not from {quoted(type(agreement).__name__)}")
     if agreement.schema is not None:
         return Statistics(schema=agreement.schema, privacy=agreement.privacy)
     if agreement.learning is None and agreement.mechanism is None:

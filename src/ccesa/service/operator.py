@@ -195,7 +195,10 @@ class _Operator:
         try:
             scheme, _, token = request.headers.get("authorization", "").partition(" ")
             if scheme.lower() != "bearer" or not token.strip() or not await self._desk.is_operator(token.strip()):
-                raise self._stranger(action)
+                self._meters.count_refusal("unauthorized")
+                self._refusals.event("operator-refused", action=action)
+                challenge = {"WWW-Authenticate": 'Bearer realm="operator"'}
+                raise Problem("unauthorized", "not the operator's token", headers=challenge)
             is_known = action in ACTIONS if named is None else action in TO_MEMBERS and _CLIENT.fullmatch(named)
             if not is_known:
                 raise Problem("not-found", "unknown action")
@@ -210,12 +213,6 @@ class _Operator:
         self._meters.count_action(action)
         event("operator-acted", action=action, client=client, reason=reason)
         return Response(status_code=204)
-
-    def _stranger(self, action: str) -> Problem:
-        self._meters.count_refusal("unauthorized")
-        self._refusals.event("operator-refused", action=action)
-        challenge = {"WWW-Authenticate": 'Bearer realm="operator"'}
-        return Problem("unauthorized", "not the operator's token", headers=challenge)
 
 
 async def _reason(request: Request, action: str) -> str:

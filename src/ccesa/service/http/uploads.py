@@ -124,7 +124,12 @@ class Uploads:
         size = asking.body_size(request, most)
         async with self._alone(request, key):
             if size <= self._limits.body_in_memory and await self._finds_room(request, size):
-                return self._answer(await self._take_body(request, key, size))
+                try:
+                    with connection_of(request).interruptible():
+                        body = b"".join([piece async for piece in self._pieces(request, key)])
+                    return self._answer(await self._take(key, body))
+                finally:
+                    self._room.give(size)
             self._spool.remove(key)
             await self._append(request, key)
             return await self._take_upload(key, size)
@@ -212,15 +217,6 @@ class Uploads:
             except TimeoutError:
                 return False
         return True
-
-    async def _take_body(self, request: Request, key: Key, size: int) -> Receipt:
-        """Read a body into memory, for which there is room, and hand it in."""
-        try:
-            with connection_of(request).interruptible():
-                body = b"".join([piece async for piece in self._pieces(request, key)])
-            return await self._take(key, body)
-        finally:
-            self._room.give(size)
 
     async def _take_upload(self, key: Key, size: int) -> Response:
         """Hand in a reply from its file. The file stays if the reply has to be handed in again."""

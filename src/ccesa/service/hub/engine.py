@@ -337,7 +337,8 @@ class Showing:
         if self._leader.reason:
             return "stuck", self._leader.reason
         if replica is None and self._is_over():
-            return "over", self._lost()
+            missing = self._agenda.questions - len(self._agenda.answered)
+            return "over", f"{missing} of {self._agenda.questions} sums are missing" if missing else ""
         if reason := self._store.pause_reason():
             return "paused", reason
         if replica is None or (replica.open is None and not replica.series.rounds):
@@ -367,10 +368,6 @@ class Showing:
         row = self._store.series()
         is_running = row is not None and not row.over
         return not is_running and (not self._agenda.pending or self._store.is_finishing())
-
-    def _lost(self) -> str:
-        lost = set(range(self._agenda.questions)) - self._agenda.answered
-        return f"{len(lost)} of {self._agenda.questions} sums are missing" if lost else ""
 
     def view(self, replica: Replica | None) -> View:
         state, _ = self.state(replica)

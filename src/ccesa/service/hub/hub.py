@@ -20,7 +20,7 @@ from ccesa.service.hub.board import Board
 from ccesa.service.hub.engine import Engine
 from ccesa.service.logs import event
 from ccesa.service.meters import Meters
-from ccesa.service.store import Store, open_store
+from ccesa.service.store import open_store
 
 #: Seconds between two looks at the engine, and between two attempts to reach the store at the start.
 _LOOK, _AWAY = 0.5, 2.0
@@ -131,25 +131,21 @@ class Hub:
             counter = OpeningCounter(self.federation.counter)
             closing.callback(counter.close)
             meters = Meters()
-            engine = board.engine = self._engine(store, board, counter, meters)
+            engine = board.engine = Engine(
+                self.federation,
+                store,
+                self._coordinator,
+                presence=board.presence,
+                publish=board.publish,
+                meters=meters,
+                name=self.name,
+                counter=counter,
+            )
+            if self._new_series:
+                engine.abandon_series()
+            board.show(*engine.first_look())
             self._fronts = self._open_fronts(board, meters)
             await self._run(engine, board, ready)
-
-    def _engine(self, store: Store, board: Board, counter: OpeningCounter, meters: Meters) -> Engine:
-        engine = Engine(
-            self.federation,
-            store,
-            self._coordinator,
-            presence=board.presence,
-            publish=board.publish,
-            meters=meters,
-            name=self.name,
-            counter=counter,
-        )
-        if self._new_series:
-            engine.abandon_series()
-        board.show(*engine.first_look())
-        return engine
 
     def _open_fronts(self, board: Board, meters: Meters) -> tuple[Front, Front]:
         """Return the servers for sites and for the operator."""

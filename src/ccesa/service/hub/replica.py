@@ -172,7 +172,6 @@ class Replica:
         return None if total is None else total.data.cast("B")
 
     def _server(self, config: RoundConfig) -> Server:
-        """Make the server of a round, always the same one."""
         return Server(config, self._federation.agreement, dropout=self._federation.dropout, now=self._now)
 
     def _open(self, logged: ExchangeRow) -> None:

@@ -343,18 +343,18 @@ class InTime:
     def __call__(self, make: Make) -> Vector:
         """Return the vector, or raise the function's exception, when the time is over and not before."""
         end, made = time.monotonic() + self._seconds, Future[Vector]()
+
+        def fulfil() -> None:
+            try:
+                made.set_result(make())
+            except BaseException as error:  # for the thread that waits
+                made.set_exception(error)
+
         if not self._thread.is_alive():
-            self._thread = Thread(target=_fulfil, args=[made, make], daemon=True)
+            self._thread = Thread(target=fulfil, daemon=True)
             self._thread.start()
         self._thread.join(self._seconds)
         time.sleep(max(0.0, end - time.monotonic()))
         if not made.done():
             raise TimeoutError(f"no vector was ready after {self._seconds:g} seconds")
         return made.result()
-
-
-def _fulfil(made: Future[Vector], make: Make) -> None:
-    try:
-        made.set_result(make())
-    except BaseException as error:  # for the thread that waits
-        made.set_exception(error)

@@ -34,19 +34,16 @@ def open_store(url: str, *, hub: bool = False, create: bool = True) -> Store:
     Only one ``hub`` can use an SQLite file, and a process opens at most one store in this way. ``create`` allows it to
     make a missing file and missing tables, and to migrate tables of earlier versions.
     """
-    database = _database(url, hub, create)
+    if url.startswith(_SQLITE) and url != _SQLITE:
+        database: Database = SQLite(Path(url.removeprefix(_SQLITE)), hub=hub, create=create)
+    elif url.startswith(_POSTGRES):
+        from ccesa.service.store.postgres import PostgreSQL  # an optional package
+
+        database = PostgreSQL(url)
+    else:
+        raise ConfigError("a database must be sqlite:///file or postgresql://user@host/name")
     with ExitStack() as undone:
         undone.callback(database.close)
         schema.prepare(database, create)
         undone.pop_all()
     return Store(database)
-
-
-def _database(url: str, hub: bool, create: bool) -> Database:
-    if url.startswith(_SQLITE) and url != _SQLITE:
-        return SQLite(Path(url.removeprefix(_SQLITE)), hub=hub, create=create)
-    if url.startswith(_POSTGRES):
-        from ccesa.service.store.postgres import PostgreSQL
-
-        return PostgreSQL(url)
-    raise ConfigError("a database must be sqlite:///file or postgresql://user@host/name")
