@@ -149,13 +149,16 @@ class Hub:
 
     def _open_fronts(self, board: Board, meters: Meters) -> tuple[Front, Front]:
         """Return the servers for sites and for the operator."""
-        hub = self.federation.hub
-        # A waiting member is heard from twice before it counts as absent.
-        wait = min(Limits().wait_seconds, int(self.federation.policy.absent / 2))
-        limits = Limits(connections=hub.connections, wait_seconds=wait)
+        hub, limits = self.federation.hub, self._limits
         sites = http.app(board, self.federation, limits, meters)
         page = operator.app(board, meters, hosts=hub.hosts)
         return Front(sites, hub.listen, tls=self.federation.tls, limits=limits, meters=meters), Front(page, hub.operate)
+
+    @property
+    def _limits(self) -> Limits:
+        """Limits under which a waiting member is heard from twice before it counts as absent."""
+        wait = min(Limits().wait_seconds, int(self.federation.policy.absent / 2))
+        return Limits(connections=self.federation.hub.connections, wait_seconds=wait)
 
     async def _run(self, engine: Engine, board: Board, ready: Callable[["Hub"], None] | None) -> None:
         engine.start()
