@@ -79,7 +79,11 @@ class Questions(Coordinator):
         return f"{self._text}#{question}".encode()
 
     def result(self, result: Result) -> None:
-        pass
+        """Ignore the result.
+
+        Args:
+            result: Of one question.
+        """
 
 
 class Averaging(Coordinator):
@@ -100,6 +104,11 @@ class Averaging(Coordinator):
         return self.model
 
     def result(self, result: Result) -> None:
+        """Add the mean of the changes.
+
+        Args:
+            result: The mean, under the names of the model.
+        """
         for name, change in result.value.arrays.items():
             self.model[name] = self.model[name] + change
 

@@ -42,7 +42,7 @@ from ccesa.service.participant.calls import (
     read_base64,
     read_json,
 )
-from ccesa.service.participant.line import Download, Line, send
+from ccesa.service.participant.line import Download, Line, Upload
 from ccesa.service.participant.site import Site, TakeResult, at_once
 from ccesa.service.tasks import task_digest
 from ccesa.wire import Data
@@ -224,7 +224,7 @@ class Taking:
         def sent(offset: int) -> None:
             self._tell("sending", f"{offset:,} of {len(reply):,} bytes sent")
 
-        answer = yield from send(self._line, path, reply, sent)
+        answer = yield from Upload(self._line, path, reply, sent).run()
         self._report_failures()
         if answer.status in (200, 201, 204):
             return self._report_taken(reply)

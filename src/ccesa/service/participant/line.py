@@ -144,14 +144,7 @@ class _Session(msgspec.Struct, frozen=True):
     token: str
 
 
-def send(line: Line, path: str, reply: Data, sent: Callable[[int], None]) -> Flow[HubAnswer]:
-    """Hand a reply in, in parts if it is large; return the hub's answer to the whole."""
-    if len(reply) <= min(line.part_bytes, SMALLEST):
-        return (yield from line.ask_as_member(Call(method="PUT", path=path, body=reply, headers=_BYTES)))
-    return (yield from _Upload(line, path, reply, sent).run())
-
-
-class _Upload:
+class Upload:
     """A reply on its way to a hub, which has the first ``_offset`` bytes of it."""
 
     def __init__(self, line: Line, path: str, reply: Data, sent: Callable[[int], None]) -> None:
@@ -160,10 +153,12 @@ class _Upload:
         self._offset = self._rewinds = 0
 
     def run(self) -> Flow[HubAnswer]:
-        """Send parts until the hub has answered the last one."""
+        """Hand the reply in, in parts if it is large; return the hub's answer to the whole."""
         call = self._part()
         if len(self._reply) <= self._line.part:
             call = Call(method="PUT", path=self._path, body=bytes(self._reply), headers=_BYTES)
+            if len(self._reply) <= SMALLEST:
+                return (yield from self._line.ask_as_member(call))
         while True:
             answer = yield from self._line.ask_as_member(call, patient=False)
             end = self._offset + len(call.body)
