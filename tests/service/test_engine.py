@@ -329,7 +329,7 @@ def test_a_series_of_another_charter_is_left_alone(tmp_path, caplog):
     while (hub.status is None or hub.status.state != "stuck") and time.monotonic() < end:
         time.sleep(0.05)
     assert hub.status.state == "stuck"
-    assert "another kind" in hub.status.reason
+    assert "not of this federation's kind" in hub.status.reason
     time.sleep(0.5)  # it tries again all the time, and says so once
     hub.stop()
     assert [record.getMessage() for record in caplog.records].count("stuck") == 1

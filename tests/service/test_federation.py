@@ -75,7 +75,7 @@ def test_a_file_with_a_charter(tmp_path):
     assert found.origins[0].startswith("https://")
     with pytest.raises(ConfigError, match="another charter"):
         decode_config(found, charter(6, attempts=1).config(length=100).encode())
-    with pytest.raises(ConfigError, match="another kind"):
+    with pytest.raises(ConfigError, match="not of this federation's kind"):
         decode_config(found, configure(6).encode())
 
 

@@ -207,7 +207,7 @@ def test_what_a_function_raises_in_time_is_known_when_the_time_is_over():
 def test_a_function_that_never_ends_is_left_to_itself_and_no_other_is_called_beside_it():
     end, called, in_time = threading.Event(), [], InTime(0.02)
     for _ in range(2):
-        with pytest.raises(TimeoutError, match=r"no vector after 0\.02 seconds"):
+        with pytest.raises(TimeoutError, match=r"no vector was ready after 0\.02 seconds"):
             in_time(lambda: called.append(1) or end.wait())
     assert called == [1]
     end.set()

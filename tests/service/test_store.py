@@ -65,7 +65,7 @@ def test_a_database_belongs_to_one_federation(store):
     store.check_federation("five hospitals", bytes(32))
     store.check_federation("five hospitals", bytes(32))
     for other in [("six hospitals", bytes(32)), ("five hospitals", b"\1" * 32)]:
-        with pytest.raises(ConfigError, match="is not that of federation"):
+        with pytest.raises(ConfigError, match="does not belong to federation"):
             store.check_federation(*other)
 
 
@@ -109,10 +109,10 @@ def test_an_exchange_is_opened_once(series):
 
 
 def test_exchanges_follow_each_other(series):
-    with pytest.raises(OrderError, match="one before"):
+    with pytest.raises(OrderError, match="cannot open before the previous one"):
         series.open_exchange(1, opening(1))
     series.close_exchange(1, 0, 2.0)
-    with pytest.raises(OrderError, match="one before"):
+    with pytest.raises(OrderError, match="cannot open before the previous one"):
         series.open_exchange(1, opening(2))
     second = opening(1, question=5, task=b"t" * 32)
     assert series.open_exchange(1, second) == second
@@ -138,7 +138,7 @@ def test_only_a_series_that_runs_goes_on(series):
     series.close_exchange(1, 0, 2.0)
     series.end_series(1)
     for number in (1, 2):
-        with pytest.raises(OrderError, match="does not run"):
+        with pytest.raises(OrderError, match="is not running"):
             series.open_exchange(number, opening(1))
 
 
@@ -624,7 +624,7 @@ def test_a_system_without_file_locks_has_no_hub_on_sqlite(path, monkeypatch):
 def test_what_is_no_database_is_refused(path, text):
     path.write_text(text)
     path.chmod(0o600)
-    with pytest.raises(ConfigError, match="not a database"):
+    with pytest.raises(ConfigError, match="not an SQLite database"):
         open_store(f"sqlite:///{path}")
     assert path.read_text() == text
 
