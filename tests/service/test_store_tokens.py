@@ -106,7 +106,7 @@ def test_what_cannot_be_meant_is_refused(path, store, options, says):
 
 def test_tokens_belong_to_one_federation(path, store):
     store.check_federation("another", bytes(32))
-    fails(run("invite", path, "--operator"), "is not that of federation five hospitals")
+    fails(run("invite", path, "--operator"), "does not belong to federation five hospitals")
     assert store.tokens() == []
 
 

@@ -125,5 +125,5 @@ def test_a_database_that_is_damaged_ends_the_hub(tmp_path):
     until(world, lambda view: view.exchange == 1)
     world.hubs[0].store.store.close()
     (tmp_path / "a.db").write_bytes(bytes(100_000))
-    with pytest.raises(ConfigError, match="is not a database"):
+    with pytest.raises(ConfigError, match="is not an SQLite database"):
         world.hub(0)
