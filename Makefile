@@ -79,16 +79,16 @@ packages:  ## a browser, a database, Node and a compiler for the tests: installe
 	@.ci/packages
 
 test: packages install client  ## the default tests; those of a missing part are skipped, and the last lines say how to run them, too
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+	$(BIN)/python -m pytest -n 3 --dist worksteal -q
 
 test-random: install  ## the default tests with other random examples than last time
-	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 2 --dist worksteal -q
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 3 --dist worksteal -q
 
 test-service: packages install  ## hubs and sites that are killed at random moments, and the load; a quarter of an hour
 	$(BIN)/python -m pytest -m service -v tests/service
 
 test-typescript: packages install client  ## the client in TypeScript: 240 mixed rounds, ten thousand requests and 240,000 charters beside Python
-	$(BIN)/python -m pytest -m typescript -n 2 --dist worksteal -q tests/typescript
+	$(BIN)/python -m pytest -m typescript -n 3 --dist worksteal -q tests/typescript
 
 test-slow: install  ## the long ones
 	$(BIN)/python -m pytest -m slow -q
@@ -98,7 +98,7 @@ test-lowest:  ## the default tests with the lowest version of everything that py
 	$(PYTHON) -m venv --clear build/lowest
 	$(PYTHON) tests/house/lowest.py demo dp plots join service dev > build/lowest/requirements.txt
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check --editable . --requirement build/lowest/requirements.txt
-	build/lowest/bin/python -m pytest -n 2 --dist worksteal -q --ignore tests/flower --ignore tests/house/test_fuzz.py --ignore tests/house/test_pages.py --ignore tests/house/test_reference.py
+	build/lowest/bin/python -m pytest -n 3 --dist worksteal -q --ignore tests/flower --ignore tests/house/test_fuzz.py --ignore tests/house/test_pages.py --ignore tests/house/test_reference.py
 
 test-pythons:  ## the default tests with other Pythons, those that are on this machine; PYTHONS='python3.12 …'
 	@skipped=; for python in $(PYTHONS); do \
@@ -107,7 +107,7 @@ test-pythons:  ## the default tests with other Pythons, those that are on this m
 	    $$python -m venv $$folder && \
 	    $$folder/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' && \
 	    { $(call build_native,$$folder); } && \
-	    $$folder/bin/python -m pytest -n 2 --dist worksteal -q || exit 1; \
+	    $$folder/bin/python -m pytest -n 3 --dist worksteal -q || exit 1; \
 	done; echo "skipped, not on this machine:$${skipped:- none}"
 
 test-flower: install  ## Flower's simulation engine and a real deployment; needs a quiet machine
@@ -118,11 +118,11 @@ test-flower-versions:  ## the default tests of ccesa.flower with each version of
 	for version in $(FLWR); do \
 	    $(PYTHON) -m venv build/flwr-$$version && \
 	    build/flwr-$$version/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' flwr==$$version && \
-	    build/flwr-$$version/bin/python -m pytest -n 2 --dist worksteal -q tests/flower || exit 1; \
+	    build/flwr-$$version/bin/python -m pytest -n 3 --dist worksteal -q tests/flower || exit 1; \
 	done
 
 test-adversarial: install  ## ten thousand rounds on a hostile network; ADVERSARIAL_ROUNDS=n for more or fewer
-	$(BIN)/python -m pytest -m adversarial -n 2 --dist worksteal -v tests/protocol/test_stateful.py
+	$(BIN)/python -m pytest -m adversarial -n 3 --dist worksteal -v tests/protocol/test_stateful.py
 
 fuzz: install  ## every decoder, ten minutes in all; FUZZ_SECONDS=n for more or less
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'

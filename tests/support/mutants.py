@@ -6,6 +6,7 @@ of their own, which takes many minutes; ``test_mutants.py`` tries those of the s
 """
 
 import ast
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -107,9 +108,19 @@ FIRST = {
 }
 
 
+def path_of(name):
+    return ROOT / "tests" / "second" / f"{name}.py"
+
+
+@functools.cache
+def code_of(name):
+    """What a file of the second implementation is compiled to, once for all mutants."""
+    return compile(path_of(name).read_text(), str(path_of(name)), "exec")
+
+
 def survivors_of_second(name):
     """Refusals of this file that can be taken away without a vector noticing."""
-    path = ROOT / "tests" / "second" / f"{name}.py"
+    path = path_of(name)
     for line, what, tree in mutants(path.read_text()):
         if not noticed(name, compile(tree, str(path), "exec")):
             yield f"{path.name}:{line}: {what}"
@@ -118,13 +129,11 @@ def survivors_of_second(name):
 def noticed(name, code):
     kept = {module: sys.modules.pop(module, None) for module in (*SECOND, "second_replay")}
     try:
-        module = types.ModuleType(name)
-        for each in SECOND:
-            if each == name:
-                sys.modules[name] = module
-                exec(code, vars(module))  # noqa: S102 - our own file, with one check less
-            importlib.import_module(each)
-        replay = importlib.import_module("second_replay")
+        for each in (*SECOND, "second_replay"):
+            module = sys.modules[each] = types.ModuleType(each)
+            module.__file__ = str(path_of(each))
+            exec(code if each == name else code_of(each), vars(module))  # noqa: S102 - our own files, one check less
+        replay = sys.modules["second_replay"]
         order = [*FIRST[name], *(each for each in replay.SECTIONS if each not in FIRST[name])]
         return next(replay.differences(order), None) is not None
     except Exception:  # whatever it stumbles over, the vectors have noticed
