@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 # The cores are shared already: threads of one test that wait for each other keep others waiting.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# The same examples every time: a red test is about the change at hand. `make test-random` looks for others.
-settings.register_profile("ccesa", deadline=None, derandomize=True)
+# The same examples every time: a red test is about the change at hand. `make test-random` looks for others, twice
+# as many where a property does not say how many.
+settings.register_profile("ccesa", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ccesa"))
 

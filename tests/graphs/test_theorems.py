@@ -22,7 +22,7 @@ from ccesa.protocol.server_states import Settled
 from ccesa.protocol.summing import settle
 from ccesa.simulate import Exactly, simulate
 from rounds import LOOSE, Play, configure, steps_under
-from strategies import thresholds
+from strategies import examples, thresholds
 
 STEP_NAMES = [step.name for step in steps_under("curious")]
 
@@ -97,7 +97,7 @@ def tiny_rounds(draw):
     return configure(n, graph=graph, threshold=threshold, length=3, bits=64), gone
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(300, 600), deadline=None)
 @given(tiny_rounds())
 def test_server_and_eavesdropper_succeed_exactly_when_the_theorems_say_so(case):
     config, gone = case

@@ -85,6 +85,7 @@ class CircleMasks:
         return self.degree // 2 * (1 - missing) > 2 * missing
 
 
+@lru_cache(maxsize=1 << 8)  # all intervals of one certificate ask for the same
 def _log_missing(assumptions: Assumptions, count: int, *, stay: int) -> float:
     """Return ln P(``count`` given clients drop out or collude, and ``stay`` others do neither)."""
     colluding = np.arange(count + 1)
