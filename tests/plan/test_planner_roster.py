@@ -13,7 +13,7 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.errors import TooFewClients
 from ccesa.graphs import Complete, ErdosRenyi, Harary
 from ccesa.graphs.assignment import draw
-from ccesa.graphs.assumptions import Assumptions, Roster, either, exposed, fewer_honest, more_colluders, unmaskable
+from ccesa.graphs.assumptions import Assumptions, Roster, exposed, fewer_honest, more_colluders, unmaskable
 from ccesa.graphs.harary_risks import CircleMasks, EqualDegrees
 from ccesa.graphs.tails import Binomial, Hypergeometric, log_at_least
 from ccesa.graphs.thresholds import Fixed, Linear, Majority
@@ -176,11 +176,16 @@ rules = st.one_of(
 )
 
 
+def few_or_unmaskable(honest):
+    few = fewer_honest(honest)
+    return lambda t, degrees: np.minimum(few(t, degrees), unmaskable(t, degrees))
+
+
 events_of_all_kinds = st.one_of(
     st.sampled_from([exposed, unmaskable]),
     st.builds(fewer_honest, st.integers(1, 30)),
     st.builds(more_colluders, st.integers(0, 30)),
-    st.builds(lambda honest: either(fewer_honest(honest), unmaskable), st.integers(1, 30)),
+    st.builds(few_or_unmaskable, st.integers(1, 30)),
 )
 
 

@@ -82,7 +82,7 @@ class Assumptions:
         """The probabilities of being unmasked with the client's own share, and without it: 1 if not per step."""
         if self.per_step is None:
             return 0.0, 1.0
-        stays = self.per_step.advertises * self.per_step.stays
+        stays = (1.0 - self.absent) * self.per_step.stays
         return stays, self.per_step.shares * self.per_step.leaving("mask", "unmask")
 
     @property
@@ -195,8 +195,10 @@ class Roster:
         anybody = math.log(-math.expm1(n * math.log1p(-gone)))  # ln P(somebody leaves)
         if anybody <= -bits * LN2:
             return cls(assumptions=assumptions, least=n, log_short=anybody, chosen=chosen)
-        least = max(3, _quantile(n, 1.0 - gone, 2.0**-bits))
-        return cls(assumptions=assumptions, least=least, log_short=-bits * LN2, chosen=chosen)
+        least = int(bdtrik(2.0**-bits, n, 1.0 - gone)) + 2  # not below the quantile
+        while least > 0 and bdtr(least - 1, n, 1.0 - gone) > 2.0**-bits:
+            least -= 1
+        return cls(assumptions=assumptions, least=max(3, least), log_short=-bits * LN2, chosen=chosen)
 
 
 def _part(fraction: float, of: int) -> int:
@@ -210,14 +212,6 @@ def _log_pattern(n: int, marked: int, inside: Counts, outside: Counts | int) -> 
     inside, outside = np.where(possible, inside, 0), np.where(possible, outside, 0)
     logs = log_falling(marked, inside) + log_falling(n - marked, outside) - log_falling(n, inside + outside)
     return np.where(possible, logs, -np.inf)
-
-
-def _quantile(draws: int, p: float, at_most: float) -> int:
-    """Return the largest F with P(X < F) <= at_most, for X ~ Bin(draws, p)."""
-    least = int(bdtrik(at_most, draws, p)) + 2 if at_most < 1 else 0
-    while least > 0 and bdtr(least - 1, draws, p) > at_most:
-        least -= 1
-    return least
 
 
 #: An event around a client. Its thresholds and degrees give the number of colluding neighbours with which it happens.
@@ -234,10 +228,6 @@ def unmaskable(t: Counts, degrees: Counts) -> Counts:
     return 2 * t - degrees - 1
 
 
-#: The events that a guard may have to keep rare.
-BY_NAME: dict[str, Event] = {"exposed": exposed, "unmaskable": unmaskable}
-
-
 def fewer_honest(than: int) -> Event:
     """Return the event that fewer honest clients than this, itself included, can open it: t - c < than."""
     return lambda t, degrees: t - than + 1
@@ -246,11 +236,6 @@ def fewer_honest(than: int) -> Event:
 def more_colluders(than: int) -> Event:
     """Return the event that more than this number of neighbours collude."""
     return lambda t, degrees: np.full_like(t, than + 1)
-
-
-def either(one: Event, other: Event) -> Event:
-    """Return the event that one of the two happens."""
-    return lambda t, degrees: np.minimum(one(t, degrees), other(t, degrees))
 
 
 RELIABILITY_BITS = 20.0
@@ -303,7 +288,7 @@ class Demand:
     @property
     def events(self) -> tuple[Event, ...]:
         """The events that colluding neighbours must not bring about."""
-        return tuple(BY_NAME[name] for name in self.guard.events if name in BY_NAME)
+        return tuple(event for event in (exposed, unmaskable) if event.__name__ in self.guard.events)
 
     @property
     def graph_bits(self) -> float:

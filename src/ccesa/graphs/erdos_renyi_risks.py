@@ -1,7 +1,7 @@
 """Bounds for graphs whose edges are drawn pair by pair, each with probability p.
 
 Tables are about one client. ``LiveTable`` has how many of its d neighbours stay, ``OpenedTable`` how many are honest,
-h, and how many collude, c. The bound for a threshold rule is a sum over a table.
+h, and how many collude, c. The bound for a threshold rule is a sum over a table. docs/planning.md derives all.
 """
 
 import math
@@ -142,10 +142,7 @@ def _falling(n: int, k: Counts) -> Logs:
 
 
 def _log_staying(p: float, roster: Roster, honest: Counts, colluding: Counts) -> Logs:
-    """Return ln of the largest M P(h of M - 1) P(c of C) over rosters of M honest and all C colluders.
-
-    M P(h of M - 1) is (h + 1) C(M, h + 1) p^h (1 - p)^(M - h - 1). It rises up to M = (h + 1) / p.
-    """
+    """Return ln of the largest M P(h of M - 1) P(c of C) over rosters of M honest and all C colluders."""
     most = roster.assumptions.clients - roster.colluders
     among = np.clip(((honest + 1) / p).astype(np.int64), roster.honest, most)
     log_honest = np.log(among) + Binomial(p).log_pmf(among - 1, honest)
@@ -153,11 +150,10 @@ def _log_staying(p: float, roster: Roster, honest: Counts, colluding: Counts) ->
 
 
 def _log_chosen(p: float, roster: Roster, honest: Counts, colluding: Counts, *, ends: bool) -> Logs:
-    """Return ln of the largest (m - K) P(h of m - K - 1) P(c of K) over the rosters of m >= F clients.
+    """Return ln of the largest (m - K) P(h of m - K - 1) P(c of K) over the rosters of m >= F clients, K <= γ m.
 
-    K is γ m rounded down. A term is p^d (1 - p)^(m - 1 - d) / (c! h!) times c factors from K down and h + 1 factors
-    from m - K down. So it is at most the term with γ m and m - γ m + 1 in their places. That is log-concave in m:
-    between two sizes it lies below both tangents.
+    With γ m and m - γ m + 1 in place of K and m - K a term is no smaller, and log-concave in m: between two sizes it
+    lies below both tangents.
     """
     n, least = roster.assumptions.clients, roster.least
     tangent = partial(_tangent, p, roster, honest, colluding)
@@ -237,8 +233,7 @@ class EdgeMasks:
     def log_apart(self, assumptions: Assumptions, roster: Roster | None = None) -> float:
         """Bound P(the honest survivors' masks fall apart) by the union over all cuts of the paper's Theorem 6.
 
-        It is a mean over the number m of honest survivors, made monotone in m, so it also holds if fewer drop out. A
-        chosen roster has as few honest clients as it can.
+        It is a mean over the number of honest survivors. A chosen roster has as few honest clients as it can.
         """
         if self.p >= 1:
             return -math.inf
@@ -364,8 +359,7 @@ def _private(demand: Demand, opened: OpenedTable, rule: Rule, log_apart: float) 
 def _log_cuts(sizes: Counts, p: float) -> Logs:
     """Return ln sum_k C(m, k) (1 - p)^(k (m - k)), k up to m / 2, for each m; the last terms by a geometric sum.
 
-    Term k is at most (rate / k)^k with rate = e m (1 - p)^(m / 2). So after k = 2 rate the remaining terms are at most
-    twice the first of them.
+    Term k is at most (rate / k)^k. So after k = 2 rate the remaining terms are at most twice the first of them.
     """
     m = np.maximum(sizes, 2)[:, None]
     hopeless = np.log(m[:, 0]) + xlog1py(m[:, 0] - 1, -p) >= 0  # cuts around single clients alone sum to 1

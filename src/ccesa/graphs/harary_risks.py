@@ -1,6 +1,6 @@
 """Bounds for graphs in which everyone has the same number of neighbours, and masks on a circle.
 
-In a roster of d clients or fewer there is no circle: all are neighbours of each other.
+In a roster of d clients or fewer there is no circle: all are neighbours of each other. docs/planning.md derives all.
 """
 
 import math
@@ -31,12 +31,7 @@ class CircleMasks:
     degree: int
 
     def log_apart(self, assumptions: Assumptions, roster: Roster | None = None) -> float:
-        """Bound P(the honest survivors' masks fall apart).
-
-        They do if and only if at least two gaps of h or more missing clients (dropped out or colluding) lie between
-        survivors. A gap begins with a survivor and h missing clients. Two such beginnings are disjoint, so each of the
-        n (n - 2 h - 1) / 2 pairs has the same probability, which is computed exactly.
-        """
+        """Bound P(the honest survivors' masks fall apart): two gaps of h or more missing clients lie between them."""
         n, h = assumptions.clients, self.degree // 2
         pairs = n * (n - 2 * h - 1) / 2
         if pairs <= 0 or self.degree >= n - 1:
@@ -49,9 +44,8 @@ class CircleMasks:
     def log_torn(self, few_holders: Callable[[Assumptions], float], assumptions: Assumptions) -> float:
         """Estimate P(a stretch is left out after *share*, and another gap opens after that).
 
-        A part that is cut off when *share* closes is left out, so a gap that matters has a client that leaves later.
-        Any fraction may have left before. One end of each interval of it is the worst for the
-        stretch, the other for the gap. Colluders may be missing in any step: with them both ends are the whole dropout.
+        Any fraction may have left before. One end of each interval of it is the worst for the stretch, the other for
+        the gap. Colluders may be missing in any step: with them both ends are the whole dropout.
         """
         if self.degree >= assumptions.clients - 1:
             return -math.inf
@@ -79,7 +73,7 @@ class CircleMasks:
         """Return whether fewer colluders can only make gaps rarer.
 
         With a fraction m missing, a pair of gaps has about m^(2h) (1 - m)^2. That grows with m below h / (h + 1). Half
-        of that leaves room for small rosters. Above it gaps are everywhere and nothing is promised.
+        of that leaves room for small rosters.
         """
         missing = 1 - (1 - assumptions.collusion) * (1 - assumptions.dropout)
         return self.degree // 2 * (1 - missing) > 2 * missing
@@ -105,9 +99,8 @@ class EqualDegrees:
     def unreliable(self, rule: Rule, assumptions: Assumptions) -> float:
         """Bound P(some client has fewer than t live holders).
 
-        Without dropouts per step everyone is in V1, because a smaller V1 would only lower t. With dropouts per step V1
-        may be too small for the circle. Of a group of rosters the smallest has the fewest holders and the largest the
-        highest t. If all are neighbours of each other they have the same holders, and no union is needed.
+        With dropouts per step V1 may be too small for the circle. Of a group of rosters the smallest has the fewest
+        holders and the largest the highest t. If all are neighbours of each other, no union over them is needed.
         """
         fewest, most, likely, rest = log_small(assumptions, self.degree)
         t = fit_thresholds(rule, most)
@@ -132,9 +125,8 @@ class EqualDegrees:
     def around(self, event: Event, rule: Rule, roster: Roster) -> float:
         """Bound P(the event happens to some honest client), for every roster of at least F with all colluders in it.
 
-        In rosters of up to d + 1 all are neighbours, so it happens for certain or never. Of larger rosters the worst is
-        the smallest for a fixed number of colluders, and everyone for a fraction of the roster (docs/planning.md). If
-        that cannot be shown, nothing is promised. With ``anywhere`` it is shown only if that many are too few.
+        In rosters of up to d + 1 all are neighbours, so it happens for certain or never. Of larger ones the worst
+        counts. If it is not known, nothing is promised. With ``anywhere`` it is known only if that many are too few.
         """
         assumptions, degree = roster.assumptions, self.degree
         sizes = np.arange(roster.smallest, min(degree + 1, assumptions.clients) + 1)
@@ -259,11 +251,7 @@ def common_rule(assumptions: Assumptions, degree: int, t: int) -> Threshold:
 
 
 def _honest(degree: int, place: int, roster: Roster) -> int:
-    """Return how many honest clients the union is over.
-
-    P(Hyp(m - 1, C, d) >= c) falls with m. From (c - 1) m >= d (C - 1) on, so does each of its terms times (m - C). For
-    smaller m the honest clients of the largest roster count with the probability of the smallest.
-    """
+    """Return how many honest clients the union is over: if the worst roster is not known, as many as there can be."""
     known = roster.chosen or (place - 1) * roster.worst >= degree * (roster.colluders - 1)
     return roster.honest if known else roster.assumptions.clients - roster.colluders
 
@@ -271,8 +259,7 @@ def _honest(degree: int, place: int, roster: Roster) -> int:
 def _largest_is_worst(degree: int, place: int, roster: Roster) -> bool:
     """Return whether each term of the tail from c = ``place`` on is largest for the roster of everyone.
 
-    A term is K (K - 1) .. (K - c + 1) · (m - K) .. (m - K - l + 1) / ((m - 1) .. (m - d)) times a constant, with
-    l = d - c + 1. It has to rise with K, and with m along K = γ m.
+    It has to rise with the number K of colluders, and with the size m of the roster along K = γ m.
     """
     assumptions, rest = roster.assumptions, degree - place + 1
     n, fraction = assumptions.clients, assumptions.collusion

@@ -57,7 +57,15 @@ class Masks(Protocol):
 
 
 class Kind(Part, frozen=True, kw_only=True):
-    """A family of graphs with its parameters. Degrees are those when all clients advertise."""
+    """A family of graphs with its parameters. Degrees are those when all clients advertise.
+
+    Args:
+        clients: In every method, how many clients there are.
+        degree: How many neighbours one client has.
+        seed: The 32 bytes from which the graph is drawn.
+        ids: Client ids, ascending. A node is a place among them.
+        node: The node whose neighbours are returned.
+    """
 
     #: Whether the number of neighbours depends on the seed.
     varies: ClassVar[bool] = False
@@ -70,9 +78,6 @@ class Kind(Part, frozen=True, kw_only=True):
     def check(self, clients: int) -> None:
         """Check that this number of clients can have such a graph.
 
-        Args:
-            clients: How many clients there are.
-
         Raises:
             ConfigError: They cannot; the text names a remedy.
         """
@@ -80,43 +85,23 @@ class Kind(Part, frozen=True, kw_only=True):
     # Degrees
 
     def mean_degree(self, clients: int) -> float:
-        """Return how many neighbours a client has, the mean where they vary.
-
-        Args:
-            clients: How many clients there are.
-        """
+        """Return how many neighbours a client has, the mean where they vary."""
         return self.max_degree(clients)
 
     def max_degree(self, clients: int) -> int:
-        """Return how many neighbours a client has at most.
-
-        Args:
-            clients: How many clients there are.
-        """
+        """Return how many neighbours a client has at most."""
         raise NotImplementedError
 
     def spread(self, clients: int) -> float:
-        """Return the standard deviation of the number of neighbours.
-
-        Args:
-            clients: How many clients there are.
-        """
+        """Return the standard deviation of the number of neighbours."""
         return 0.0
 
     def mean_mask_degree(self, clients: int) -> float:
-        """Return how many neighbours a client shares a mask with, the mean where they vary.
-
-        Args:
-            clients: How many clients there are.
-        """
+        """Return how many neighbours a client shares a mask with, the mean where they vary."""
         return self.mean_degree(clients)
 
     def mask_edges(self, degree: int) -> int | None:
-        """Return how many of a client's edges carry masks; None where that depends on the seed.
-
-        Args:
-            degree: How many neighbours the client has.
-        """
+        """Return how many of a client's edges carry masks; None where that depends on the seed."""
         return degree
 
     @property
@@ -129,66 +114,36 @@ class Kind(Part, frozen=True, kw_only=True):
     def edges(self, seed: bytes, ids: Nodes) -> Iterator[tuple[Nodes, Nodes, Flags]]:
         """Draw all edges, each once and from its lower node to its higher one.
 
-        Args:
-            seed: The 32 bytes that decide.
-            ids: Client ids, ascending; a node is a place among them.
-
         Yields:
             Lower nodes, higher nodes, and flags that say which edges carry masks, in chunks.
         """
         raise NotImplementedError
 
     def neighbours(self, seed: bytes, ids: Nodes, node: int) -> Nodes:
-        """Return the neighbours of one node, ascending, without drawing the edges of all others.
-
-        Args:
-            seed: The 32 bytes that decide.
-            ids: Client ids, ascending; a node is a place among them.
-            node: The node whose neighbours are returned.
-        """
+        """Return the neighbours of one node, ascending, without drawing the edges of all others."""
         raise NotImplementedError
 
     # Planning
 
     def degrees(self, clients: int) -> Degrees:
-        """Return the distribution of the number of neighbours, which bounds what colluders can do.
-
-        Args:
-            clients: How many clients there are.
-        """
+        """Return the distribution of the number of neighbours, which bounds what colluders can do."""
         raise NotImplementedError
 
     def masks(self, clients: int) -> Masks:
-        """Return the structure of the mask edges, which bounds how likely they fall apart.
-
-        Args:
-            clients: How many clients there are.
-        """
+        """Return the structure of the mask edges, which bounds how likely they fall apart."""
         raise NotImplementedError
 
     @classmethod
     def candidates(cls, clients: int) -> "Ladder":
-        """Return the graphs that the planner tries, from the sparsest to the densest.
-
-        Args:
-            clients: How many clients there are.
-        """
+        """Return the graphs that the planner tries, from the sparsest to the densest."""
         raise NotImplementedError
 
     def thinner(self, clients: int) -> "Ladder | None":
-        """Return the same graph with fewer mask edges, the thinnest first; None if the family has no such graphs.
-
-        Args:
-            clients: How many clients there are.
-        """
+        """Return the same graph with fewer mask edges, the thinnest first; None if the family has no such graphs."""
         return None
 
     def in_words(self, clients: int) -> str:
-        """Return a description of the graph for people.
-
-        Args:
-            clients: How many clients there are.
-        """
+        """Return a description of the graph for people."""
         degree = self.mean_degree(clients)
         about = "" if degree == int(degree) else "on average "
         return f"{self.name}, {about}{degree:.4g} neighbours hold shares"

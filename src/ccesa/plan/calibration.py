@@ -7,7 +7,7 @@ three for vectors that are taken in, because bytes beyond the caches cost more.
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from statistics import median
 from typing import NamedTuple
@@ -51,31 +51,32 @@ class _Work(NamedTuple):
 
 def calibrate() -> Rates:
     """Return the speed of this machine, measured in about a fifth of a second."""
+    both = shamir.random_elements(os.urandom, 2 * shamir.SECRET_ELEMENTS)
+    every = [masks.Mask(os.urandom(16), 1) for _ in range(_ROW)]
     works: dict[str, dict[int, _Work]] = {
         "key_pair": {1: _row(lambda: primitives.public_key(primitives.private_key(os.urandom(32))))},
         "agreement": {1: _agreements()},
         "verification": {1: _verifications()},
         "sealing": {1: _sealings(DEFAULT)},
-        "splitting": {(d + 1) * t: _splitting(d + 1, t) for d, t in _SHARED},
+        "splitting": {(d + 1) * t: _Work(1, partial(shamir.split, both, t, d + 1, os.urandom)) for d, t in _SHARED},
         "joining": {t * (1 + _absent(t)): _joining(t) for _, t in _SHARED},
-        "masking": {size: _masking(size) for size in _MASKED_BYTES},
+        "masking": {
+            size: _Work(_ROW, partial(masks.masked, words.zeros(size // 4, 32), every, "aes128-ctr"))
+            for size in _MASKED_BYTES
+        },
         "taking": {size: _taking(size, m.MaskReply) for size in _TAKEN_BYTES},
         "signed_taking": {size: _taking(size, m.SignedMaskReply) for size in _TAKEN_BYTES},
         "edge": {1: _edges()},
     }
     if primitives.has_kem():
         works["hybrid_sealing"] = {1: _sealings(POST_QUANTUM)}
-    seconds = _measure([work for sizes in works.values() for work in sizes.values()])
+    kinds = [work for sizes in works.values() for work in sizes.values()]
+    for work in kinds:
+        work.run()  # tables are made on first use
+    turns = [[work.seconds() for work in kinds] for _ in range(_TURNS)]
+    seconds = map(median, zip(*turns, strict=True))
     curves = {name: Timing(tuple(sizes), tuple(next(seconds) for _ in sizes)) for name, sizes in works.items()}
     return Rates(**{name: one if len(one.sizes) > 1 else one.seconds[0] for name, one in curves.items()})  # type: ignore[arg-type]
-
-
-def _measure(works: list[_Work]) -> Iterator[float]:
-    """Return the median seconds of one unit of each kind."""
-    for work in works:
-        work.run()  # tables are made on first use
-    times = [[work.seconds() for work in works] for _ in range(_TURNS)]
-    return (median(turns) for turns in zip(*times, strict=True))
 
 
 def _row(one: Callable[[], object]) -> _Work:
@@ -127,11 +128,6 @@ def _sealings(name: str) -> _Work:
     return _Work(_ROW, run)
 
 
-def _splitting(holders: int, threshold: int) -> _Work:
-    both = shamir.random_elements(os.urandom, 2 * shamir.SECRET_ELEMENTS)
-    return _Work(1, partial(shamir.split, both, threshold, holders, os.urandom))
-
-
 def _absent(threshold: int) -> int:
     """Return the number of absent holders if about a tenth of the clients has dropped out."""
     return threshold // 8
@@ -143,11 +139,6 @@ def _joining(threshold: int) -> _Work:
     xs = np.setdiff1d(np.arange(1, 1 + threshold + absent.size), absent)
     shares = np.ones((_SECRETS, threshold, shamir.SECRET_ELEMENTS), np.uint16)
     return _Work(_SECRETS, partial(shamir.join_each, np.tile(xs, (_SECRETS, 1)), shares))
-
-
-def _masking(size: int) -> _Work:
-    every = [masks.Mask(os.urandom(16), 1) for _ in range(_ROW)]
-    return _Work(_ROW, partial(masks.masked, words.zeros(size // 4, 32), every, "aes128-ctr"))
 
 
 def _taking(size: int, kind: type[m.MaskedVector]) -> _Work:

@@ -14,7 +14,6 @@ from ccesa.graphs.per_step import ORDER
 from ccesa.guards import guard_named
 from ccesa.plan.planner import check
 from ccesa.plan.result import Plan
-from ccesa.privacy import Mechanism
 from ccesa.values.fields import WORD_BITS
 
 #: The difference in log2 between figures of different machines.
@@ -77,22 +76,18 @@ def charter(
     )
 
 
-def recompute(agreed: Charter) -> Plan:
-    """Certify a charter's graph and rule on the charter's own assumptions."""
+def shortfalls(agreed: Charter) -> tuple[str, ...]:
+    """Return the promises of a charter that its graph and rule do not keep. A planned charter has none."""
     states = agreed.certificate
     each = states.dropout_per_step
     steps = None if each is msgspec.UNSET else dict(zip(ORDER, each, strict=True))
-    return check(
+    found = check(
         agreed.config(length=agreed.length or 1),
         dropout=states.dropout if steps is None else None,
         dropout_per_step=steps,
         **{name: getattr(states, name) for name in ("collusion", "privacy_bits", "reliability_bits", "exact_dropout")},
     )
-
-
-def shortfalls(agreed: Charter) -> tuple[str, ...]:
-    """Return the promises of a charter that its graph and rule do not keep. A planned charter has none."""
-    return tuple(_shortfalls(agreed, recompute(agreed)))
+    return tuple(_shortfalls(agreed, found))
 
 
 def _shortfalls(agreed: Charter, found: Plan) -> Iterator[str]:
@@ -108,14 +103,10 @@ def _shortfalls(agreed: Charter, found: Plan) -> Iterator[str]:
         stated, is_so = getattr(states, name), getattr(computed, name)
         if stated > is_so if name in _MORE_IS_BETTER else stated < is_so - _ROUNDING:
             yield f"it states {name} = {stated:g}, but the computed value is {is_so:g}"
-    if agreed.mechanism is not None:
-        yield from _flattering(agreed.mechanism, found)
-
-
-def _flattering(mechanism: Mechanism, found: Plan) -> Iterator[str]:
-    """Yield the figures that the noise counts on and the graph does not keep."""
-    promise = found.promise(mechanism.against)
-    honest, fails = (0, 0.0) if promise is None else promise
+    mechanism = agreed.mechanism
+    if mechanism is None:
+        return
+    honest, fails = found.promise(mechanism.against) or (0, 0.0)
     if mechanism.honest > honest:
         counted = f"{mechanism.honest} honest clients in every sum"
         yield f"its noise counts on {counted}, but the computed number is {honest}"

@@ -115,8 +115,7 @@ class WantedNoise:
         found, demand = self._find(demand, wanted, gives_way=gives_way)
         made, mechanism = self._add(demand, replace(found, notes=(*found.notes, *note_if_all_needed(demand))))
         offers = self._offers(demand, made) if mechanism.honest == made.least_honest else ()
-        notes = (*made.notes, *self._careless(made.clients), *self._lossier(demand, wanted, mechanism))
-        return replace(made, offers=tuple(offers), notes=notes)
+        return replace(made, offers=tuple(offers), notes=(*made.notes, *self._notes(demand, wanted, mechanism)))
 
     def _find(self, demand: Demand, wanted: Wanted, *, gives_way: bool = False) -> tuple[Found, Demand]:
         """Return the graph and the rule with the most honest clients in every sum."""
@@ -158,17 +157,15 @@ class WantedNoise:
                 price = dense.cost.sent_bytes, dense.cost.agreements
                 yield Offer(dense.graph, int(dense.degree), mechanism.honest, ratio, *price)
 
-    def _careless(self, clients: int) -> Iterator[str]:
-        """Note a delta that promises little."""
+    def _notes(self, demand: Demand, wanted: Wanted, mechanism: Mechanism) -> Iterator[str]:
+        """Note a delta that promises little, and how much noise a small federation saves if it loses more rounds."""
+        clients = demand.assumptions.clients
         if self.privacy.delta * clients >= 1:
             yield (
                 f"delta = {self.privacy.delta:g} is not below 1 / {clients:,} clients: publishing one of "
                 f"their vectors at random would meet it; use {0.01 / clients:.0e} or less"
             )
-
-    def _lossier(self, demand: Demand, wanted: Wanted, mechanism: Mechanism) -> Iterator[str]:
-        """Note how much noise a small federation saves if it can bear to lose more rounds."""
-        if demand.assumptions.clients > _SMALL or demand.reliability_bits <= _LOSSY_BITS:
+        if clients > _SMALL or demand.reliability_bits <= _LOSSY_BITS:
             return
         try:
             found, lossy = self._find(demand.change(reliability_bits=_LOSSY_BITS), wanted)

@@ -5,7 +5,7 @@ not.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import BEST, Harary
 from ccesa.graphs.assumptions import MAX_PLANNED, Assumptions, Demand
 from ccesa.graphs.per_step import PerStep
-from ccesa.guards import CURIOUS, Guard, guard_named
+from ccesa.guards import CURIOUS, guard_named
 from ccesa.parts import check_type
 from ccesa.plan.noise import WantedNoise
 from ccesa.plan.report import compute_figures
@@ -119,18 +119,9 @@ def check(
     Raises:
         ConfigError: An argument is out of range.
     """
+    asked = {name: value for name, value in locals().items() if name != "config"}
     terms = {name: getattr(config, name) for name in _TERMS}
-    demand = PlanRequest(
-        config.clients,
-        dropout,
-        collusion,
-        config.guard,
-        privacy_bits=privacy_bits,
-        reliability_bits=reliability_bits,
-        exact_dropout=exact_dropout,
-        dropout_per_step=dropout_per_step,
-        **terms,
-    ).demand
+    demand = PlanRequest(config.clients, guard=config.guard, **asked, **terms).demand
     found, least, reached = Found(config.graph, config.threshold), config.min_survivors, demand.roster.least
     if least < reached and demand.roster.colluders and not demand.roster.chosen:
         demand = replace(demand, roster=replace(demand.roster, least=least))
@@ -192,25 +183,23 @@ class PlanRequest:
         wanted = Wanted(self.graph, self.degree, self.works_with if explained else None)
         wanted.check(self.clients)
         RoundConfig(clients=self.clients, graph=Harary(degree=2), **self.terms)  # refuses bad terms
+        gives_way = self.reliability_bits is None  # only a default does
         if self.privacy is not None:
-            return self._add_noise(demand, wanted, self.privacy)
+            check_type("privacy", self.privacy, DifferentialPrivacy)
+            if self.privacy.against == "lies" and not demand.guard.chooses_roster:
+                raise ConfigError(
+                    f"guard = {self.guard} protects only against a server that follows the protocol; for "
+                    "against = lies use guard = active"
+                )
+            noise = WantedNoise(self.privacy, self.length, self.field_bits, self.agreement, self.accept)
+            return noise.plan(demand, wanted, gives_way=gives_way)
         if self.field_bits is not None:
             raise ConfigError("field_bits, the bits of a parameter in a sum with noise, goes with privacy")
-        found, demand = search(demand, wanted, gives_way=self.reliability_bits is None)  # only a default gives way
+        found, demand = search(demand, wanted, gives_way=gives_way)
         if demand.assumptions.colluders == 0:
             found = thin_masks(demand, found)
         found = replace(found, notes=(*found.notes, *note_if_all_needed(demand)))
         return make_plan(demand, found, **self.terms)
-
-    def _add_noise(self, demand: Demand, wanted: Wanted, privacy: DifferentialPrivacy) -> Plan:
-        check_type("privacy", privacy, DifferentialPrivacy)
-        if privacy.against == "lies" and not guard_named(self.guard).chooses_roster:
-            raise ConfigError(
-                f"guard = {self.guard} protects only against a server that follows the protocol; for "
-                "against = lies use guard = active"
-            )
-        noise = WantedNoise(privacy, self.length, self.field_bits, self.agreement, self.accept)
-        return noise.plan(demand, wanted, gives_way=self.reliability_bits is None)
 
     @property
     def terms(self) -> dict[str, Any]:
@@ -223,19 +212,16 @@ class PlanRequest:
         guard, bits = guard_named(self.guard), self.privacy_bits
         if bits is None and self.privacy is not None and self.collusion and guard is CURIOUS:
             bits = _AGAINST_PICKED_KEYS
-        collusion = guard.collusion if self.collusion is None else self.collusion
-        assumptions = Assumptions(clients=self.clients, collusion=collusion, **self._leaving(guard))
-        return Demand.of(assumptions, guard, bits, self.reliability_bits)
-
-    def _leaving(self, guard: Guard) -> dict[str, Any]:
-        """Return the fields of ``Assumptions`` about dropouts."""
         if (self.dropout is None) == (self.dropout_per_step is None):
             raise ConfigError("give either dropout, for the whole round, or dropout_per_step")
-        if self.dropout_per_step is None:
-            return {"dropout": self.dropout, "exact": self.exact_dropout}
-        steps = tuple(step.name for step in steps_of(self))
-        per_step = PerStep.of(self.dropout_per_step, steps, confirms=not guard.dealer_counts)
-        return {"dropout": per_step.total, "exact": self.exact_dropout, "per_step": per_step}
+        leaving: dict[str, Any] = {"dropout": self.dropout}
+        if self.dropout_per_step is not None:
+            steps = tuple(step.name for step in steps_of(self))
+            per_step = PerStep.of(self.dropout_per_step, steps, confirms=not guard.dealer_counts)
+            leaving = {"dropout": per_step.total, "per_step": per_step}
+        collusion = guard.collusion if self.collusion is None else self.collusion
+        assumptions = Assumptions(clients=self.clients, collusion=collusion, exact=self.exact_dropout, **leaving)
+        return Demand.of(assumptions, guard, bits, self.reliability_bits)
 
     def change(self, option: Option) -> "PlanRequest":
         """Return the request changed by an option of ``ImpossiblePlan`` or of ``advise``."""
@@ -263,11 +249,15 @@ def advise(made: Plan, asked: PlanRequest) -> tuple[Option, ...]:
     # A denser graph costs bytes and no privacy.
     graphs = (offer.graph for offer in made.offers)
     denser = ({"degree": one.degree} if isinstance(one, Harary) else {"graph": one.name} for one in graphs)
+    delta, mu = asked.privacy.delta, gaussian_mu(asked.privacy.epsilon, asked.privacy.delta)
+    epsilons = (_round_up(gaussian_epsilon(delta, margin * drowning * mu)) for margin in _MARGINS)
+    # The noise grows with the root of the number of parameters.
+    lengths = (_round_down(made.mechanism.dimension / (margin * drowning) ** 2) for margin in _MARGINS)
     changes = (
         _first_enough(asked, denser),
         _more_clients(made.clients, drowning, asked),
-        _first_enough(asked, _larger_epsilons(drowning, asked.privacy)),
-        _first_enough(asked, _fewer_parameters(made.mechanism.dimension, drowning)),
+        _first_enough(asked, ({"epsilon": epsilon} for epsilon in epsilons if epsilon <= MAX_EPSILON)),
+        _first_enough(asked, ({"length": fewer} for fewer in lengths if fewer >= 1)),
     )
     return tuple(option for option in changes if option is not None)
 
@@ -285,18 +275,6 @@ def _more_clients(clients: int, drowning: float, asked: PlanRequest) -> Option |
         power = math.log(more / clients) / math.log(drowning / left)
         clients, drowning = more, left
     return None
-
-
-def _larger_epsilons(drowning: float, privacy: DifferentialPrivacy) -> Iterator[Option]:
-    mu = gaussian_mu(privacy.epsilon, privacy.delta)
-    tried = (_round_up(gaussian_epsilon(privacy.delta, margin * drowning * mu)) for margin in _MARGINS)
-    return ({"epsilon": epsilon} for epsilon in tried if epsilon <= MAX_EPSILON)
-
-
-def _fewer_parameters(length: int, drowning: float) -> Iterator[Option]:
-    """Yield smaller numbers of parameters: the noise grows with their root."""
-    tried = (_round_down(length / (margin * drowning) ** 2) for margin in _MARGINS)
-    return ({"length": fewer} for fewer in tried if fewer >= 1)
 
 
 def _first_enough(asked: PlanRequest, options: Iterable[Option]) -> Option | None:

@@ -10,16 +10,7 @@ import numpy as np
 from ccesa.agreement.config import Floor, RoundConfig, threshold_ratio
 from ccesa.crypto.keys import DEFAULT
 from ccesa.graphs import Graph
-from ccesa.graphs.assumptions import (
-    Assumptions,
-    Demand,
-    Event,
-    Roster,
-    either,
-    fewer_honest,
-    more_colluders,
-    unmaskable,
-)
+from ccesa.graphs.assumptions import Assumptions, Demand, Event, Roster, fewer_honest, more_colluders, unmaskable
 from ccesa.graphs.reliability import log_fewer
 from ccesa.graphs.tails import LN2, find_first, log2_upwards
 from ccesa.graphs.thresholds import Threshold
@@ -217,7 +208,9 @@ class Plan:
     def _fewer(self, honest: int) -> Event:
         """Return the event that some part has fewer. If clients are unmaskable, t_i - c_i says nothing."""
         few = fewer_honest(honest)
-        return either(few, unmaskable) if "unmaskable" in self._guard.privacy_events else few
+        if "unmaskable" not in self._guard.privacy_events:
+            return few
+        return lambda t, degrees: np.minimum(few(t, degrees), unmaskable(t, degrees))
 
     @property
     def _guard(self) -> Guard:

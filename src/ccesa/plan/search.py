@@ -7,7 +7,7 @@ candidates that cannot work (docs/planning.md), so it finds the sparsest.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +48,7 @@ def find_cheapest(demand: Demand, graph: str) -> Found | None:
 
 def find_sparsest(demand: Demand, kind: type[Kind], mean_degree: float = 0.0) -> Found | None:
     """Return the sparsest graph of a family that works, with masks on every edge; the guess is ``mean_degree``."""
-    n = demand.assumptions.clients
+    n, private = demand.assumptions.clients, demand.log_private
     ladder = kind.candidates(n)
     found = cache(lambda step: fit_rule(demand, ladder.at(step)))
     if ladder.monotone:
@@ -57,13 +57,10 @@ def find_sparsest(demand: Demand, kind: type[Kind], mean_degree: float = 0.0) ->
         step = find_first(lambda step: found(step) is not None, ladder.most, start)
         return None if step is None else found(step)
 
-    def is_connected(step: int) -> bool:
-        return ladder.at(step).masks(n).log_apart(demand.assumptions) <= demand.log_private
-
     def is_possible(low: int, high: int) -> bool:
         return ladder.at(low).degrees(n).may_hold(demand, ladder.at(high).max_degree(n))
 
-    least = find_first(is_connected, ladder.most)
+    least = find_first(lambda step: ladder.at(step).masks(n).log_apart(demand.assumptions) <= private, ladder.most)
     return None if least is None else find_leftmost(least, ladder.most, found, is_possible)
 
 
@@ -95,11 +92,8 @@ def thin_masks(demand: Demand, found: Found) -> Found:
     if ladder is None:
         return found
     budget = demand.log_private - SLACK - MARGIN
-
-    def holds(step: int) -> bool:
-        return log_disconnected(ladder.at(step), found.threshold, demand.assumptions, demand.roster) <= budget
-
-    step = find_first(holds, ladder.most)
+    apart = partial(log_disconnected, rule=found.threshold, assumptions=demand.assumptions, roster=demand.roster)
+    step = find_first(lambda step: apart(ladder.at(step)) <= budget, ladder.most)
     return found if step is None else replace(found, graph=ladder.at(step))
 
 
@@ -223,23 +217,18 @@ def _changes(demand: Demand) -> Iterator[Option]:
     per_step, reliable = demand.assumptions.per_step, find_reachable_bits(demand)
     if reliable is not None and MIN_BITS <= reliable < demand.reliability_bits:
         yield {"reliability_bits": math.floor(reliable)}
-    else:
-        yield from _a_few_more(demand)
+    else:  # the fewest clients with which most rounds succeed, and their reliability
+        lower = demand.change(reliability_bits=MIN_BITS)
+        if (clients := _fewest_clients(lower)) is not None:
+            bits = find_reachable_bits(lower.change(clients=clients)) or 0
+            if MIN_BITS <= bits < demand.reliability_bits:
+                yield {"reliability_bits": math.floor(bits), "clients": clients}
     if (fraction := _largest(demand, "dropout")) is not None:
         yield {"dropout": fraction} if per_step is None else {"dropout_per_step": per_step.scaled(fraction).named}
     if (fraction := _largest(demand, "collusion")) is not None:
         yield {"collusion": fraction}
     if (clients := _fewest_clients(demand)) is not None:
         yield {"clients": clients}
-
-
-def _a_few_more(demand: Demand) -> Iterator[Option]:
-    """Yield the fewest clients with which most rounds succeed, and their reliability."""
-    lower = demand.change(reliability_bits=MIN_BITS)
-    if (clients := _fewest_clients(lower)) is not None:
-        bits = find_reachable_bits(lower.change(clients=clients)) or 0
-        if MIN_BITS <= bits < demand.reliability_bits:
-            yield {"reliability_bits": math.floor(bits), "clients": clients}
 
 
 def _fewest_clients(demand: Demand) -> int | None:

@@ -1,21 +1,8 @@
 """The tables that noise is drawn from: thresholds of the discrete Gaussian, exact to the last bit.
 
-Definition. The standard deviation is s with s² = variance / 256, the fine grid has the step 2^-p, and phase f in
-0..2^p - 1 stands for the centre f / 2^p. Let w(z) = exp(-(z - f / 2^p)² / (2 s²)) for integers z, F(z) the sum of w
-over all z' <= z divided by the sum over all integers, and B twice the bits of a word. The thresholds are
-T_z = floor(2^B F(z)). The row of a phase begins at the first z with T_z >= 1 and ends at the first with T_z = 2^B - 1.
-A number u, uniform in 0..2^B - 1, draws
-
-    z = (first z of the row) + (number of thresholds of the row that are at most u),
-
-so P(draw <= z) = P(u < T_z) = T_z / 2^B for every z of the row, and draws below its first z do not happen. The one u
-that is not below the last threshold, 2^B - 1, draws the number after the last z.
-
-Distance. Let n be the length of the row, and e(z) = F(z) - P(draw <= z). The distance in total variation of a draw from
-the discrete Gaussian is half the sum over z of |e(z) - e(z - 1)|. Rounding down leaves e in [0, 2^-B) up to the last z.
-Before the row nothing is drawn, and e = F rises from 0: these terms sum up to less than 2^-B. Each of the n terms of
-the row is less than 2^-B. After the row the exact probabilities sum up to at most 2^-B, and so do those of the draws.
-So the distance is below (n + 3) 2^-(B + 1).
+docs/protocol.md, 15.4, defines them: T_z = floor(2^B F(z)), where F(z) is the sum of the weights
+w(z) = exp(-(z - f / 2^p)² / (2 s²)) up to z divided by the sum of all. s² is variance / 256, the fine grid has the step
+2^-p, and phase f in 0..2^p - 1 stands for the centre f / 2^p. B is twice the bits of a word.
 
 Everything is computed in integers, as lower and upper bounds. If both bounds of a threshold have different floors, they
 are computed again with twice the precision. So the definition decides and not a rounding, and all tables are the same.
@@ -63,19 +50,16 @@ class Tables:
 
     @property
     def distance(self) -> Fraction:
-        """A bound on the distance of a draw, in total variation, from the discrete Gaussian with the same centre."""
+        """A bound on the distance of a draw, in total variation, from the discrete Gaussian with the same centre.
+
+        docs/privacy.md, 7, proves it.
+        """
         longest = int(np.diff(self.starts).max())
         return Fraction(longest + 3, 2 ** (2 * self.word_bits + 1))
 
 
 def most_distance(variance: int, word_bits: int = WORD_BITS) -> Fraction:
-    """Return a bound on ``Tables.distance`` for all grids, without the tables.
-
-    Let m = _reach(variance, B + 64), so that weights at a distance of m or more from the centre are below 2^-(B + 64).
-    One of them and all beyond sum up to at most 1 + s² / m <= 1 + s times as much (see ``_weights``). The weight next
-    to the centre is at least exp(-1 / (8 s²)), and so is the sum of all. For 1/16 <= s <= 2^18 the former are less than
-    2^-B of the latter. So T_z = 0 for z <= -m and T_z = 2^B - 1 for z >= m: no row is longer than 2 m.
-    """
+    """Return a bound on ``Tables.distance`` for all grids, without the tables. docs/privacy.md, 7, proves it."""
     bits = 2 * word_bits
     return Fraction(2 * _reach(variance, bits + 64) + 3, 2 ** (bits + 1))
 
