@@ -15,7 +15,7 @@ from ccesa.protocol.masking import Careful
 from ccesa.protocol.server import Server
 from ccesa.statistics import Category, Number, Schema
 from ccesa.statistics.packing import pack_exact
-from ccesa.statistics.tally import Sums, Tally, count_table, small_cells
+from ccesa.statistics.tally import Sums, Tally, count_table, small_parts
 from ccesa.words import Vector
 
 CLIENTS, VICTIM, DIMENSION = 8, 3, 256
@@ -125,7 +125,7 @@ def _by_records(rows: Sequence[Mapping[str, object]]) -> Sums:
     """Count, and leave out by the number of records alone."""
     everything = Schema(**{name: getattr(SCHEMA, name) for name in SCHEMA.__struct_fields__} | {"least_group": 1})
     sums = count_table(everything, rows).sums
-    if small_cells(SCHEMA, sums["", "records"]):
+    if any(column is None for _, column, _ in small_parts(SCHEMA, sums)):
         raise LookupError("the ward itself would be left out")
     return sums
 

@@ -136,13 +136,12 @@ def fates(per_step, n1):
 def p_lost(graph, threshold, assumptions):
     """P(a round with dropouts per step is lost), and the mean number of clients that are unmasked in vain."""
     n, per_step = assumptions.clients, assumptions.per_step
-    advertises = 1 - per_step.leaving("advertise", "advertise")
     lost = in_vain = 0.0
     for n1 in range(n + 1):
-        here = math.comb(n, n1) * advertises**n1 * (1 - advertises) ** (n - n1)
+        here = math.comb(n, n1) * per_step.advertises**n1 * (1 - per_step.advertises) ** (n - n1)
         if n1 < 2:  # nobody has a neighbour
             lost += here
-            in_vain += here * n1 * per_step.shares / advertises
+            in_vain += here * n1 * per_step.shares / per_step.advertises
             continue
         ways, weights = fates(per_step, n1)
         for matrix, likely in zip(*share_graphs(graph, n1), strict=True):

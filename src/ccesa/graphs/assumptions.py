@@ -82,7 +82,7 @@ class Assumptions:
         """The probabilities of being unmasked with the client's own share, and without it: 1 if not per step."""
         if self.per_step is None:
             return 0.0, 1.0
-        stays = (1.0 - self.absent) * self.per_step.stays
+        stays = self.per_step.advertises * self.per_step.stays
         return stays, self.per_step.shares * self.per_step.leaving("mask", "unmask")
 
     @property

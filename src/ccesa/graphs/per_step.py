@@ -53,6 +53,11 @@ class PerStep:
         return -math.expm1(math.fsum(math.log1p(-q) for q in steps))
 
     @property
+    def advertises(self) -> float:
+        """The probability of being in V1."""
+        return 1.0 - self.leaving("advertise", "advertise")
+
+    @property
     def shares(self) -> float:
         """The probability of being in V2."""
         return 1.0 - self.leaving("advertise", "accept")

@@ -14,6 +14,7 @@ from ccesa.graphs.per_step import ORDER
 from ccesa.guards import guard_named
 from ccesa.plan.planner import check
 from ccesa.plan.result import Plan
+from ccesa.privacy import Mechanism
 from ccesa.values.fields import WORD_BITS
 
 #: The difference in log2 between figures of different machines.
@@ -103,9 +104,12 @@ def _shortfalls(agreed: Charter, found: Plan) -> Iterator[str]:
         stated, is_so = getattr(states, name), getattr(computed, name)
         if stated > is_so if name in _MORE_IS_BETTER else stated < is_so - _ROUNDING:
             yield f"it states {name} = {stated:g}, but the computed value is {is_so:g}"
-    mechanism = agreed.mechanism
-    if mechanism is None:
-        return
+    if agreed.mechanism is not None:
+        yield from _flattering(agreed.mechanism, found)
+
+
+def _flattering(mechanism: Mechanism, found: Plan) -> Iterator[str]:
+    """Yield the figures that the noise counts on and the graph does not keep."""
     honest, fails = found.promise(mechanism.against) or (0, 0.0)
     if mechanism.honest > honest:
         counted = f"{mechanism.honest} honest clients in every sum"

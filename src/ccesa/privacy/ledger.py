@@ -206,9 +206,25 @@ class Account:
         return _left(book, self._charge(b"", b"", book))
 
     def _write(self, task: bytes, round_id: bytes, book: Book) -> bytes:
-        """Return the line of a vector, if it may leave."""
+        """Return the line of a vector, if the mechanism and the ledger are made for it and the budget allows it."""
         charge = self._charge(task, round_id, book)
-        _check(book, charge)
+        if book.mixes(charge):
+            raise ConfigError(
+                "this ledger counts vectors with noise for records, or for the site as a whole, and this vector "
+                "has noise for the other: the two do not add up; keep a ledger for each"
+            )
+        if book.vectors(charge.account) >= charge.rounds:
+            raise BudgetSpent(
+                f"{charge.rounds} vector(s) of this site have left with this noise, as many as it is "
+                "made for: no vector leaves; plan for more rounds, with the noise that they need"
+            )
+        if not book.fits(charge.release):
+            spent, after = book.spent.epsilon(book.budget.delta), book.epsilon_after(charge.release)
+            raise BudgetSpent(
+                f"{len(book.charges)} vector(s) have spent epsilon = {spent:.4g} of this site's "
+                f"{book.budget.epsilon:g} at delta = {book.budget.delta:g}, and one more would make it "
+                f"{after:.4g}: no vector leaves; take no further part with these data, or with more noise only"
+            )
         return write_line(book.tip, charge)
 
     def _charge(self, task: bytes, round_id: bytes, book: Book) -> Charge:
@@ -242,24 +258,3 @@ def _left(book: Book, charge: Charge) -> int:
     """Return how many vectors like this one may leave."""
     most = 0 if book.mixes(charge) else max(0, charge.rounds - book.vectors(charge.account))
     return bisect(range(1, most + 1), False, key=lambda count: not book.fits(charge.release.times(count)))
-
-
-def _check(book: Book, charge: Charge) -> None:
-    """Refuse a vector that the mechanism or the ledger is not made for, or that exceeds the budget."""
-    if book.mixes(charge):
-        raise ConfigError(
-            "this ledger counts vectors with noise for records, or for the site as a whole, and this vector "
-            "has noise for the other: the two do not add up; keep a ledger for each"
-        )
-    if book.vectors(charge.account) >= charge.rounds:
-        raise BudgetSpent(
-            f"{charge.rounds} vector(s) of this site have left with this noise, as many as it is "
-            "made for: no vector leaves; plan for more rounds, with the noise that they need"
-        )
-    if not book.fits(charge.release):
-        spent, after = book.spent.epsilon(book.budget.delta), book.epsilon_after(charge.release)
-        raise BudgetSpent(
-            f"{len(book.charges)} vector(s) have spent epsilon = {spent:.4g} of this site's "
-            f"{book.budget.epsilon:g} at delta = {book.budget.delta:g}, and one more would make it "
-            f"{after:.4g}: no vector leaves; take no further part with these data, or with more noise only"
-        )

@@ -3,14 +3,12 @@
 A client clips its vector to the norm, rotates it, rounds it to the fine grid, checks the norm there in whole numbers,
 and draws an integer around every value. No float decides how far a client can change the sum, or how noise falls.
 
-The rotation spreads large coordinates over all coordinates, so that fields can be narrow. It multiplies by signs from a
-public keystream and applies the Walsh-Hadamard transform, which keeps norms. Of d coordinates the first 2^k are
-rotated, then the last 2^k, with the largest such k. Privacy does not rest on it.
+The rotation (docs/protocol.md, 15.2) spreads large coordinates over all coordinates, so that fields can be narrow.
+Privacy does not rest on it.
 
-A draw of the discrete Gaussian takes 16 bytes of an AES-128-CTR keystream, whose key is fresh in every call, and finds
-its place among the thresholds of a ``table`` by comparing integers. The keystream stands for uniform bits, as it does
-in masks. The time of a draw depends on them, so an attacker that can measure single draws on the client's machine
-learns about the noise.
+A draw of the discrete Gaussian (15.4) finds its place among the thresholds of a ``table`` by comparing integers. Its
+time depends on the random bits, so an attacker that can measure single draws on the client's machine learns about the
+noise.
 """
 
 import math
@@ -122,7 +120,10 @@ class Noise:
         ``random`` gives the 16 bytes of a key, which nobody keeps. Draw j takes block j of the keystream: the high word
         first, each little-endian.
         """
-        _check_centres(fine)
+        if not isinstance(fine, np.ndarray) or fine.dtype != np.int64 or fine.ndim != 1:
+            raise VectorError("expected a vector of int64: numbers in steps of the fine grid")
+        if fine.size and not -MAX_FINE <= int(fine.min()) <= int(fine.max()) <= MAX_FINE:
+            raise VectorError("numbers of the fine grid must lie between -2^62 and 2^62")
         key, drawn = random(16), np.empty(fine.size, np.int64)
         for first in range(0, fine.size, CHUNK):
             centres = fine[first : first + CHUNK]
@@ -135,13 +136,6 @@ def around_zero(mechanism: Mechanism, random: Randomness = os.urandom) -> Vector
     """Return the vector of a client without a contribution, which is noise alone."""
     noise = Noise(mechanism.variance, mechanism.grid_bits)
     return mechanism.fields.pack(noise.sample(np.zeros(mechanism.dimension, np.int64), random))
-
-
-def _check_centres(fine: Row) -> None:
-    if not isinstance(fine, np.ndarray) or fine.dtype != np.int64 or fine.ndim != 1:
-        raise VectorError("expected a vector of int64: numbers in steps of the fine grid")
-    if fine.size and not -MAX_FINE <= int(fine.min()) <= int(fine.max()) <= MAX_FINE:
-        raise VectorError("numbers of the fine grid must lie between -2^62 and 2^62")
 
 
 class Inversion:

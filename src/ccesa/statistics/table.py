@@ -32,7 +32,17 @@ def read_csv(path: Path | str, schema: Schema) -> Iterator[dict[str, Any]]:
         OSError: The system cannot read the file.
     """
     with _open(path) as lines:
-        yield from _records(lines, schema)
+        separator, header = _header(next(lines, ""), schema)
+        numbers = {one.name: header.index(one.name) for one in schema.numbers}
+        words = {one.name: header.index(one.name) for one in schema.categories}
+        for fields in csv.reader(lines, delimiter=separator, strict=True):
+            if not fields:
+                continue
+            if len(fields) != len(header):
+                raise VectorError(f"expected {len(header)} fields, got {len(fields)}")
+            yield {name: read_number(fields[at], schema.missing, name) for name, at in numbers.items()} | {
+                name: fields[at] for name, at in words.items()
+            }
 
 
 def check_columns(path: Path | str, schema: Schema) -> None:
@@ -70,20 +80,6 @@ class _Lines(Iterator[str]):
             raise StopIteration
         self.number += 1
         return data.decode().removeprefix("\ufeff" if self.number == 1 else "")
-
-
-def _records(lines: _Lines, schema: Schema) -> Iterator[dict[str, Any]]:
-    separator, header = _header(next(lines, ""), schema)
-    numbers = {one.name: header.index(one.name) for one in schema.numbers}
-    words = {one.name: header.index(one.name) for one in schema.categories}
-    for fields in csv.reader(lines, delimiter=separator, strict=True):
-        if not fields:
-            continue
-        if len(fields) != len(header):
-            raise VectorError(f"expected {len(header)} fields, got {len(fields)}")
-        yield {name: read_number(fields[at], schema.missing, name) for name, at in numbers.items()} | {
-            name: fields[at] for name, at in words.items()
-        }
 
 
 def _header(line: str, schema: Schema) -> tuple[str, list[str]]:

@@ -8,14 +8,14 @@ import numbers
 import unicodedata
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 from unicodedata import normalize
 
 from ccesa.errors import VectorError, quoted
-from ccesa.statistics.schema import MISSING, OTHER, Category, Number, Quantity, Schema
+from ccesa.statistics.schema import MISSING, OTHER, Category, Number, Schema
 
 #: A record: its values by the names of columns.
 Row = Mapping[str, Any]
@@ -91,25 +91,24 @@ def _is_within(column: Number, value: Decimal) -> bool:
 
 def _leave_out(schema: Schema, sums: Sums) -> int:
     """Set small groups, and columns with few values in others, to zero. Return the records in small groups."""
-    records, left_out = list(sums["", "records"]), 0
-    for cell in small_cells(schema, records):
-        left_out += records[cell]
-        _clear(sums, cell, schema.quantities)
-    for column in schema.numbers:
-        about = [one for one in schema.quantities if one.column == column.name]
-        for cell in small_cells(schema, sums[column.name, "present"]):
-            _clear(sums, cell, about)
+    left_out = 0
+    for cell, column, count in list(small_parts(schema, sums)):
+        left_out += count if column is None else 0
+        for one in schema.quantities:
+            if column in (None, one.column):
+                sums[one.key][cell * one.width : (cell + 1) * one.width] = [0] * one.width
     return left_out
 
 
-def small_cells(schema: Schema, counts: Sequence[int]) -> list[int]:
-    """Return the groups that are too small to leave a site, by the count of each."""
-    return [cell for cell, count in enumerate(counts) if 0 < count < schema.least_group]
-
-
-def _clear(sums: Sums, cell: int, quantities: Iterable[Quantity]) -> None:
-    for one in quantities:
-        sums[one.key][cell * one.width : (cell + 1) * one.width] = [0] * one.width
+def small_parts(schema: Schema, sums: Sums) -> Iterator[tuple[int, str | None, int]]:
+    """Yield the place and count of each group that is too small to leave a site, or of one column in another group."""
+    for cell, records in enumerate(sums["", "records"]):
+        if 0 < records < schema.least_group:
+            yield cell, None, records
+            continue
+        for column in schema.numbers:
+            if 0 < (present := sums[column.name, "present"][cell]) < schema.least_group:
+                yield cell, column.name, present
 
 
 def read_number(value: Any, missing: Iterable[str], name: str) -> Decimal | None:
@@ -202,13 +201,17 @@ def preview(schema: Schema, rows: Iterable[Row]) -> Preview:
     alike = {one.name: Counter[str]() for one in schema.categories}
     sums, records = _count(schema, _watch(schema, rows, found, alike))
 
-    def column(name: str, **others: Any) -> ColumnPreview:
+    def previewed(name: str, **others: Any) -> ColumnPreview:
         missing = found[name][MISSING]
         return ColumnPreview(name=name, values=records - missing, missing=missing, **others)
 
-    numbers = [column(one.name, clipped=found[one.name][_CLIPPED]) for one in schema.numbers]
-    words = [column(name, other=found[name][OTHER], alike=dict(those)) for name, those in alike.items()]
-    return Preview(records=records, columns=(*numbers, *words), left_out=tuple(_left_out(schema, sums)))
+    numbers = [previewed(one.name, clipped=found[one.name][_CLIPPED]) for one in schema.numbers]
+    words = [previewed(name, other=found[name][OTHER], alike=dict(those)) for name, those in alike.items()]
+    left_out = (
+        LeftOut(group=dict(zip(schema.group_by, schema.cells[cell], strict=True)), column=column, count=count)
+        for cell, column, count in small_parts(schema, sums)
+    )
+    return Preview(records=records, columns=(*numbers, *words), left_out=tuple(left_out))
 
 
 #: The label of a number beyond the bounds.
@@ -238,17 +241,3 @@ def _bare(text: str) -> str:
     """Return the letters and digits of a text, without case and accents, or all of a text without any."""
     apart = unicodedata.normalize("NFKD", text).casefold()
     return "".join(one for one in apart if one.isalnum()) or text
-
-
-def _left_out(schema: Schema, sums: Sums) -> Iterator[LeftOut]:
-    records = sums["", "records"]
-    small = set(small_cells(schema, records))
-    rare = {one.name: set(small_cells(schema, sums[one.name, "present"])) for one in schema.numbers}
-    for cell, labels in enumerate(schema.cells):
-        group = dict(zip(schema.group_by, labels, strict=True))
-        if cell in small:
-            yield LeftOut(group=group, column=None, count=records[cell])
-            continue
-        for name, cells in rare.items():
-            if cell in cells:
-                yield LeftOut(group=group, column=name, count=sums[name, "present"][cell])
