@@ -16,7 +16,7 @@ from ccesa.crypto.primitives import GENERATORS
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError, MalformedMessage, quoted
 from ccesa.graphs import Complete, Graph
-from ccesa.graphs.thresholds import Degree, HolderCounts, Majority, Threshold
+from ccesa.graphs.thresholds import Degree, Majority, Threshold
 from ccesa.guards import CURIOUS, GUARDS, GuardName, guard_named
 from ccesa.parts import Part, check_clients, check_integer, check_range
 
@@ -165,20 +165,12 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
             raise ConfigError(f"leave out mask_p and mask_degree: under guard = {self.guard} masks run on every edge")
 
     def _check_holders(self) -> None:
-        degree, dealer_counts = self.graph.mean_degree(self.clients), guard_named(self.guard).dealer_counts
+        degree = self.graph.mean_degree(self.clients)
         if degree + 1 > MAX_HOLDERS:
             most = f"a secret can be shared among at most {MAX_HOLDERS} holders"
             raise ConfigError(f"about {degree:.0f} neighbours per client; {most}: choose a sparser graph")
         self.graph.check(self.clients)
-        self.threshold.check(
-            HolderCounts(
-                mean=degree,
-                most=self.graph.max_degree(self.clients),
-                spread=self.graph.spread(self.clients),
-                largest=self.largest_threshold,
-                counted=", the dealer included" if dealer_counts else ": its neighbours, who have to confirm",
-            )
-        )
+        self.threshold.check(self.graph, self.clients, guard_named(self.guard).dealer_counts)
 
     def can_share(self, degree: Degree) -> Any:
         """Return whether a client can take part: enough hold shares of its secrets, and no two sets of t_i do.

@@ -22,7 +22,7 @@ from ccesa.service.participant.calls import Event
 from ccesa.service.participant.driver import Participant
 from ccesa.service.participant.site import Contribute
 from ccesa.statistics import Schema, read_csv
-from ccesa.statistics.table import check_columns
+from ccesa.statistics.tally import check_columns
 
 _NO_STATISTICS = "this federation asks for no statistics: its charter has no [statistics]"
 #: Styles of kinds of events.

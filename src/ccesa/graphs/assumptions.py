@@ -125,13 +125,9 @@ class Assumptions:
 class Roster:
     """The V1 that a round accepts: ``least`` = F clients or more that advertise their keys.
 
-    F is as large as an honest round allows. Colluders need not leave when others do, so the smallest roster may contain
-    all of them.
-
-    Under ``curious`` the server refuses smaller rounds (``min_survivors``), and a fraction γ of all clients colludes.
-    Under ``active`` clients refuse them (``Plan.least_roster``), and γ is a fraction of the roster: of any roster of at
-    least F clients that a lying server chooses, at most a fraction γ may collude. Some plans bear more colluders, up to
-    a fraction γ of all clients, in any roster (``anywhere``).
+    The smallest roster may contain all colluders, because they need not leave when others do. Under ``curious`` a
+    fraction γ of all clients colludes. Under ``active`` γ is a fraction of the roster that a lying server chooses. Some
+    plans bear more colluders, up to a fraction γ of all clients, in any roster (``anywhere``).
     """
 
     assumptions: Assumptions

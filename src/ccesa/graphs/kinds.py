@@ -197,9 +197,7 @@ def circle(seed: bytes, size: int) -> Nodes:
 
 def circle_positions(seed: bytes, size: int) -> Nodes:
     """Return where each node sits on the circle."""
-    positions = np.empty(size, np.int64)
-    positions[circle(seed, size)] = np.arange(size)
-    return positions
+    return np.argsort(circle(seed, size))
 
 
 def near_on_circle(seed: bytes, size: int, node: int, each_side: int) -> Nodes:

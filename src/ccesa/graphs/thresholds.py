@@ -1,8 +1,6 @@
 """A threshold rule gives t_i, the number of holders that open a secret, for d_i neighbours."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,21 +9,13 @@ from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError
 from ccesa.parts import Part, check_integer, check_range
 
+if TYPE_CHECKING:
+    from ccesa.graphs.kinds import Kind
+
 #: One number of neighbours, or an array of them.
 Degree = TypeVar("Degree", int, NDArray[np.int64])
-
-
-@dataclass(frozen=True, kw_only=True)
-class HolderCounts:
-    """The clients that can hold shares of one client's secrets, against which a rule is checked."""
-
-    #: Neighbours on average and at most, and the standard deviation of their number.
-    mean: float
-    most: int
-    spread: float
-    #: The largest threshold with which a client of this degree can take part, and a text about the clients that count.
-    largest: Callable[[int], int]
-    counted: str
+#: The clients that count, by whether the dealer does.
+_COUNTED = {True: ", the dealer included", False: ": its neighbours, who have to confirm"}
 
 
 class Rule(Part, frozen=True, kw_only=True):
@@ -42,11 +32,13 @@ class Rule(Part, frozen=True, kw_only=True):
         """
         raise NotImplementedError
 
-    def check(self, holders: HolderCounts) -> None:
+    def check(self, graph: "Kind", clients: int, dealer_counts: bool) -> None:
         """Check that the rule works in a round, and works safely.
 
         Args:
-            holders: The clients that can hold shares in it.
+            graph: The assignment graph of the round.
+            clients: How many clients there are.
+            dealer_counts: Whether a client counts among those that have to reach its threshold.
 
         Raises:
             ConfigError: Too few can, or so many that two disjoint sets of them could open both secrets.
@@ -94,14 +86,14 @@ class Linear(Rule, frozen=True, kw_only=True, tag="linear"):
         majority, line = (degree + 1) // 2 + 1, self.slope * degree // 1024 + self.base
         return majority + (line > majority) * (line - majority)
 
-    def check(self, holders: HolderCounts) -> None:
+    def check(self, graph: "Kind", clients: int, dealer_counts: bool) -> None:
         # A client of the mean degree has to be able to share.
-        degree = int(holders.mean)
-        t, most = self.of(degree), holders.largest(degree)
+        degree = int(graph.mean_degree(clients))
+        t, most = self.of(degree), degree + dealer_counts
         if t > most:
             raise ConfigError(
                 f"linear threshold t = {t} exceeds the neighbourhood: at the mean degree only {most} clients "
-                f"count{holders.counted}; lower slope or base"
+                f"count{_COUNTED[dealer_counts]}; lower slope or base"
             )
 
     @property
@@ -131,19 +123,20 @@ class Fixed(Rule, frozen=True, kw_only=True, tag="fixed"):
     def of(self, degree: Degree) -> Degree:
         return 0 * degree + self.t
 
-    def check(self, holders: HolderCounts) -> None:
-        largest = holders.largest(holders.most)
+    def check(self, graph: "Kind", clients: int, dealer_counts: bool) -> None:
+        largest, holders = graph.max_degree(clients) + dealer_counts, graph.mean_degree(clients) + 1
         if self.t > largest:
+            counted = _COUNTED[dealer_counts]
             raise ConfigError(
-                f"threshold t = {self.t} exceeds the neighbourhood: at most {largest} clients count{holders.counted}"
+                f"threshold t = {self.t} exceeds the neighbourhood: at most {largest} clients count{counted}"
             )
         # Two disjoint sets of t holders would let a server ask one for b_i and the other for s_i.
-        if 2 * self.t <= holders.mean + 1:
+        if 2 * self.t <= holders:
             # If degrees are random, few clients have more than four standard deviations above the mean.
             raise ConfigError(
-                f"threshold t = {self.t} is unsafe: {holders.mean + 1:.0f} clients hold a share, so two disjoint sets "
-                f"of t exist and could open both secrets of one client; use at least "
-                f"{int(holders.mean + 1 + 4 * holders.spread) // 2 + 1}"
+                f"threshold t = {self.t} is unsafe: {holders:.0f} clients hold a share, so two disjoint sets of t "
+                "exist and could open both secrets of one client; use at least "
+                f"{int(holders + 4 * graph.spread(clients)) // 2 + 1}"
             )
 
 

@@ -1,10 +1,8 @@
 """``Ledger``: the spending on a site's data, over all charters, mechanisms and tasks.
 
 A site states its own budget when it makes the file. Every masked vector is charged before it leaves and never refunded,
-even if its round fails. No vector leaves that would exceed the budget. Releases of several mechanisms compose as
-Gaussians do: squares of mu add up, and so do their slacks and the parts of delta that they add outright. That also
-holds if the next release is chosen after the results of earlier ones. If the choice is between several mechanisms,
-delta + ``Spent.outright`` takes the place of delta.
+even if its round fails. No vector leaves that would exceed the budget. docs/privacy.md, 6, says how vectors with
+different noise add up.
 
 The file contains neither vectors nor noise. It is private, because it says when the site took part in which round.
 """
@@ -20,7 +18,7 @@ from pathlib import Path
 
 from ccesa.errors import BudgetSpent, ConfigError, VectorError, quoted
 from ccesa.parts import check_type
-from ccesa.privacy.ledger_file import Book, Budget, Charge, InMemory, OnDisk, Pages, write_line
+from ccesa.privacy.ledger_file import Book, Budget, Charge, InMemory, OnDisk, write_line
 from ccesa.privacy.mechanism import Mechanism, total
 from ccesa.words import Vector
 
@@ -61,7 +59,7 @@ class Ledger:
     """
 
     def __init__(self, path: Path | str | InMemory) -> None:
-        self._pages: Pages = path if isinstance(path, InMemory) else OnDisk(path)
+        self._pages = path if isinstance(path, InMemory) else OnDisk(path)
         self._budget = self._pages.read().budget
         self._made: dict[bytes, object] = {}
 
@@ -155,7 +153,7 @@ class Account:
         charter: The digest of the charter, if it has one.
     """
 
-    pages: Pages
+    pages: InMemory | OnDisk
     mechanism: Mechanism
     charter: bytes | None
     #: Digests of vectors that this ledger's object has seen. They are not in the file.

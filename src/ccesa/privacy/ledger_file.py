@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Literal
 
 import msgspec
 
@@ -157,16 +157,6 @@ except ImportError:  # a system without POSIX
 _MAX_BYTES = 1 << 28
 
 
-class Pages(Protocol):
-    """Keep a book."""
-
-    def read(self) -> Book:
-        """Return the book as it is now."""
-
-    def add(self, following: Callable[[Book], bytes]) -> None:
-        """Add the line that follows the book, with no other line in between."""
-
-
 class InMemory:
     """Keeps a book as long as this object lives."""
 
@@ -174,9 +164,11 @@ class InMemory:
         self._book, self._lock = read_book([first]), Lock()
 
     def read(self) -> Book:
+        """Return the book as it is now."""
         return self._book
 
     def add(self, following: Callable[[Book], bytes]) -> None:
+        """Add the line that follows the book, with no other line in between."""
         with self._lock:
             self._book = self._book.extend(following(self._book))
 

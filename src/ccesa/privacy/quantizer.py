@@ -181,18 +181,14 @@ class Inversion:
         left = np.arange(start.size)
         while left.size:
             middle = (start[left] + end[left]) >> 1
-            passed = self._at_most(middle, high[left], low[left])
+            found = self._tables.high[middle]
+            passed = found < high[left]
+            same = np.flatnonzero(found == high[left])
+            passed[same] = self._tables.low[middle[same]] <= low[left[same]]
             start[left[passed]] = middle[passed] + 1
             end[left[~passed]] = middle[~passed]
             left = left[start[left] < end[left]]
         return start
-
-    def _at_most(self, place: Row, high: Words, low: Words) -> NDArray[np.bool_]:
-        """Flag the thresholds that are at most u."""
-        found = self._tables.high[place]
-        passed, same = found < high, np.flatnonzero(found == high)
-        passed[same] = self._tables.low[place[same]] <= low[same]
-        return passed
 
 
 _inversion = lru_cache(maxsize=4)(Inversion)

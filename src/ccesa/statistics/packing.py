@@ -1,11 +1,7 @@
-"""Tallies as words and back: exactly, or with noise that hides any one record.
+"""Tallies as words and back: exactly, or with noise that hides any one record. docs/statistics.md proves both.
 
-Without noise each number is one or more digits, each in a 64-bit word. With up to 2^20 sites a digit is below 2^43, so
-sums of digits stay within a word.
-
-With noise all quantities have equal shares of it. A record moves the centre of one number of each quantity by at most
-``share`` fine steps, and all centres together by at most the mechanism's ``bound`` in L2 norm. docs/statistics.md
-proves it.
+Without noise each number is one or more digits, each in a 64-bit word. With noise all quantities have equal shares of
+it: a record moves the centre of one number of each quantity by at most ``share`` fine steps.
 """
 
 import math
