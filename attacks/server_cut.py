@@ -20,8 +20,7 @@ from attacks.stage import Stage, active, names
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Harary
-from ccesa.graphs.assignment import Flags, draw
-from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.graphs.assignment import Flags, Neighbourhood, draw
 from ccesa.graphs.thresholds import Fixed
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import ActiveClient

@@ -8,7 +8,7 @@ from attacks.stage import Stage, changed, curious, ids, names
 from ccesa.agreement.config import Floor, RoundConfig
 from ccesa.crypto import shamir
 from ccesa.graphs import Harary
-from ccesa.graphs.neighbourhood import Flags, Neighbourhood
+from ccesa.graphs.assignment import Flags, Neighbourhood
 from ccesa.protocol import curious_client
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client

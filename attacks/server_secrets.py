@@ -11,8 +11,7 @@ from ccesa.crypto import keys, masks, shamir
 from ccesa.crypto.keys import X25519, Content, Encapsulated
 from ccesa.errors import ConfigError
 from ccesa.graphs import Complete, ErdosRenyi
-from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
-from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.graphs.assignment import AssignmentGraph, Flags, Neighbourhood, Nodes, draw
 from ccesa.graphs.thresholds import Fixed
 from ccesa.protocol import curious_client, dealing, drawing, masking
 from ccesa.protocol import messages as m

@@ -17,8 +17,7 @@ from attacks.relaxed import Weakened, in_step, skip, weaken, without
 from attacks.stage import Stage, active, names
 from ccesa.crypto.primitives import SIGNATURE_BYTES
 from ccesa.graphs import ErdosRenyi
-from ccesa.graphs.assignment import Flags
-from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.graphs.assignment import Flags, Neighbourhood
 from ccesa.protocol import active_client
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import Confirmed

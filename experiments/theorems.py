@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ccesa.graphs.evolution import Evolution, extended, flags, informative
+from ccesa.graphs.assignment import Evolution, extended, flags, informative
 
 
 @dataclass(frozen=True)

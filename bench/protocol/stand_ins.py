@@ -17,8 +17,7 @@ from ccesa import labels, words
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.keys import AGREEMENTS
-from ccesa.graphs.assignment import Holders, draw
-from ccesa.graphs.evolution import flags
+from ccesa.graphs.assignment import Holders, draw, flags
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.steps import steps_of

@@ -20,8 +20,7 @@ from ccesa import labels
 from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.graphs import Complete, ErdosRenyi
-from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
-from ccesa.graphs.evolution import extended, flags, informative
+from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw, extended, flags, informative
 from ccesa.graphs.thresholds import Fixed
 from ccesa.plan import paper, plan
 from ccesa.protocol import messages as m

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, from_edges
-from ccesa.graphs.evolution import Evolution, extended, flags, informative
+from ccesa.graphs.assignment import AssignmentGraph, Evolution, Flags, Nodes, extended, flags, from_edges, informative
 from experiments.theorems import private
 
 Pairs = tuple[tuple[int, int], ...]

@@ -11,7 +11,7 @@ from ccesa.crypto.primitives import PUBLIC_KEY_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import RoundFailed
 from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
-from ccesa.graphs.evolution import extended
+from ccesa.graphs.assignment import extended
 from ccesa.graphs.thresholds import Fixed, Threshold
 from ccesa.plan import paper, plan
 from ccesa.plan.price import Shape, price

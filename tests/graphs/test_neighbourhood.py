@@ -8,8 +8,7 @@ import pytest
 
 from ccesa.errors import FaultyServer
 from ccesa.graphs import ErdosRenyi, Harary
-from ccesa.graphs.assignment import draw
-from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.graphs.assignment import Neighbourhood, draw
 from ccesa.protocol import messages as m
 from ccesa.protocol.masking import still_there
 from ccesa.protocol.server_states import ids_around, ids_near

@@ -14,8 +14,7 @@ from ccesa.agreement.agreement import Trust
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import Disconnected, FaultyServer, RoundFailed, TooFewClients, Unreliable
 from ccesa.graphs import Complete, ErdosRenyi, Harary
-from ccesa.graphs.assignment import from_edges
-from ccesa.graphs.evolution import Evolution
+from ccesa.graphs.assignment import Evolution, from_edges
 from ccesa.graphs.thresholds import Fixed
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Settled

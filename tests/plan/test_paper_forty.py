@@ -15,9 +15,8 @@ from experiments.theorems import reliable
 
 from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import ErdosRenyi
-from ccesa.graphs.assignment import draw
+from ccesa.graphs.assignment import Evolution, draw
 from ccesa.graphs.assumptions import Assumptions
-from ccesa.graphs.evolution import Evolution
 from ccesa.graphs.thresholds import Fixed
 from ccesa.plan.paper import step_dropout
 from ccesa.protocol.drawing import fit, prune

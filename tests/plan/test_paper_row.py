@@ -6,8 +6,7 @@ from experiments.theorems import private, reliable
 
 from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import ErdosRenyi
-from ccesa.graphs.assignment import draw
-from ccesa.graphs.evolution import Evolution, informative
+from ccesa.graphs.assignment import Evolution, draw, informative
 from ccesa.graphs.thresholds import Fixed
 from ccesa.simulate import Independent, simulate
 

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccesa.graphs import Complete, ErdosRenyi, Harary
-from ccesa.graphs.assignment import draw
-from ccesa.graphs.evolution import extended, flags, informative
+from ccesa.graphs.assignment import draw, extended, flags, informative
 from ccesa.graphs.thresholds import Fixed, Linear, Majority
 from ccesa.plan import plan
 from experiments import samples

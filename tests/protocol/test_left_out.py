@@ -14,9 +14,8 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import TooFewClients
 from ccesa.graphs import Complete, ErdosRenyi, Harary
-from ccesa.graphs.assignment import draw
+from ccesa.graphs.assignment import draw, extended, flags, informative
 from ccesa.graphs.assumptions import Assumptions
-from ccesa.graphs.evolution import extended, flags, informative
 from ccesa.graphs.tails import LN2
 from ccesa.graphs.thresholds import Fixed, Linear, Majority
 from ccesa.plan import plan

@@ -9,8 +9,7 @@ from ccesa.crypto import shamir
 from ccesa.crypto.shamir import FIELD, TooManyWrong
 from ccesa.evidence import WrongShare
 from ccesa.graphs import Complete, ErdosRenyi, Harary
-from ccesa.graphs.assignment import draw
-from ccesa.graphs.evolution import Evolution
+from ccesa.graphs.assignment import Evolution, draw
 from ccesa.protocol.server_states import ReleasedShares
 from ccesa.protocol.summing import Rebuilding
 from strategies import randomness, seeds

@@ -5,7 +5,7 @@ is a function of the seed and one pair (Erdős-Rényi) or of one random circle (
 neighbourhood without drawing the whole graph.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -148,6 +148,48 @@ def from_edges(ids: Nodes, low: Nodes, high: Nodes, carries_masks: Flags) -> Ass
     return AssignmentGraph(ids, lists.indptr.astype(np.int64), lists.indices.astype(np.int64), lists.data)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Neighbourhood:
+    """A client among its neighbours by ascending id, with the edges that carry masks.
+
+    The x-coordinate of a member among the holders of this client's shares is 1 + its place in the whole neighbourhood.
+    Both sides compute it. No message contains it.
+    """
+
+    client: int
+    members: Nodes
+    #: Whether masks run on the edge to each member; false at the client's own place.
+    carries_masks: Flags
+
+    @classmethod
+    def around(cls, client: int, neighbours: Nodes, carries_masks: Flags) -> "Neighbourhood":
+        """Put a client among its neighbours, which ascend."""
+        place = np.searchsorted(neighbours, client)
+        members, flags = np.insert(neighbours, place, client), np.insert(carries_masks, place, False)
+        return cls(client=client, members=members, carries_masks=flags)
+
+    @property
+    def place(self) -> int:
+        """The rank of the client itself."""
+        return int(np.searchsorted(self.members, self.client))
+
+    @property
+    def degree(self) -> int:
+        return self.members.size - 1
+
+    @property
+    def neighbours(self) -> list[int]:
+        return self.members[self.members != self.client].tolist()
+
+    @property
+    def mask_neighbours(self) -> list[int]:
+        return self.members[self.carries_masks].tolist()
+
+    def among(self, live: Flags) -> "Neighbourhood":
+        """Return the neighbourhood without the members that are not live."""
+        return Neighbourhood(client=self.client, members=self.members[live], carries_masks=self.carries_masks[live])
+
+
 @dataclass(frozen=True, eq=False)
 class Holders:
     """The places of all shares. Those of dealer i are from ``starts[i]`` to ``starts[i + 1]``, by holder.
@@ -200,6 +242,44 @@ def _edge_places(graph: AssignmentGraph) -> Nodes:
 def _counted(sizes: Nodes) -> Nodes:
     """Count 0, 1, 2, … within each of several groups of these sizes."""
     return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
+# The evolution of a round, which the paper's theorems are about. Shares run on the whole graph and masks on a subgraph.
+# *Informative* is about the first and *connected* about the second.
+
+
+@dataclass(frozen=True, eq=False)
+class Evolution:
+    """The evolution of a round has G, V1 ⊇ V2 ⊇ V3 ⊇ V4 as flags of nodes, and the threshold t_i of each node."""
+
+    graph: AssignmentGraph
+    thresholds: Nodes
+    v2: Flags
+    v3: Flags
+    v4: Flags
+
+    def ids(self, flags: Flags) -> tuple[int, ...]:
+        return tuple(self.graph.ids[flags].tolist())
+
+
+def informative(graph: AssignmentGraph, thresholds: Nodes, holders: Flags) -> Flags:
+    """Flag the informative nodes of Definition 3: at least t_i of their holders, themselves included, are live."""
+    return graph.live_neighbours(holders) + holders >= thresholds
+
+
+def extended(graph: AssignmentGraph, members: Flags, v2: Flags) -> Flags:
+    """Flag C+: the members of C, and all of V2 that share a mask with a member."""
+    return members | (v2 & (graph.live_mask_neighbours(members) > 0))
+
+
+def flags(size: int, nodes: Sequence[int] | Nodes) -> Flags:
+    """Mark these among ``size`` nodes."""
+    marked = np.zeros(size, bool)
+    marked[np.asarray(nodes, np.int64)] = True
+    return marked
+
+
+# Components
 
 
 Labels = NDArray[np.int32]

@@ -157,9 +157,8 @@ class Plan:
     def least_survivors(self) -> int:
         """S: sums over fewer are not opened. No reliable round has fewer.
 
-        Each client that is unmasked has t_i live holders, and t_i is above ``least_honest``. With colluders under
-        ``curious`` it is F, because nothing else keeps V1 as large as the certificate needs. With noise it is the
-        largest number that the demand on reliability allows.
+        With colluders under ``curious`` it is at least F, because nothing else keeps V1 as large as the certificate
+        needs. With noise it is the largest number that the demand on reliability allows.
         """
         return max(3, self._least_sum)
 

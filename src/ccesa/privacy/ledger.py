@@ -10,7 +10,7 @@ The file contains neither vectors nor noise. It is private, because it says when
 import time
 from bisect import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import sha256
 from math import sqrt
@@ -235,10 +235,8 @@ class Account:
             rounds=self.mechanism.rounds,
             task=task.hex(),
             round=round_id.hex(),
-            mu2=release.mu2,
-            delta=release.delta,
-            slack=release.slack,
             unit=self.mechanism.unit,
+            **asdict(release),
         )
 
 

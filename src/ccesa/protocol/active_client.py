@@ -11,7 +11,7 @@ import numpy as np
 
 from ccesa.crypto import merkle, primitives
 from ccesa.errors import FaultyServer
-from ccesa.graphs.neighbourhood import Flags, Ids, Neighbourhood
+from ccesa.graphs.assignment import Flags, Neighbourhood, Nodes
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client_states import Accepted, Advertised, ClientRound, Done, Holding, Joined, Membership, Shared
@@ -46,7 +46,7 @@ class AcceptedAmong(Accepted):
     v1: Flags
     root: bytes
     #: The whole neighbourhood, whether they have shared or not.
-    members: Ids
+    members: Nodes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.agreement.identity import Identity
 from ccesa.crypto import primitives, shamir
 from ccesa.errors import VectorError
-from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.graphs.assignment import Neighbourhood
 from ccesa.protocol.spending import Spending
 from ccesa.wire import Draft
 from ccesa.words import Vector

@@ -9,7 +9,7 @@ import numpy as np
 
 from ccesa.agreement.config import Floor, threshold_ratio
 from ccesa.errors import FaultyServer
-from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.graphs.assignment import Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client_states import Accepted, Advertised, ClientRound, Done, Holding, Joined, Shared

@@ -12,7 +12,7 @@ from ccesa.crypto.keys import AGREEMENTS, Content
 from ccesa.crypto.masks import helpful, side_by_side
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import FaultyServer
-from ccesa.graphs.neighbourhood import Neighbourhood
+from ccesa.graphs.assignment import Neighbourhood
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Advertised, ClientRound, Shared
 

@@ -13,8 +13,7 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.keys import AGREEMENTS, COMMITMENT_BYTES
 from ccesa.errors import MalformedMessage
 from ccesa.evidence import Accusation
-from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw
-from ccesa.graphs.evolution import flags, informative
+from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes, draw, flags, informative
 from ccesa.guards import guard_named
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts

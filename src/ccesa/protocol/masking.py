@@ -10,7 +10,7 @@ from ccesa import words
 from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.keys import AGREEMENTS, Content
 from ccesa.errors import ConfigError, FaultyServer, own_failure
-from ccesa.graphs.neighbourhood import Flags, Neighbourhood
+from ccesa.graphs.assignment import Flags, Neighbourhood
 from ccesa.privacy.ledger import Account
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import Accepted, ClientRound, Holding, MasksAhead, Shared, VectorSource

@@ -29,8 +29,7 @@ from ccesa.errors import (
     without_frames,
 )
 from ccesa.evidence import Accusation, Evidence
-from ccesa.graphs.assignment import AssignmentGraph, check_scipy
-from ccesa.graphs.evolution import Evolution
+from ccesa.graphs.assignment import AssignmentGraph, Evolution, check_scipy
 from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
 from ccesa.protocol.drawing import take_complaint

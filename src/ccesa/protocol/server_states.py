@@ -16,8 +16,7 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import shamir
 from ccesa.crypto.keys import X25519
 from ccesa.evidence import WrongShare
-from ccesa.graphs.assignment import AssignmentGraph, Flags, Holders, Nodes
-from ccesa.graphs.evolution import Evolution
+from ccesa.graphs.assignment import AssignmentGraph, Evolution, Flags, Holders, Nodes
 from ccesa.protocol import messages as m
 from ccesa.words import Vector
 

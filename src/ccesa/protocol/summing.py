@@ -11,8 +11,7 @@ from ccesa.crypto import keys, masks, primitives, shamir
 from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import CorruptSeeds, CorruptShares, Disconnected, MalformedMessage, Unreliable
 from ccesa.evidence import Evidence, WrongShare
-from ccesa.graphs.assignment import AssignmentGraph, Flags, Nodes
-from ccesa.graphs.evolution import Evolution, extended, flags, informative
+from ccesa.graphs.assignment import AssignmentGraph, Evolution, Flags, Nodes, extended, flags, informative
 from ccesa.protocol import messages as m
 from ccesa.protocol import server_states as states
 from ccesa.protocol.drawing import releasing

@@ -63,29 +63,24 @@ def _add(schema: Schema, sums: Sums, row: Row) -> None:
     cell = 0
     for category in schema.grouped:
         cell = cell * len(category.labels) + category.places[label(schema, category, row)]
-    added = {("", "records"): (0, 1)}
+    added = {("", "records"): (0, 1)}  # the place and the amount for each quantity
     for column in schema.numbers:
         value = read_number(_value(row, column.name), schema.missing, column.name)
         if value is not None:
-            added |= {(column.name, what): one for what, one in _additions(column, value).items()}
+            name, steps = column.name, column.steps(value)
+            added |= {
+                (name, "present"): (0, 1),
+                (name, "clipped"): (0, int(not _is_within(column, value))),
+                (name, "sum"): (0, steps),
+                (name, "square"): (0, steps**2),
+                (name, "bins"): (min(bisect(column.ends, steps), len(column.ends) - 1) - 1, 1),
+            }
     for category in schema.counted:
         added[category.name, "values"] = category.places[label(schema, category, row)], 1
     for quantity in schema.quantities:
         if found := added.get(quantity.key):
             place, amount = found
             sums[quantity.key][cell * quantity.width + place] += amount
-
-
-def _additions(column: Number, value: Decimal) -> dict[str, tuple[int, int]]:
-    """Return the place and the amount that a value adds to each quantity of its column."""
-    steps = column.steps(value)
-    return {
-        "present": (0, 1),
-        "clipped": (0, int(not _is_within(column, value))),
-        "sum": (0, steps),
-        "square": (0, steps**2),
-        "bins": (min(bisect(column.ends, steps), len(column.ends) - 1) - 1, 1),
-    }
 
 
 def _is_within(column: Number, value: Decimal) -> bool:
