@@ -128,15 +128,18 @@ def test_vector_bytes_are_length_times_word(config):
         ({"length": 0}, "length must lie in 1..1073741823 for 32 bits, not 0"),
         ({"min_survivors": 1}, r"2..clients = 9, not 1"),
         ({"min_survivors": 10}, r"2..clients = 9, not 10"),
-        ({"graph": Harary(degree=10)}, "degree = 10 needs more than 10 clients, there are 9"),
-        ({"graph": Harary(degree=10), "clients": 10}, "degree = 10 needs more than 10 clients, there are 10"),
-        ({"graph": Complete(mask_degree=10), "clients": 10}, "mask_degree = 10 needs more clients than 10"),
-        ({"graph": Complete(mask_degree=10)}, "mask_degree = 10 needs more clients than 9"),
+        ({"graph": Harary(degree=10)}, "degree = 10 needs more than 10 clients, but there are 9"),
+        ({"graph": Harary(degree=10), "clients": 10}, "degree = 10 needs more than 10 clients, but there are 10"),
+        (
+            {"graph": Complete(mask_degree=10), "clients": 10},
+            "mask_degree = 10 needs more than 10 clients, but there are 10",
+        ),
+        ({"graph": Complete(mask_degree=10)}, "mask_degree = 10 needs more than 10 clients, but there are 9"),
         ({"clients": MAX_HOLDERS + 1}, "at most 65520 holders: choose a sparser graph"),
         ({"clients": 10**6, "graph": ErdosRenyi(p=0.5)}, "about 500000 neighbours"),
         ({"clients": 10**6, "graph": Harary(degree=MAX_HOLDERS)}, "about 65520 neighbours"),
         ({"threshold": Fixed(t=10)}, "t = 10 exceeds the neighbourhood: at most 9"),
-        ({"threshold": Fixed(t=8), "graph": Harary(degree=6)}, "at most 7 clients count, the dealer included"),
+        ({"threshold": Fixed(t=8), "graph": Harary(degree=6)}, "at most 7 clients count, including the dealer"),
         ({"threshold": Fixed(t=4)}, "t = 4 is unsafe: 9 clients hold a share.*use at least 5"),
         ({"threshold": Fixed(t=3), "graph": ErdosRenyi(p=0.75)}, "7 clients hold a share.*use at least 6"),
         (
@@ -189,7 +192,7 @@ def test_circle_degrees_are_even_and_positive(degree):
         lambda: Harary(degree=400, mask_degree=degree),
         lambda: Complete(mask_degree=degree),
     ):
-        with pytest.raises(ConfigError, match=f"even number of at least 2, not {degree}: half on each side"):
+        with pytest.raises(ConfigError, match=f"even number of at least 2, not {degree}, half on each side"):
             make()
 
 
@@ -276,7 +279,7 @@ def test_under_active_the_neighbours_alone_have_to_reach_a_linear_threshold(data
     if rule.of(mean) <= mean:
         assert build(**ACTIVE, clients=clients, graph=graph, threshold=rule).threshold == rule
     else:
-        text = f"t = {rule.of(mean)} exceeds .* only {mean} clients count: its neighbours, who have to confirm"
+        text = f"t = {rule.of(mean)} exceeds .* only {mean} clients count, the neighbours that confirm"
         with pytest.raises(ConfigError, match=text):
             build(**ACTIVE, clients=clients, graph=graph, threshold=rule)
 

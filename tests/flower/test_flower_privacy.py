@@ -432,6 +432,6 @@ def test_a_charter_says_all_about_noise(given, tmp_path):
 def test_a_model_of_another_size_needs_another_charter(tmp_path):
     charter, configs = enrol_with_noise(tmp_path, mechanism(SIZE + 1))
     grid = MemoryGrid(make_app(changed), NODES, node_configs=configs)
-    with pytest.raises(ConfigError, match="a model of 4096 parameters, and noise that is made for 4097"):
+    with pytest.raises(ConfigError, match="the model has 4096 parameters, but the noise is made for 4097"):
         one_round(grid, large_model(), charter=charter)
     assert grid.passed == []

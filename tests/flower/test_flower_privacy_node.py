@@ -193,8 +193,8 @@ def test_a_server_cannot_take_noise_away_from_one_node(change, own, reason, said
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"privacy": mechanism(37)}, "a model of 36 parameters, and noise that is made for 37"),
-        ({"counters": ["b"]}, "a model of 32 parameters, and noise that is made for 36"),
+        ({"privacy": mechanism(37)}, "the model has 36 parameters, but the noise is made for 37"),
+        ({"counters": ["b"]}, "the model has 32 parameters, but the noise is made for 36"),
         ({"privacy": msgspec.UNSET}, "elements do not fit a round of"),
     ],
 )

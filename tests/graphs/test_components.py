@@ -75,14 +75,14 @@ def test_a_scipy_that_joins_too_much_is_refused_before_it_is_asked_anything(brok
     monkeypatch.setattr(scipy.sparse.csgraph, "connected_components", broken)
     alone = np.zeros(0, int)
     for _ in range(2):  # and it is not believed the second time either
-        with pytest.raises(ConfigError, match=f"scipy {scipy.__version__} cannot tell if masks are connected"):
+        with pytest.raises(ConfigError, match=f"scipy {scipy.__version__} cannot find out whether masks are connected"):
             components(1, alone, alone)
 
 
 @pytest.mark.usefixtures("untried")
 def test_with_such_a_scipy_there_is_no_server(monkeypatch):
     monkeypatch.setattr(scipy.sparse.csgraph, "connected_components", all_in_one)
-    with pytest.raises(ConfigError, match="cannot tell if masks are connected"):
+    with pytest.raises(ConfigError, match="cannot find out whether masks are connected"):
         Server(RoundConfig(clients=4, length=1))
 
 

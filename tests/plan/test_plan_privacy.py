@@ -333,9 +333,9 @@ def test_the_degree_is_taken_or_refused_with_one_that_would_do():
     [
         ({"degree": 7}, "even number"),
         ({"degree": 500}, "needs more than 500 clients"),
-        ({"degree": 10, "graph": "complete"}, "degree goes with graph = harary"),
-        ({"degree": 10, "graph": "erdos-renyi"}, "degree goes with graph = harary"),
-        ({"field_bits": 12}, "goes with privacy"),
+        ({"degree": 10, "graph": "complete"}, "degree needs graph = harary"),
+        ({"degree": 10, "graph": "erdos-renyi"}, "degree needs graph = harary"),
+        ({"field_bits": 12}, "needs privacy"),
         ({"privacy": {"epsilon": 3}}, "privacy: expected DifferentialPrivacy, got dict"),
         ({"privacy": DEMAND, "field_bits": 2}, "too narrow"),
         ({"privacy": DEMAND, "length": 0}, "length must lie in"),

@@ -214,6 +214,6 @@ def test_that_ledger_has_room_for_the_rounds_of_the_charter():
     account = fresh_account(charter)
     for _ in range(ASKED.rounds):
         account.charge(bytes(32), bytes(32))
-    with pytest.raises(ccesa.BudgetSpent, match="as many as it is made for"):
+    with pytest.raises(ccesa.BudgetSpent, match="it is made for no more"):
         account.charge(bytes(32), bytes(32))
     assert fresh_account(make_charter(enrol(3))) is None

@@ -423,7 +423,7 @@ def test_an_older_copy_of_the_file_is_found_or_completed(tmp_path):
         charge(ledger)
     for copy in copies[:-1]:
         (tmp_path / "ledger").write_bytes(copy)
-        with pytest.raises(DamagedLedger, match="of different states; one is damaged, or an older copy put back"):
+        with pytest.raises(DamagedLedger, match="do not match; one of them is damaged, or an older copy"):
             charge(ledger)
         with pytest.raises(DamagedLedger):
             ledger.spent()
@@ -440,7 +440,7 @@ def test_an_older_copy_of_the_head_is_found(tmp_path, behind):
     for _ in range(behind):
         charge(ledger)
     (tmp_path / "ledger.head").write_bytes(head)
-    with pytest.raises(DamagedLedger, match="of different states"):
+    with pytest.raises(DamagedLedger, match="do not match"):
         charge(ledger)
 
 
@@ -449,10 +449,10 @@ def test_a_head_that_is_missing_or_of_another_ledger_is_damage(tmp_path):
     (tmp_path / "other").mkdir()
     ledger_of(tmp_path / "other", entries=2, epsilon=5.0)
     (tmp_path / "ledger.head").write_bytes((tmp_path / "other" / "ledger.head").read_bytes())
-    with pytest.raises(DamagedLedger, match="of different states"):
+    with pytest.raises(DamagedLedger, match="do not match"):
         charge(ledger)
     (tmp_path / "ledger.head").unlink()
-    with pytest.raises(DamagedLedger, match=r"ledger\.head is missing, so it may not be the last"):
+    with pytest.raises(DamagedLedger, match=r"ledger\.head is missing, so this may not be the last line"):
         charge(ledger)
 
 

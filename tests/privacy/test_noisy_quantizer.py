@@ -278,7 +278,7 @@ def test_other_models_are_refused_before_randomness_is_drawn(model, match):
 
 @pytest.mark.parametrize("size", [1, 63, 65])
 def test_a_model_of_another_size_is_refused(size):
-    with pytest.raises(ConfigError, match=f"a model of {size} parameters, and noise that is made for 64"):
+    with pytest.raises(ConfigError, match=f"the model has {size} parameters, but the noise is made for 64"):
         NoisyQuantizer.for_model([np.zeros(size)], mechanism(64))
 
 

@@ -167,21 +167,21 @@ def test_two_vectors_of_one_table_have_noise_of_their_own():
 
 
 def test_noise_and_statistics_go_together_or_not_at_all():
-    with pytest.raises(ConfigError, match="statistics with noise say privacy_unit = record"):
+    with pytest.raises(ConfigError, match="statistics with noise need privacy_unit = record"):
         SCHEMA.encode([])
-    with pytest.raises(ConfigError, match="statistics with noise say privacy_unit = record"):
+    with pytest.raises(ConfigError, match="statistics with noise need privacy_unit = record"):
         PLAIN.encode([], NOISE)
-    with pytest.raises(ConfigError, match="statistics with noise say privacy_unit = record"):
+    with pytest.raises(ConfigError, match="statistics with noise need privacy_unit = record"):
         SCHEMA.decode(SCHEMA.encode([], NOISE), 1)
 
 
 @pytest.mark.parametrize(
     ("fields", "match"),
     [
-        ({"unit": msgspec.UNSET}, "noise for this schema has unit = record"),
+        ({"unit": msgspec.UNSET}, "noise for this schema needs unit = record"),
         ({"dimension": SCHEMA.dimension - 1}, f"has dimension = {SCHEMA.dimension}, not"),
-        ({"norm": 1.0}, "noise for this schema has norm = "),
-        ({"field_bits": 32}, "noise for this schema has field_bits = 64, not 32"),
+        ({"norm": 1.0}, "noise for this schema needs norm = "),
+        ({"field_bits": 32}, "noise for this schema needs field_bits = 64, not 32"),
     ],
 )
 def test_noise_for_something_else_is_refused(fields, match):
@@ -241,7 +241,7 @@ def test_a_ledger_counts_records_or_clients_and_never_both(first):
     assert accounts[first].left() > 0
     assert accounts[second].left() == 0
     for use in (accounts[second].check, lambda: accounts[second].charge(bytes(32), bytes(32))):
-        with pytest.raises(ConfigError, match="the two do not add up; keep a ledger for each"):
+        with pytest.raises(ConfigError, match="the two do not add up: keep a ledger for each"):
             use()
     assert len(ledger.charges()) == 1
 

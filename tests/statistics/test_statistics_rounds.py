@@ -138,8 +138,8 @@ def test_a_charter_without_statistics_has_no_word_of_them():
     [
         (False, {"bits": 32}, "a charter with statistics has words of 64 bits, and no learning"),
         (False, {"learning": Learning()}, "a charter with statistics has words of 64 bits, and no learning"),
-        (False, {"statistics": NOISY}, "those with privacy_unit = record have noise"),
-        (True, {"statistics": SCHEMA}, "statistics with noise say privacy_unit = record"),
+        (False, {"statistics": NOISY}, "privacy_unit = record needs noise"),
+        (True, {"statistics": SCHEMA}, "statistics with noise need privacy_unit = record"),
         (True, {"statistics": msgspec.UNSET}, "noise that hides a record goes with statistics"),
     ],
 )
@@ -152,7 +152,7 @@ def test_what_does_not_go_together_is_refused(noisy, fields, match):
 def test_noise_for_whole_clients_is_no_noise_for_records():
     """The other way round would promise a hundred times what it keeps."""
     agreed = planned(asked())
-    with pytest.raises(ConfigError, match="noise for this schema has unit = record"):
+    with pytest.raises(ConfigError, match="noise for this schema needs unit = record"):
         with_(agreed, privacy=with_(agreed.privacy, unit=msgspec.UNSET))
 
 

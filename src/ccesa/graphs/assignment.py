@@ -309,7 +309,7 @@ def _labels(size: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> Labe
 def _broken(found: str) -> str:
     import scipy
 
-    wrong = f"the installed scipy {scipy.__version__} cannot tell if masks are connected: it found {found}"
+    wrong = f"the installed scipy {scipy.__version__} cannot find out whether masks are connected: it found {found}"
     return f"{wrong}; install another version, pip install 'scipy>=1.11.3'"
 
 

@@ -53,7 +53,7 @@ class Assumptions:
         if self.per_step is None:
             return
         if self.exact:
-            raise ConfigError("exact dropout goes with one fraction for the whole round, not with dropout per step")
+            raise ConfigError("exact dropout needs one fraction for the whole round, not dropout per step")
         if self.dropout != self.per_step.total:
             raise ConfigError(f"dropout = {self.dropout!r}, but the steps add up to {self.per_step.total!r}")
 

@@ -37,7 +37,9 @@ class Complete(Kind, frozen=True, kw_only=True, tag="complete"):
 
     def check(self, clients: int) -> None:
         if (self.mask_degree or 0) >= clients:
-            raise ConfigError(f"mask_degree = {self.mask_degree} needs more clients than {clients}")
+            raise ConfigError(
+                f"mask_degree = {self.mask_degree} needs more than {self.mask_degree} clients, but there are {clients}"
+            )
 
     def max_degree(self, clients: int) -> int:
         return clients - 1

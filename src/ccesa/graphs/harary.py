@@ -16,7 +16,7 @@ def check_circle_degree(name: str, degree: int) -> None:
     """Refuse a degree that cannot be halved."""
     check_integer(name, degree)
     if degree < 2 or degree % 2:
-        raise ConfigError(f"{name} must be an even number of at least 2, not {degree}: half on each side of the circle")
+        raise ConfigError(f"{name} must be an even number of at least 2, not {degree}, half on each side of the circle")
 
 
 class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
@@ -44,7 +44,7 @@ class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
     def check(self, clients: int) -> None:
         if self.degree >= clients:
             raise ConfigError(
-                f"degree = {self.degree} needs more than {self.degree} clients, there are "
+                f"degree = {self.degree} needs more than {self.degree} clients, but there are "
                 f"{clients}: lower it or use the complete graph"
             )
 

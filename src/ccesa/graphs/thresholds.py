@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: One number of neighbours, or an array of them.
 Degree = TypeVar("Degree", int, NDArray[np.int64])
 #: The clients that count, by whether the dealer does.
-_COUNTED = {True: ", the dealer included", False: ": its neighbours, who have to confirm"}
+_COUNTED = {True: ", including the dealer", False: ", the neighbours that confirm"}
 
 
 class Rule(Part, frozen=True, kw_only=True):

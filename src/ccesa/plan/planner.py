@@ -194,7 +194,7 @@ class PlanRequest:
             noise = WantedNoise(self.privacy, self.length, self.field_bits, self.agreement, self.accept)
             return noise.plan(demand, wanted, gives_way=gives_way)
         if self.field_bits is not None:
-            raise ConfigError("field_bits, the bits of a parameter in a sum with noise, goes with privacy")
+            raise ConfigError("field_bits, the bits of a parameter in a sum with noise, needs privacy")
         found, demand = search(demand, wanted, gives_way=gives_way)
         if demand.assumptions.colluders == 0:
             found = thin_masks(demand, found)

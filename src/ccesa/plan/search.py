@@ -42,7 +42,7 @@ def find_cheapest(demand: Demand, graph: str) -> Found | None:
     everyone = find_sparsest(demand, Complete)
     if everyone is None or kind is Complete:
         return everyone
-    note = f"{demand.assumptions.clients} clients are too few for a sparse graph: the complete graph is taken"
+    note = f"{demand.assumptions.clients} clients are too few for a sparse graph: planned with the complete graph"
     return replace(everyone, notes=(note,))
 
 
@@ -266,7 +266,7 @@ class Wanted(NamedTuple):
         kind = kind_named(self.graph)
         if self.degree is not None:
             if kind is not Harary:
-                raise ConfigError(f"degree goes with graph = harary, not with graph = {self.graph}")
+                raise ConfigError(f"degree needs graph = harary, not graph = {self.graph}")
             Harary(degree=self.degree).check(clients)
 
     def find(self, demand: Demand) -> Found | None:

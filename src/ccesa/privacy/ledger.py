@@ -208,20 +208,20 @@ class Account:
         charge = self._charge(task, round_id, book)
         if book.mixes(charge):
             raise ConfigError(
-                "this ledger counts vectors with noise for records, or for the site as a whole, and this vector "
-                "has noise for the other: the two do not add up; keep a ledger for each"
+                "this ledger counts vectors with noise for records and this vector has noise for the whole site, or "
+                "the other way round; the two do not add up: keep a ledger for each"
             )
         if book.vectors(charge.account) >= charge.rounds:
             raise BudgetSpent(
-                f"{charge.rounds} vector(s) of this site have left with this noise, as many as it is "
-                "made for: no vector leaves; plan for more rounds, with the noise that they need"
+                f"{charge.rounds} vector(s) of this site have left with this noise, and it is made for no "
+                "more: no vector leaves; plan for more rounds, with the noise that they need"
             )
         if not book.fits(charge.release):
             spent, after = book.spent.epsilon(book.budget.delta), book.epsilon_after(charge.release)
             raise BudgetSpent(
                 f"{len(book.charges)} vector(s) have spent epsilon = {spent:.4g} of this site's "
                 f"{book.budget.epsilon:g} at delta = {book.budget.delta:g}, and one more would make it "
-                f"{after:.4g}: no vector leaves; take no further part with these data, or with more noise only"
+                f"{after:.4g}: no vector leaves; take no further part with these data, or only with more noise"
             )
         return write_line(book.tip, charge)
 

@@ -129,7 +129,7 @@ def _read_line(line: bytes, before: bytes, place: int) -> tuple[bytes, Any]:
     stated, _, text = line.partition(b" ")
     tip = labels.digest(labels.LEDGER, before, text)
     if stated != tip.hex().encode():
-        raise DamagedLedger(place + 1, "it is not what was written there")
+        raise DamagedLedger(place + 1, "its text does not match its hash")
     try:
         part = _DECODERS[min(place, 1)].decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -237,7 +237,7 @@ class OnDisk:
         try:
             return read_book(lines), missing
         except DamagedLedger as error:
-            apart = f"it and {self._head} are of different states; one is damaged, or an older copy put back"
+            apart = f"it and {self._head} do not match; one of them is damaged, or an older copy"
             raise self._damaged(error.line, error.what if error.line <= whole else apart) from None
 
     def _read_head(self, lines: int) -> bytes:
@@ -245,9 +245,9 @@ class OnDisk:
         try:
             head = files.trusted_bytes(self._head, _MAX_BYTES, private=True)
         except FileNotFoundError:
-            raise self._damaged(lines, f"{self._head} is missing, so it may not be the last") from None
+            raise self._damaged(lines, f"{self._head} is missing, so this may not be the last line") from None
         if not head.endswith(b"\n"):
-            raise self._damaged(lines, f"{self._head} is not whole, so it may not be the last")
+            raise self._damaged(lines, f"{self._head} is incomplete, so this may not be the last line")
         return head
 
     def _damaged(self, line: int, what: str) -> DamagedLedger:

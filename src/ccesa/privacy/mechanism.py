@@ -186,8 +186,8 @@ class Mechanism(Part, frozen=True, kw_only=True, dict=True):
         _ = self.fields
         if not MIN_DEVIATION <= self.deviation <= MAX_DEVIATION:
             raise ConfigError(
-                f"noise with a standard deviation of {self.deviation:.3g} per client; it must lie in "
-                f"{MIN_DEVIATION}..{MAX_DEVIATION:g} steps"
+                f"the standard deviation of a client's noise must lie in {MIN_DEVIATION}..{MAX_DEVIATION:g} steps, "
+                f"not {self.deviation:.3g}"
             )
         if not self.release.slack * self.rounds <= MAX_SLACK:
             raise ConfigError(
@@ -354,10 +354,10 @@ def choose_mechanism(
         raise ConfigError(
             f"rounding {dimension} parameters would cost more than {_ROUNDING_LOSS:.1%} of a vector: with epsilon = "
             f"{demand.epsilon:g} and {demand.rounds} rounds, the noise of {honest} honest clients, the fewest in a "
-            "sum, hides only vectors that are as short as that. Take a larger epsilon, fewer rounds or more clients"
+            "sum, hides only vectors of about that length. Take a larger epsilon, fewer rounds or more clients"
         )
     width = f"{field_bits} bits" if field_bits else f"up to {WORD_BITS} bits"
-    remedy = "more bits, or leave the number out, and it is chosen" if field_bits else "fewer clients"
+    remedy = "more bits, or leave field_bits out" if field_bits else "fewer clients"
     noise = f"the noise of {clients} clients over {dimension} parameters"
     raise ConfigError(f"fields of {width} are too narrow for {noise}: take {remedy}")
 
@@ -368,9 +368,9 @@ def _largest_mu(demand: DifferentialPrivacy, honest: int, dimension: int, fails:
     left = demand.delta * (1 - 1e-6) - demand.rounds * (2.0**fails + draws)
     if not left > 0:
         raise ConfigError(
-            f"the graph may fail with 2^{fails:.1f} in each of {demand.rounds} rounds, and the draws' distance counts "
-            f"as {draws:.1g}: more than delta = {demand.delta:g} in all. Ask for more privacy_bits, a larger delta or "
-            "a smaller epsilon"
+            f"the graph may fail with probability 2^{fails:.1f} in each of {demand.rounds} rounds, and inexact draws "
+            f"add {draws:.1g}: together more than delta = {demand.delta:g}. Ask for more privacy_bits, a larger delta "
+            "or a smaller epsilon"
         )
     epsilon = max(0.0, demand.epsilon * (1 - 1e-9) - 2 * MAX_SLACK)
     return accounting.gaussian_mu(epsilon, left) / math.sqrt(demand.rounds)

@@ -55,8 +55,8 @@ def unpack_exact(schema: Schema, total: Vector, sites: int) -> Sums:
         sums[quantity.key] = found = digits.decode(row[at : at + count])
         at += count
         if max(found) > sites * digits.largest:
-            can_have = f"{sites} sites with up to {schema.max_records} records each can have"
-            raise VectorError(f"more in the sum than {can_have}; is it their sum?")
+            theirs = f"{sites} site(s) with up to {schema.max_records} records each"
+            raise VectorError(f"the sum exceeds that of {theirs}; is it their sum?")
     return sums
 
 
@@ -94,7 +94,7 @@ class Scale:
         due = {"unit": schema.privacy_unit, "dimension": schema.dimension, "norm": schema.norm, "field_bits": WORD_BITS}
         for name, expected in due.items():
             if getattr(mechanism, name) != expected:
-                raise ConfigError(f"noise for this schema has {name} = {expected}, not {getattr(mechanism, name)}")
+                raise ConfigError(f"noise for this schema needs {name} = {expected}, not {getattr(mechanism, name)}")
         if self.share < 1:
             raise ConfigError("a record would have less than one step of the fine grid in each quantity")
         most = (schema.max_records * self.share >> mechanism.grid_bits) + _FARTHEST

@@ -201,7 +201,7 @@ class _Cell:
         records = self.one("", "records")
         totals = [self.numbers(one.name, "values") for one in self.schema.counted]
         if any(sum(total) != records for total in totals) or not all(map(self._is_possible, self.schema.numbers)):
-            raise VectorError("sums that no records can have: some site sent others than it has counted")
+            raise VectorError("no records can have these sums: some site sent other numbers than it counted")
         return bool(records)
 
     def _is_possible(self, column: Number) -> bool:

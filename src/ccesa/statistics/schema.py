@@ -87,7 +87,7 @@ class Number(Part, frozen=True, kw_only=True, dict=True):
         for field in ("measures", "edges", "quantiles"):
             _check_list(f"{field} of {quoted(self.name)}", getattr(self, field))
         if ("bins" in self.sums) != bool(self.edges):
-            raise self._wrong("histogram and quantiles go with edges of bins, and edges with one of them")
+            raise self._wrong("histogram and quantiles need edges of bins, and edges need one of the two")
         if "quantiles" in self.measures and not self.quantiles:
             raise self._wrong("quantiles are missing")
 
@@ -163,7 +163,7 @@ class Category(Part, frozen=True, kw_only=True, dict=True):
         for value in self.values:
             _check_text(f"a value of column {quoted(self.name)}", value)
             if value in (OTHER, MISSING):
-                raise ConfigError(f"column {quoted(self.name)}: {value} is counted anyway")
+                raise ConfigError(f"column {quoted(self.name)}: {value} is always counted, so leave it out")
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -196,9 +196,9 @@ def _float(value: Any) -> float:
 def _check_list(what: str, values: Sequence[object], most: int = _MAX_LISTED) -> None:
     """Refuse a list with an entry twice, or with too many entries."""
     if len(set(values)) != len(values):
-        raise ConfigError(f"{what}: an entry is there twice")
+        raise ConfigError(f"{what}: an entry appears twice")
     if len(values) > most:
-        raise ConfigError(f"{what}: at most {most} can be, not {len(values)}")
+        raise ConfigError(f"{what}: at most {most} are allowed, not {len(values)}")
 
 
 def _compose(part: Part, *names: str) -> None:
@@ -213,7 +213,7 @@ def _compose(part: Part, *names: str) -> None:
 def _check_text(what: str, text: object) -> None:
     """Refuse a name that cannot be shown to people and compared."""
     if not isinstance(text, str) or not 1 <= len(text) <= 100 or text.strip() != text:
-        raise ConfigError(f"{what} has one to 100 characters and no space around it, not {quoted(text)}")
+        raise ConfigError(f"{what} must have 1 to 100 characters and no space around it, not {quoted(text)}")
     if not is_printable(text):
         raise ConfigError(f"{what} has characters that cannot be printed: {quoted(text)}")
 
@@ -278,12 +278,12 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
         check_range("least_group", self.least_group, 1, self.max_records)
         if self.privacy_unit == "record" and self.least_group != 1:
             raise ConfigError(
-                "with privacy_unit = record say least_group = 1: one record more or less would show or hide "
-                "a whole group, which is more than the noise is made for; noise hides small groups by itself"
+                "privacy_unit = record needs least_group = 1: otherwise one record could show or hide a whole "
+                "group, which is more than the noise is made for; noise hides small groups by itself"
             )
         self._check_columns()
         if self.length > MAX_LENGTH:
-            raise ConfigError(f"the schema has {self.length} words, and at most {MAX_LENGTH} can be")
+            raise ConfigError(f"the schema has {self.length} words, but at most {MAX_LENGTH} are allowed")
 
     def _check_columns(self) -> None:
         _check_list("columns", self.columns)
@@ -293,10 +293,10 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
             _check_text("what stands for a missing value", text)
         for one in self.categories:
             if not set(one.values).isdisjoint(self.missing):
-                raise ConfigError(f"column {quoted(one.name)}: a value that stands for a missing one, too")
+                raise ConfigError(f"column {quoted(one.name)}: a value also stands for a missing one")
         for name in self.group_by:
             if name not in {one.name for one in self.categories}:
-                raise ConfigError(f"group_by names {quoted(name)}, which is no category")
+                raise ConfigError(f"group_by names {quoted(name)}, which is not a category")
         if math.prod(len(one.labels) for one in self.grouped) > MAX_CELLS:
             raise ConfigError(f"more than {MAX_CELLS} groups; take fewer columns or values to group by")
 
@@ -418,8 +418,8 @@ class Schema(Part, frozen=True, kw_only=True, dict=True):
 
         if (self.privacy_unit == "record") != (mechanism is not None):
             raise ConfigError(
-                "statistics with noise say privacy_unit = record, and those with privacy_unit = record have "
-                "noise: a table [privacy] in the charter"
+                "statistics with noise need privacy_unit = record, and privacy_unit = record needs noise: "
+                "a table [privacy] in the charter"
             )
         if mechanism is None:
             packing.check_sites(sites)

@@ -209,7 +209,7 @@ def _open(path: Path | str) -> Iterator["_Lines"]:
         try:
             yield lines
         except csv.Error:
-            raise VectorError(f"{path}, line {lines.number}: not CSV, as with a quote and no end") from None
+            raise VectorError(f"{path}, line {lines.number}: not CSV; perhaps a quote has no end") from None
         except UnicodeDecodeError:
             raise VectorError(f"{path}, line {lines.number}: not UTF-8") from None
         except VectorError as error:
