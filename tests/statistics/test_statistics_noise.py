@@ -179,7 +179,7 @@ def test_noise_and_statistics_go_together_or_not_at_all():
     ("fields", "match"),
     [
         ({"unit": msgspec.UNSET}, "noise for this schema needs unit = record"),
-        ({"dimension": SCHEMA.dimension - 1}, f"has dimension = {SCHEMA.dimension}, not"),
+        ({"dimension": SCHEMA.dimension - 1}, f"needs dimension = {SCHEMA.dimension}, not"),
         ({"norm": 1.0}, "noise for this schema needs norm = "),
         ({"field_bits": 32}, "noise for this schema needs field_bits = 64, not 32"),
     ],
