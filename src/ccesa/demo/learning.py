@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccesa import words
-from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.keys import DEFAULT, needs_accept
 from ccesa.errors import ConfigError, RoundFailed
 from ccesa.extras import missing
@@ -35,6 +34,8 @@ Model = list[Floats]
 PIXELS, CLASSES = 64, 10
 _EPOCHS = 5
 _TESTED = 5  # one digit in five is kept for testing
+#: The largest entry of an update. The softmax updates here stay well below.
+CLIP = 0.5
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,20 @@ class Dataset:
     def sizes(self) -> list[int]:
         return [len(labels) for labels in self.labels]
 
+    @property
+    def quantizer(self) -> Quantizer[Model]:
+        """For updates of every client."""
+        return Quantizer.for_model(new_model(), clients=len(self.sizes), clip=CLIP, max_weight=max(self.sizes))
+
     def update(self, model: Model, client: int, rate: float = 0.5) -> Model:
         """Return the change that a client's own data makes to the model."""
         images, labels = self.images[client], self.labels[client]
         weights, biases = model[0].copy(), model[1].copy()
         wanted = np.eye(CLASSES)[labels]
         for _ in range(_EPOCHS):
-            error = (_softmax(images @ weights + biases) - wanted) / len(labels)
+            scores = images @ weights + biases
+            powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+            error = (powers / powers.sum(axis=1, keepdims=True) - wanted) / len(labels)
             weights -= rate * images.T @ error
             biases -= rate * error.sum(axis=0)
         return [weights - model[0], biases - model[1]]
@@ -95,17 +103,8 @@ def accuracy(model: Model, data: Dataset) -> float:
     return float(np.mean(guesses == data.test_labels))
 
 
-def _softmax(scores: Floats) -> Floats:
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
-
-
 def add(model: Model, update: Model) -> Model:
     return [old + new for old, new in zip(model, update, strict=True)]
-
-
-#: The largest entry of an update. The softmax updates here stay well below.
-CLIP = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +179,7 @@ class History:
 def plan_rounds(data: Dataset, dropout: float, degree: int | None = None, agreement: str = DEFAULT) -> Plan:
     """Return the plan of every round, with the planner's graph or with this many neighbours."""
     made = usual_plan(len(data.sizes), dropout, agreement=agreement, accept=needs_accept(agreement))
-    made = replace(made, length=_quantizer(data).length, bits=WORD_BITS)
+    made = replace(made, length=data.quantizer.length, bits=WORD_BITS)
     if degree is None:
         return made
     return check(made.config(graph=Harary(degree=degree), threshold=Majority()), made.assumptions.dropout)
@@ -197,15 +196,13 @@ def train_rounds(
     progress: Callable[[int, History], None] = lambda done, history: None,
 ) -> History:
     """Train for some rounds in each way. A lost round keeps the old model, as in production."""
-    quantizer = _quantizer(data)
-    history = History(plan=plan, seed=seed, values=quantizer.fields.in_words)
+    history = History(plan=plan, seed=seed, values=data.quantizer.fields.in_words)
     secure = plain = everyone = new_model()
     rng = np.random.default_rng([seed, 2])
     for number in range(1, rounds + 1):
-        config = plan.config()
-        dropouts = Independent(dropout).draw(steps_of(config), config.clients, rng)
+        dropouts = Independent(dropout).draw(steps_of(plan.config()), plan.clients, rng)
         history.count(dropouts)
-        secure = _secure_round(secure, data, quantizer, config, dropouts, threads, history)
+        secure = _secure_round(secure, data, dropouts, threads, history)
         plain = _plain_round(plain, data, dropouts)
         everyone = _plain_round(everyone, data, {})
         history.secure.append(accuracy(secure, data))
@@ -220,20 +217,8 @@ def run_conventional(plan: Plan, seed: int) -> SimulatedRound:
     return simulate(plan.config(graph=Complete(), threshold=Majority()), seed=seed)
 
 
-def _quantizer(data: Dataset) -> Quantizer[Model]:
-    sizes = data.sizes
-    return Quantizer.for_model(new_model(), clients=len(sizes), clip=CLIP, max_weight=max(sizes))
-
-
-def _secure_round(
-    model: Model,
-    data: Dataset,
-    quantizer: Quantizer[Model],
-    config: RoundConfig,
-    dropouts: Dropouts,
-    threads: int,
-    history: History,
-) -> Model:
+def _secure_round(model: Model, data: Dataset, dropouts: Dropouts, threads: int, history: History) -> Model:
+    quantizer = data.quantizer
     encoded = [quantizer.encode(data.update(model, client), size) for client, size in enumerate(data.sizes)]
     history.clipped += sum(one.clipped for one in encoded)
     received: dict[int, Vector] = {}
@@ -243,9 +228,8 @@ def _secure_round(
         if wanted and isinstance(reply := m.decode(message, len(message)), m.MaskReply):
             received[client] = words.from_bytes(reply.vector, WORD_BITS).copy()
 
-    report = simulate(
-        config, lambda client: encoded[client].vector, dropout=Exactly(dropouts), threads=threads, overhear=overhear
-    )
+    config, vector = history.plan.config(), lambda client: encoded[client].vector
+    report = simulate(config, vector, dropout=Exactly(dropouts), threads=threads, overhear=overhear)
     history.reports.append(report)
     found = report.result if isinstance(report.result, Aggregate) else None
     if received and (found or history.wiretap is None):

@@ -300,8 +300,11 @@ def _quantizer(models: Sequence[Arrays], weights: Sequence[float], clip: Clip | 
     largest = np.zeros(layout.size)
     for client, model in enumerate(models):
         np.maximum(largest, np.abs(_of_client(client, layout.flatten, model)), out=largest)
-    bound = _clip(layout, largest) if clip is None else clip
-    return Quantizer.for_model(models[0], clients=len(models), clip=bound, max_weight=max(weights) or 1.0, **wanted)
+    if clip is None:  # one bound for all arrays would round small ones to nothing
+        rows = np.split(largest, np.cumsum(layout.sizes)[:-1]) if layout.sizes else []
+        bounds = [float(row.max(initial=0.0)) or 1.0 for row in rows]
+        clip = bounds if layout.names is None else dict(zip(layout.names, bounds, strict=True))
+    return Quantizer.for_model(models[0], clients=len(models), clip=clip, max_weight=max(weights) or 1.0, **wanted)
 
 
 def _of_client(client: int, work: Callable[..., Done], *arguments: Any) -> Done:
@@ -310,15 +313,6 @@ def _of_client(client: int, work: Callable[..., Done], *arguments: Any) -> Done:
         return work(*arguments)
     except VectorError as error:
         raise VectorError(f"client {client}: {error}") from error
-
-
-def _clip(layout: Layout, largest: NDArray[np.float64]) -> Clip:
-    """Return the largest value of each array: one bound for all would round small arrays to nothing."""
-    if not layout.sizes:
-        return 1.0
-    rows = np.split(largest, np.cumsum(layout.sizes)[:-1])
-    bounds = [float(row.max(initial=0.0)) or 1.0 for row in rows]
-    return bounds if layout.names is None else dict(zip(layout.names, bounds, strict=True))
 
 
 def _expected(dropout: Dropout) -> float:

@@ -238,11 +238,14 @@ def _report(
 ) -> SimulatedRound:
     names, graph = [step.name for step in steps_of(server.config)], server.graph
     found = result if isinstance(result, Aggregate) else None
+    plain = words.zeros(server.config.length, server.config.bits)
+    for number in found.survivors if found else ():
+        np.add(plain, source(number), out=plain)
     return SimulatedRound(
         clients=server.config.clients,
         survivors=len(found.survivors) if found else 0,
         outcome="aggregate" if found else type(result).__name__,
-        exact=found is not None and _is_exact(server.config, found, source),
+        exact=found is not None and np.array_equal(plain, found.vector),
         # 0 if the round ended before its graph was drawn
         degree_mean=0.0 if graph is None else float(graph.degrees.mean()),
         mask_degree_mean=0.0 if graph is None else float(graph.carries_masks.sum() / graph.size),
@@ -252,13 +255,6 @@ def _report(
         peak_rss_mb=peak_rss_mb(),
         result=result,
     )
-
-
-def _is_exact(config: RoundConfig, aggregate: Aggregate, source: Callable[[int], Vector]) -> bool:
-    plain = words.zeros(config.length, config.bits)
-    for number in aggregate.survivors:
-        np.add(plain, source(number), out=plain)
-    return bool(np.array_equal(plain, aggregate.vector))
 
 
 def _in_threads(threads: int, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

@@ -1,12 +1,10 @@
 """``secure_mod`` is a node's part: it answers the protocol, and trains only in the masking step.
 
-Nothing of the app's reply leaves the node in the clear. The answers in the clear do not depend on the node's
-data: an app that fails, or whose reply cannot be used, contributes zeros and a count under the
-masks. All reasons are in the node's own log.
+Answers in the clear do not depend on the node's data: an app that fails, or whose reply cannot be used,
+contributes zeros and a count under the masks. All reasons are in the node's own log.
 
-Between messages the client is suspended in the node's own state (``context.state``), which stays on the node.
-It is wiped when the round, or the series of rounds, is over. A node that was restarted has no state: it
-refuses the rest of the rounds in flight, and takes part in the next round that begins.
+Between messages the client is suspended in the node's own state (``context.state``), which is wiped when the
+round or series is over. A restarted node has no state: it refuses the rounds in flight and takes part in the next.
 """
 
 import time
@@ -37,10 +35,6 @@ from ccesa.values.fields import WORD_BITS
 from ccesa.wire import Data
 from ccesa.words import Vector
 
-#: Makes the client of a round from its id, its configuration and the rounds that were used before.
-MakeClient = Callable[..., Client]
-
-_ALLOWING = "; to allow it, set ccesa-plain=true"
 _COUNTING = " (ccesa-attempts and ccesa-releases, or attempts and releases in the charter)"
 
 
@@ -66,7 +60,7 @@ def secure_mod(message: Message, context: Context, call_next: ClientAppCallable)
         if settings.answers_in_clear or (queried and not settings.needs_noise):
             return call_next(message, context)
         allowed = not (settings.has_charter or settings.needs_noise)
-        log.warn("refused a message in the clear" + _ALLOWING * allowed)
+        log.warn("refused a message in the clear" + "; to allow it, set ccesa-plain=true" * allowed)
         return envelope.refuse(message, envelope.REFUSED, envelope.NOT_IN_CLEAR)
     try:
         return envelope.answer(message, _Node(message, context, call_next, settings).answer(request))
@@ -80,10 +74,8 @@ def secure_mod(message: Message, context: Context, call_next: ClientAppCallable)
 class _Node:
     """One message of the protocol on this node."""
 
-    def __init__(
-        self, message: Message, context: Context, call_next: ClientAppCallable, settings: NodeSettings
-    ) -> None:
-        self._message, self._context, self._call_next = message, context, call_next
+    def __init__(self, message: Message, context: Context, app: ClientAppCallable, settings: NodeSettings) -> None:
+        self._message, self._context, self._call_next = message, context, app
         self._settings, self._now = settings, time.time()
         self._suspended = SuspendedClients(context, str(message.metadata.message_type), self._now)
 
@@ -102,7 +94,7 @@ class _Node:
         answer = self._exchange if config.accept else self._step
         return answer(request, config, partial(self._client, terms, memory), memory)
 
-    def _step(self, request: Envelope, config: RoundConfig, make: MakeClient, memory: Memory) -> NodeAnswer:
+    def _step(self, request: Envelope, config: RoundConfig, make: Callable[..., Client], memory: Memory) -> NodeAnswer:
         """Answer one step of a single round."""
         steps, data = [step.name for step in steps_of(config)], request.request
         if request.step == steps[0]:
@@ -119,7 +111,9 @@ class _Node:
             self._suspended.put(request.config, client.suspend(), born)
         return NodeAnswer(answer)
 
-    def _exchange(self, request: Envelope, config: RoundConfig, make: MakeClient, memory: Memory) -> NodeAnswer:
+    def _exchange(
+        self, request: Envelope, config: RoundConfig, make: Callable[..., Client], memory: Memory
+    ) -> NodeAnswer:
         """Answer an exchange of a series. A refused round is over for this node; the others go on."""
         kept = self._suspended.take(request.config)  # after a failure no trace of the series is left
         first = of_series.unpack(request.request)[:1]
@@ -159,14 +153,9 @@ class _Node:
         """Make the client of a round. ``place`` is its id, unless the node has a charter and knows its own."""
         own, content = self._settings, without_envelope(self._message.content)
         vector = Careful(lambda: self._vector(config, terms))
-        options: dict[str, Any] = {
-            "task": lambda: terms.round_task(content),
-            "counted": lambda task: terms.counted_task(content),
-            "used_rounds": used,
-            "tasks": memory,
-            "account": account_of(own, terms.mechanism),
-            "threads": own.threads,
-        }
+        digests = {"task": lambda: terms.round_task(content), "counted": lambda task: terms.counted_task(content)}
+        kept = {"used_rounds": used, "tasks": memory, "account": account_of(own, terms.mechanism)}
+        options: dict[str, Any] = {**digests, **kept, "threads": own.threads}
         if own.has_charter:
             return ActiveClient(config, own.identity, own.charter, vector, **options)
         options |= {"floor": own.floor, "attempts": own.attempts, "releases": own.releases}
@@ -301,5 +290,5 @@ def _with_slots(metrics: Metrics, packing: Packing) -> Metrics:
 
 
 def _name(content: RecordDict, record: type, default: str) -> str:
-    """Return what the app calls its record of this type."""
+    """Return the app's name for its record of this type."""
     return next((name for name, one in content.items() if isinstance(one, record)), default)

@@ -27,10 +27,8 @@ from ccesa.privacy.mechanism import Mechanism, check_budget
 
 _PREFIX, _FLOOR = "ccesa-", "ccesa-floor-"
 #: The keys that a charter leaves to its nodes.
-_BESIDE_CHARTER = {
-    _PREFIX + name
-    for name in ["identity", "charter", "memory", "forget-after", "threads", "min-noise", "budget", "ledger"]
-}
+_LEFT = ("identity", "charter", "memory", "forget-after", "threads", "min-noise", "budget", "ledger")
+_BESIDE_CHARTER = {_PREFIX + name for name in _LEFT}
 
 
 class NodeSettings(

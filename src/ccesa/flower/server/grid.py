@@ -118,21 +118,11 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         secure_evaluate: bool = True,
         executor: Executor | None = None,
     ) -> None:
-        settings = {
-            "privacy": privacy,
-            "metrics": metrics,
-            "reliability_bits": reliability_bits,
-            "dropout": dropout,
-            "collusion": collusion,
-            "clip": clip,
-            "metric_clip": metric_clip,
-            "bits": bits,
-            "precision": precision,
-            "max_weight": max_weight,
-            "weighted_by": weighted_by,
-            "metric_slots": metric_slots,
-            "post_quantum": post_quantum,
-        }
+        noise = {"privacy": privacy, "metrics": metrics, "reliability_bits": reliability_bits}
+        assumed = {"dropout": dropout, "collusion": collusion}
+        values = {"clip": clip, "metric_clip": metric_clip, "bits": bits, "precision": precision}
+        weights = {"max_weight": max_weight, "weighted_by": weighted_by, "metric_slots": metric_slots}
+        settings = {**noise, **assumed, **values, **weights, "post_quantum": post_quantum}
         if type(retries) is not int or retries < 0:
             raise ConfigError(f"retries must be 0 or greater, not {retries!r}")
         check_executor(executor)
@@ -284,8 +274,6 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         log_result(terms, survivors, mean, len(messages), running.config.graph.mean_degree(len(messages)))
         log_evidence(aggregate.evidence, transport.nodes, self._rounds.around)
         return mean
-
-    # Everything else goes to the wrapped grid.
 
     def set_run(self, run: Any) -> None:
         self._grid.set_run(run)
