@@ -199,7 +199,7 @@ def test_a_model_of_whole_numbers_cannot_step_aside():
     whole = {"batches": np.arange(6, dtype=np.int64)}
     secure = SecureGrid(grid)
     assert not secure.send_and_receive(messages(grid, whole))
-    with pytest.raises(AttemptsSpent, match="no real number that could move a little: start again from"):
+    with pytest.raises(AttemptsSpent, match="no number in it can move a little: start again from"):
         secure.send_and_receive(messages(grid, whole))
 
 

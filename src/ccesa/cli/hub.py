@@ -70,9 +70,7 @@ def invite(
     revoke: Annotated[
         str | None, Option(metavar="N|operator", help="Revoke all tokens of this client, or of operators.")
     ] = None,
-    to: Annotated[
-        Path | None, Option(metavar="FOLDER", help="Write each token to its own file, and print none.")
-    ] = None,
+    to: Annotated[Path | None, Option(metavar="FOLDER", help="Write tokens to files of their own; print none.")] = None,
 ) -> None:
     """Make tokens for clients and operators. Without options, list the tokens.
 

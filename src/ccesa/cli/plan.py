@@ -54,9 +54,9 @@ class DemandOptions:
         float | None,
         Option(help="Privacy fails with 2^-P at most (40; 80 with noise and colluders; 128 under active)."),
     ] = None
-    reliability_bits: Annotated[
-        float | None, Option(help="A round is lost with probability 2^-R at most (20, if possible).")
-    ] = None
+    reliability_bits: Annotated[float | None, Option(help="A round is lost with 2^-R at most (20, if possible).")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +65,9 @@ class VectorOptions:
 
     length: options.Length = 1_000_000
     bits: options.Bits = 32
-    value_bits: Annotated[
-        int | None, Option(help="Bits of a value: --length then counts values, several in a 64-bit word.")
-    ] = None
+    value_bits: Annotated[int | None, Option(help="Bits of a value: several share a word; --length counts them.")] = (
+        None
+    )
     precision: Annotated[float | None, Option(help="Instead of --value-bits: largest error of a mean.")] = None
     clip: Annotated[float, Option(help="The largest value, for --precision and --learning.")] = 2.0
     field_bits: Annotated[int | None, Option(help="Noise: bits of a parameter (as few as possible).")] = None
@@ -101,9 +101,9 @@ class CharterOptions:
     """The members and the file of a charter, and its values that no plan has."""
 
     members: Annotated[Path | None, Option(help="Admission list, a line per client: plan for all of them.")] = None
-    path: Annotated[
-        Path | None, Option("--charter", help="Write their charter to this new file (active, with --members).")
-    ] = None
+    path: Annotated[Path | None, Option("--charter", help="New file for their charter (active, with --members).")] = (
+        None
+    )
     replaces: Annotated[
         Path | None, Option(help="The charter before this one, with the values to keep if you give no others.")
     ] = None
@@ -126,9 +126,7 @@ class CharterOptions:
     learning: Annotated[bool, Option("--learning", help="Add a table of learning, to fill in before you send it.")] = (
         False
     )
-    statistics: Annotated[
-        Path | None, Option(help="Plan for joint statistics by this schema, instead of for --length.")
-    ] = None
+    statistics: Annotated[Path | None, Option(help="Plan for joint statistics by this schema, not --length.")] = None
 
     def load_members(self, guard: str) -> Admission | None:
         """Load the admission list; refuse options that cannot make a charter before the plan is made."""
@@ -210,9 +208,7 @@ def plan(
     post_quantum: options.PostQuantum = False,
     noise: options.NoiseOptions,
     charter: CharterOptions,
-    calibrated: Annotated[
-        bool, Option("--calibrate", help="Measure this machine, and show the costs in seconds, too.")
-    ] = False,
+    calibrated: Annotated[bool, Option("--calibrate", help="Measure this machine; show costs in seconds.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Plan a round for a number of clients, some of which may drop out or collude.

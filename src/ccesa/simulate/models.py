@@ -88,10 +88,8 @@ class NoisyVectors:
 
     def __init__(self, mechanism: Mechanism, config: RoundConfig, seed: int) -> None:
         if (config.length, config.bits) != (mechanism.length, WORD_BITS):
-            raise ConfigError(
-                f"the noise is made for vectors of {mechanism.length} words of {WORD_BITS} bits, not of "
-                f"{config.length} words of {config.bits} bits"
-            )
+            given = f"{config.length} words of {config.bits} bits"
+            raise ConfigError(f"the noise is made for {mechanism.length} words of {WORD_BITS} bits, not for {given}")
         self.mechanism, self.context, self.seed = mechanism, config.context, seed
         self._quantizer: NoisyQuantizer[list[NDArray[Any]]] = NoisyQuantizer.for_model(
             [np.zeros(mechanism.dimension)], mechanism

@@ -195,9 +195,7 @@ class Packing:
         head, numbers, record_names, metric_names, cut, counted = np.split(sums, ends)
         *lacking, clipped, capped, nothing = self._counts.decode(counted)
         if nothing >= survivors:
-            raise VectorError(
-                f"{nothing} of {survivors} nodes contributed nothing, so there is no mean; see their logs"
-            )
+            raise VectorError(f"no mean: {nothing} of {survivors} nodes contributed nothing; see their logs")
         times, mean = survivors - nothing, self._quantizer.mean(head)
         units, slots = self._quantizer.units(mean.weight), self._slots(metric_names, times)
         values = terms.decode_metrics(numbers, units, self.terms.metric_clip, self._digits)

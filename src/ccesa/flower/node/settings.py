@@ -134,28 +134,21 @@ class NodeSettings(
         if terms.message_type != message_type:
             raise ConfigError(f"terms for {terms.message_type!r} came in a message of type {message_type!r}")
         if message_type not in self._message_types:
-            raise ConfigError(
-                f"this node answers messages of type {self._message_types}, not {message_type!r} (ccesa-message-types)"
-            )
+            raise ConfigError(f"type {message_type!r} is not one of {self._message_types} (ccesa-message-types)")
         if terms.mechanism is not None:
             return  # nothing is weighted, and one norm bounds all
         if terms.weighted_by != self.weighted_by:
-            raise ConfigError(
-                f"the server weights by {terms.weighted_by!r}, this node by {self.weighted_by!r} (ccesa-weighted-by)"
-            )
+            names = f"{terms.weighted_by!r}, this node by {self.weighted_by!r}"
+            raise ConfigError(f"the server weights by {names} (ccesa-weighted-by)")
         if terms.clip > self.max_clip:
             raise ConfigError(f"clip = {terms.clip:g}, this node allows {self.max_clip:g} (ccesa-max-clip)")
         counter_clip = self.max_clip if self.max_counter_clip is None else self.max_counter_clip
         if terms.counters and counter_clip < COUNTER_CLIP:
-            raise ConfigError(
-                f"{len(terms.counters)} arrays are counters, clipped at {COUNTER_CLIP:g}, this node allows "
-                f"{counter_clip:g} (ccesa-max-counter-clip)"
-            )
+            allowed = f"{counter_clip:g} (ccesa-max-counter-clip)"
+            raise ConfigError(f"counters are clipped at {COUNTER_CLIP:g}, this node allows {allowed}")
         if terms.metric_clip < self.minimum_metric_clip:
-            raise ConfigError(
-                f"metric_clip = {terms.metric_clip:g}, this node's floor is {self.minimum_metric_clip:g} "
-                "(ccesa-floor-metric_clip)"
-            )
+            floor = f"{self.minimum_metric_clip:g} (ccesa-floor-metric_clip)"
+            raise ConfigError(f"metric_clip = {terms.metric_clip:g}, this node's floor is {floor}")
 
     @property
     def _message_types(self) -> list[str]:
@@ -184,27 +177,19 @@ def check_noise(own: NodeSettings, config: RoundConfig, mechanism: Mechanism | N
     """Refuse a round with less noise than this node insists on."""
     if mechanism is None:
         if own.needs_noise:
-            raise ConfigError(
-                "a round without noise; this node takes part only in rounds with noise (ccesa-min-noise, "
-                "ccesa-budget, ccesa-ledger)"
-            )
+            raise ConfigError("this node refuses rounds without noise (ccesa-min-noise, ccesa-budget, ccesa-ledger)")
         return
     if not own.has_charter:
         _check_without_charter(own, config, mechanism)
     multiplier = 1 / math.sqrt(mechanism.release.mu2)
     if multiplier < own.min_noise:
-        raise ConfigError(
-            f"the noise is {multiplier:.4g} times the norm in a sum, this node insists on {own.min_noise:g} "
-            "(ccesa-min-noise)"
-        )
+        raise ConfigError(f"the noise is {multiplier:.4g} times the norm, below ccesa-min-noise = {own.min_noise:g}")
     if own.budget is not None:
         epsilon, delta = own.allowed
         spent = mechanism.release_at(mechanism.honest, epsilon).times(mechanism.rounds).epsilon(delta)
         if not spent <= epsilon:
-            raise ConfigError(
-                f"{mechanism.rounds} round(s) with this noise spend epsilon = {spent:.4g} at delta = {delta:g}, "
-                f"this node allows {epsilon:g} (ccesa-budget)"
-            )
+            costs = f"{mechanism.rounds} round(s) with this noise spend epsilon = {spent:.4g} at delta = {delta:g}"
+            raise ConfigError(f"{costs}, this node allows {epsilon:g} (ccesa-budget)")
 
 
 def account_of(own: NodeSettings, mechanism: Mechanism | None) -> Account | None:
@@ -219,15 +204,9 @@ def _check_without_charter(own: NodeSettings, config: RoundConfig, mechanism: Me
     if mechanism.against != "follows":
         raise ConfigError("noise against a server that lies needs a charter")
     if own.colluders and not config.accept:
-        raise ConfigError(
-            f"a round without accept: {own.colluders} colluding node(s) could choose whose noise is missing "
-            "(ccesa-colluders)"
-        )
+        raise ConfigError("without accept, colluding nodes could choose whose noise is missing (ccesa-colluders)")
     honest = config.min_survivors - own.colluders
     if mechanism.honest > honest:
-        raise ConfigError(
-            f"the noise counts on {mechanism.honest} honest nodes, but a sum of at least "
-            f"{config.min_survivors} nodes has only {honest} for certain (ccesa-colluders)"
-        )
+        raise ConfigError(f"the noise needs {mechanism.honest} honest nodes; a sum has only {honest} (ccesa-colluders)")
     if mechanism.norm > own.max_clip:
         raise ConfigError(f"norm = {mechanism.norm:g}, this node allows {own.max_clip:g} (ccesa-max-clip)")

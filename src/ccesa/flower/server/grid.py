@@ -35,10 +35,7 @@ def check_alike(messages: list[Message]) -> None:
     first = messages[0].content
     for message in messages[1:]:
         if message.content is not first and dict(message.content) != dict(first):
-            raise ConfigError(
-                "the strategy sends different arrays or settings to different nodes; secure aggregation "
-                "averages replies to one model, trained in one way"
-            )
+            raise ConfigError("the strategy sends different arrays or settings to different nodes; send all the same")
 
 
 def make_reply(asked: Message, terms: ReplyTerms, mean: MeanReply) -> Message:

@@ -85,10 +85,8 @@ def log_result(terms: ReplyTerms, survivors: int, mean: MeanReply, asked: int, n
             "smaller learning rate"
         )
     if mean.capped:
-        log.warn(
-            f"{mean.capped} nodes have more than max_weight = {terms.max_weight:g} of {terms.weighted_by!r}, "
-            "and count as max_weight"
-        )
+        excess = f"more than max_weight = {terms.max_weight:g} of {terms.weighted_by!r}"
+        log.warn(f"{mean.capped} nodes have {excess}, and count as max_weight")
     if mean.nothing:
         log.warn(f"{mean.nothing} of {survivors} nodes contributed nothing; read their logs")
     if not mean.alike:

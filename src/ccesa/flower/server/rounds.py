@@ -182,9 +182,7 @@ class NoisyRounds(UncharteredRounds):
         planned = self._plan(nodes, released if trains else self._terms.metric_slots)
         weighted_by = of_strategy or DEFAULTS.weighted_by
         if weighted_by in self._terms.named_metrics:
-            raise ConfigError(
-                f"metric {weighted_by!r} cannot be released, because the strategy weights by it: every node counts one"
-            )
+            raise ConfigError(f"metric {weighted_by!r} cannot be released, because the strategy weights by it")
         return msgspec.structs.replace(
             self._terms,
             message_type=message_type,
@@ -262,19 +260,14 @@ def check_policy(policy: Policy, dropout: float) -> None:
     if given:
         raise ConfigError(f"leave out {', '.join(given)} of the policy: they are for hubs")
     if policy.enough + dropout < 1 - 1e-9:
-        raise ConfigError(
-            f"enough = {policy.enough:g} lets a step leave {1 - policy.enough:.3g} of its nodes behind, and "
-            f"dropout = {dropout:g} plans for fewer: raise one of the two"
-        )
+        behind = f"enough = {policy.enough:g} lets a step leave more nodes behind"
+        raise ConfigError(f"{behind} than dropout = {dropout:g} plans for: raise one of the two")
 
 
 def _agreed_weight(of_strategy: str | None, agreed: str | None, whose: str) -> str | None:
     """Return the metric to weight by. The strategy must agree, because it looks for it in the reply."""
     if of_strategy and agreed and of_strategy != agreed:
-        raise ConfigError(
-            f"the strategy weights by {of_strategy!r}, {whose} by {agreed!r}: give both the same "
-            "(weighted_by_key of a strategy)"
-        )
+        raise ConfigError(f"the strategy weights by {of_strategy!r}, {whose} by {agreed!r}: change its weighted_by_key")
     return agreed or of_strategy
 
 

@@ -278,9 +278,7 @@ class Attempts:
         record = ArrayRecord({name: Array(value) for name, value in stepped.items()})
         moved = RecordDict({name: record if isinstance(one, ArrayRecord) else one for name, one in content.items()})
         if terms.counted_task(moved) == self._model:
-            raise AttemptsSpent(
-                f"{_LOST}, and it has no real number that could move a little: start again from another model"
-            )
+            raise AttemptsSpent(f"{_LOST}, and no number in it can move a little: start again from another model")
         return moved
 
 
