@@ -54,7 +54,7 @@ class DemandOptions:
         float | None,
         Option(help="Privacy fails with 2^-P at most (40; 80 with noise and colluders; 128 under active)."),
     ] = None
-    reliability_bits: Annotated[float | None, Option(help="A round is lost with 2^-R at most (20, if possible).")] = (
+    reliability_bits: Annotated[float | None, Option(help="Rounds are lost with 2^-R at most (20, if possible).")] = (
         None
     )
 
@@ -65,9 +65,7 @@ class VectorOptions:
 
     length: options.Length = 1_000_000
     bits: options.Bits = 32
-    value_bits: Annotated[int | None, Option(help="Bits of a value: several share a word; --length counts them.")] = (
-        None
-    )
+    value_bits: Annotated[int | None, Option(help="Bits of a value, several to a word; --length counts values.")] = None
     precision: Annotated[float | None, Option(help="Instead of --value-bits: largest error of a mean.")] = None
     clip: Annotated[float, Option(help="The largest value, for --precision and --learning.")] = 2.0
     field_bits: Annotated[int | None, Option(help="Noise: bits of a parameter (as few as possible).")] = None
@@ -101,9 +99,7 @@ class CharterOptions:
     """The members and the file of a charter, and its values that no plan has."""
 
     members: Annotated[Path | None, Option(help="Admission list, a line per client: plan for all of them.")] = None
-    path: Annotated[Path | None, Option("--charter", help="New file for their charter (active, with --members).")] = (
-        None
-    )
+    path: Annotated[Path | None, Option("--charter", help="New file for their charter (active, --members).")] = None
     replaces: Annotated[
         Path | None, Option(help="The charter before this one, with the values to keep if you give no others.")
     ] = None
@@ -123,9 +119,7 @@ class CharterOptions:
             "more than 1, two sums of a task may differ by few members.",
         ),
     ] = None
-    learning: Annotated[bool, Option("--learning", help="Add a table of learning, to fill in before you send it.")] = (
-        False
-    )
+    learning: Annotated[bool, Option("--learning", help="Add a table of learning; fill it in before sending.")] = False
     statistics: Annotated[Path | None, Option(help="Plan for joint statistics by this schema, not --length.")] = None
 
     def load_members(self, guard: str) -> Admission | None:

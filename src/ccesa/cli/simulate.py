@@ -33,9 +33,7 @@ class GraphOptions:
     graph: options.GraphName = BEST
     p: Annotated[float | None, Option(help="Edge probability (erdos-renyi). By default it is planned.")] = None
     degree: options.Degree = None
-    mask_p: Annotated[float | None, Option(help="Edge probability of the mask subgraph (erdos-renyi, complete).")] = (
-        None
-    )
+    mask_p: Annotated[float | None, Option(help="Edge probability of mask edges (erdos-renyi, complete).")] = None
     mask_degree: Annotated[int | None, Option(help="Neighbours to mask with, even (harary, complete).")] = None
 
     def make(self) -> Graph | None:

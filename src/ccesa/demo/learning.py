@@ -1,7 +1,6 @@
-"""The demo learns scikit-learn's digits by softmax regression and federated averaging.
+"""The demo learns scikit-learn's digits by softmax regression and federated averaging, in three ways at once.
 
-Each round is trained three ways: through secure aggregation, in the clear with the same dropouts, and in the
-clear without dropouts.
+They are secure aggregation, plain averaging with the same dropouts, and plain averaging without dropouts.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -181,8 +181,7 @@ class Packing:
     def nothing(self) -> Vector:
         """Return the vector of a node that has nothing to send: zeros, and one in a count.
 
-        It has no weight. A unit of weight for a change of zero would move the mean, and would hide nothing:
-        the number of such nodes is in the sum.
+        Weight for a change of zero would move the mean. It would hide nothing: the sum counts such nodes.
         """
         row = np.zeros(sum(self._sizes), np.int64)
         row[-1] = 1
@@ -236,8 +235,7 @@ class Packing:
     def _sizes(self) -> tuple[int, ...]:
         """Fields of arrays and weight, metrics, names of records and of metrics, clipped values, counts.
 
-        There is a count for each slot, and one each for nodes that clipped values, with a weight above the
-        bound, and with nothing to send.
+        There is a count for each slot, and for nodes that clipped, have too much weight, or have nothing.
         """
         return (
             self._quantizer.count,
@@ -285,8 +283,7 @@ class Packing:
     def _units(self, weight: float) -> int:
         """Return the units of a weight: at least one, and at most those of ``max_weight``.
 
-        So no node is alone in the sum, even if all others have no examples, or their weights round to nothing
-        beside the bound.
+        So no node is alone in the sum, even if the weights of all others are 0 or round to nothing.
         """
         if not 0 <= weight < math.inf:
             raise VectorError(f"{self.terms.weighted_by!r} weights the reply and must be 0 or greater, not {weight!r}")

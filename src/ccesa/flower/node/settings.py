@@ -3,8 +3,7 @@
 ``flower-supernode --node-config 'ccesa-floor-clients=10 ccesa-memory="/var/lib/ccesa"'``. A charter takes the
 place of most keys: ``ccesa-charter="/etc/ccesa/charter.toml" ccesa-identity="/etc/ccesa/site.key"``
 
-Without a charter the server chooses the noise, and the node computes its worth. It uses only the numbers of
-the mechanism, and none of the server's promises.
+Without a charter the server chooses the noise. The node computes its worth from the numbers of the mechanism.
 """
 
 import math

@@ -1,7 +1,6 @@
 """A node keeps suspended clients in its state between messages, and in a folder what it has done.
 
-Flower keeps a node's state (``context.state``) from message to message while a run lasts. Without a folder,
-as in a simulation, the node remembers in its state what it has done.
+Flower keeps a node's state (``context.state``) while a run lasts. Without a folder the node uses it for both.
 """
 
 from collections.abc import Iterator
@@ -138,8 +137,7 @@ class StateMemory:
 def open_memory(settings: NodeSettings, context: Context) -> Memory:
     """Open the node's folder, or one in Flower's own folder if this process belongs to one node.
 
-    A SuperNode with a charter needs a folder. Others, and simulated nodes, fall back on their state: without
-    a charter the server is trusted to ask for nothing twice.
+    A SuperNode with a charter needs a folder. Others trust the server not to ask twice: their state is enough.
     """
     if settings.memory is not None:
         return FolderMemory(Path(settings.memory))

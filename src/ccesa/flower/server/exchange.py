@@ -92,9 +92,8 @@ class StepExchange:
     ) -> Iterator[tuple[int, bytes]]:
         """Send all; yield nodes and answers until all have come, enough have come, or the time is up.
 
-        ``limit`` is called when all are out, and returns the seconds that are left for the answers. ``size``
-        is that of a vector, if answers are vectors: large ones are fetched a few at a time. Replies that are
-        ready when the time is up are taken.
+        ``limit`` is called when all are out, and returns the seconds that are left. ``size`` is that of a
+        vector, if answers are vectors: large ones are fetched a few at a time.
         """
         left, asked, answered = self._push(requests), len(requests), 0
         seconds, began = limit(), time.monotonic()
@@ -408,8 +407,7 @@ class IntroducedIds(ClientIds):
     def _admit(self, node: int, client: int, before: dict[int, int]) -> None:
         """Give a node the place of its identity; a former node with that identity gives it up.
 
-        A SuperNode that restarted is another node in Flower, where its former self still counts as online for
-        a while. If two answer at the same time, it is unknown which came later.
+        A restarted SuperNode is another node in Flower, where its former self counts as online for a while.
         """
         former = before.pop(client, None)
         if former is None and client in self._introduced.values():

@@ -138,11 +138,7 @@ class PlannedRounds(UncharteredRounds):
 
 
 class NoisyRounds(UncharteredRounds):
-    """Rounds with noise. The plan of each has the noise for as many nodes as it asks.
-
-    Every plan is made for the same demand. So each release spends at most its share of the demand, for any
-    number of nodes.
-    """
+    """Rounds with noise. All plans are for the same demand, so each release uses at most its share of it."""
 
     def __init__(
         self,
@@ -226,7 +222,6 @@ class CharteredRounds:
         return terms
 
     def config(self, terms: ReplyTerms, length: int, *, accept: bool) -> RoundConfig:
-        """Return the configuration of a round; with *accept* it is the first of a series."""
         return self.agreement.config(length=length, accept=accept or needs_accept(self.agreement.agreement))
 
 
@@ -274,9 +269,8 @@ def _agreed_weight(of_strategy: str | None, agreed: str | None, whose: str) -> s
 class Releases:
     """Counts the vectors that each node was asked for, including those of evaluations and of lost rounds.
 
-    The noise is made for a number of them, and no node is asked for more. The number of nodes, and with it
-    the noise, can differ from round to round. Each release was made for the same demand, so all of them
-    together keep it. That is computed, not assumed. Without noise there is no demand and no limit.
+    The noise is made for a number of them, and no node is asked for more. The noise can differ from round to
+    round, so it is computed that all releases together keep the demand. Without noise there is no limit.
     """
 
     def __init__(self, demand: DifferentialPrivacy | None) -> None:

@@ -1,11 +1,10 @@
 """The rounds of a strategy are single ones or series, and can be further rounds over one model.
 
 A round is prepared with the one before it while the same nodes are asked again. A node sends vectors for one
-model in one series only, each under a higher number than the one before, and none after it has released
-shares for it (docs/protocol.md, 3.5). So every further round over a model continues the series of the last
-one, also with other nodes and terms. If nodes no longer work on a model and it has no sum, training goes on
-with a model that differs a little, and an evaluation is left out. If the model has a sum, an evaluation has
-its answer, and training ends: nodes guard against a second sum.
+model in one series only, under rising numbers, and none after it has released shares (docs/protocol.md, 3.5).
+So every further round over a model continues its last series, also with other nodes and terms. If nodes no
+longer work on a model without a sum, training goes on with a model that differs a little, and an evaluation is
+left out. If the model has a sum, an evaluation has its answer, and training ends.
 """
 
 from concurrent.futures import Executor
@@ -68,8 +67,7 @@ class SingleRound:
 class KeptSeries:
     """A series with some nodes, for as long as a strategy asks the same of them.
 
-    Each call works on its next round, and sets up those after it. For nodes every round with *accept* is one
-    of a series, so a ``single`` one is a series of one.
+    For nodes every round with *accept* is one of a series, so a ``single`` one is a series of one.
     """
 
     def __init__(self, grid: Grid, message_type: str, series: Series, *, single: bool = False) -> None:
@@ -224,19 +222,15 @@ class Attempts:
         return msgspec.structs.replace(config, series_id=self._series_id, number=self._number + 1)
 
     def messages(self, given: list[Message], terms: ReplyTerms) -> list[Message]:
-        """Return the messages of the next attempt: those of the strategy, or with a model aside of theirs.
-
-        Raises RoundLost if nodes no longer take part in this evaluation, and AttemptsSpent if the model cannot
-        step aside.
-        """
+        """Return the messages of the next attempt: those of the strategy, or with a model aside of theirs."""
         if self._closed and terms.kind != "train":
             raise RoundLost(f"{_LOST}: the evaluation is left out", repeatable=False)
         if self._closed:
             self._aside += 1
             self._begin()
+            step = f"a small random step aside: no value moves by more than {ASIDE:.1%} of itself"
             log.warn(
-                f"{_LOST}: two sums over one model can expose a node. Training goes on from a model that "
-                f"is a small random step aside: no value moves by more than {ASIDE:.1%} of itself"
+                f"{_LOST}: two sums over one model can expose a node. Training goes on from a model that is {step}"
             )
         if not self._aside:
             return given
