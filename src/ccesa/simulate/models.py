@@ -196,9 +196,15 @@ def aggregate(
     quantizer: Quantizer[Any] | NoisyQuantizer[Any]
     if privacy is not None:
         others = {"clip": clip, "bits": bits, "precision": precision, "graph": graph, "threshold": threshold}
-        _refuse_beside_noise(weights=weights, **others)
+        for name, value in {"weights": weights, **others}.items():
+            if value is not None:
+                raise ConfigError(f"{name} does not go with privacy: every client counts one, and the rest is planned")
         _check(models, [1.0] * len(models), seed)
-        quantizer, config = _plan_noise(models, privacy, chance)
+        check_type("privacy", privacy, DifferentialPrivacy)
+        layout = Layout.of(models[0])
+        planned = usual_plan(len(models), _expected(chance), length=layout.size, privacy=privacy)
+        quantizer = NoisyQuantizer(layout=layout, mechanism=cast(Mechanism, planned.mechanism))
+        config = planned.config()
         encoded = [_of_client(client, quantizer.encode, model, config.context) for client, model in enumerate(models)]
     else:
         weights = [1.0] * len(models) if weights is None else _as_list("weights", weights)
@@ -212,24 +218,6 @@ def aggregate(
         ]
     found = _play(config, encoded, quantizer, dropout=chance, seed=seed, threads=threads)
     return replace(found, mean=found.mean[0]) if are_arrays else found
-
-
-def _refuse_beside_noise(**others: object) -> None:
-    for name, value in others.items():
-        if value is not None:
-            raise ConfigError(
-                f"{name} does not go with privacy: every client counts one, models are clipped to "
-                "privacy.norm, and graph, threshold and fields are planned with the noise"
-            )
-
-
-def _plan_noise(
-    models: Sequence[Arrays], privacy: DifferentialPrivacy, dropout: Dropout
-) -> tuple[NoisyQuantizer[Any], RoundConfig]:
-    check_type("privacy", privacy, DifferentialPrivacy)
-    layout = Layout.of(models[0])
-    planned = usual_plan(len(models), _expected(dropout), length=layout.size, privacy=privacy)
-    return NoisyQuantizer(layout=layout, mechanism=cast(Mechanism, planned.mechanism)), planned.config()
 
 
 def _play(

@@ -270,7 +270,7 @@ class Releases:
     """Counts the vectors that each node was asked for, including those of evaluations and of lost rounds.
 
     The noise is made for a number of them, and no node is asked for more. The noise can differ from round to
-    round, so it is computed that all releases together keep the demand. Without noise there is no limit.
+    round, so ``check`` computes whether all releases together keep the demand. Without noise there is no limit.
     """
 
     def __init__(self, demand: DifferentialPrivacy | None) -> None:
