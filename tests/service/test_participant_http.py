@@ -557,7 +557,7 @@ def test_c16_a_site_whose_function_forks_sends_one_vector_and_the_fork_ends(tmp_
     store.close()
     assert [row.survivors for row in rows] == [tuple(range(CLIENTS))] * 2
     assert said[2] == 0
-    assert said[1].count("of which this one is a fork") == 2, said[1]
+    assert said[1].count("keys are dropped in this fork") == 2, said[1]
     assert said[1].count("Traceback") == 0
 
 
