@@ -143,7 +143,7 @@ def two_series(defended: bool, tell: Tell) -> Outcome:
         graph=found.graph,
         threshold=found.threshold,
         least_roster=found.least_roster,
-        min_survivors=found.least_survivors,
+        min_survivors=found.min_survivors,
         certificate=charters.state(found),
     )
     colluders = frozenset(range(found.clients - found.colluders, found.clients))

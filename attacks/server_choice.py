@@ -298,7 +298,7 @@ def _agreed(made: Plan) -> tuple[Charter, list[Identity], frozenset[int]]:
         graph=made.graph,
         threshold=made.threshold,
         least_roster=made.least_roster,
-        min_survivors=made.least_survivors,
+        min_survivors=made.min_survivors,
         certificate=charters.state(made),
     )
     return charter, identities, frozenset(range(made.clients - made.colluders, made.clients))

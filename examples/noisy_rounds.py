@@ -25,7 +25,7 @@ def main() -> None:
     quantizer = ccesa.NoisyQuantizer.for_model([models[0]], planned.mechanism)
     # In a federation every site keeps its own on disk: Ledger.new("ledger", epsilon=..., delta=...)
     ledgers = [ccesa.Ledger.in_memory(epsilon=ASKED.epsilon, delta=ASKED.delta) for _ in range(SITES)]
-    print(f"no sum of fewer than {planned.least_survivors} sites is opened, {quantizer.length} words each")
+    print(f"no sum of fewer than {planned.min_survivors} sites is opened, {quantizer.length} words each")
     for number in range(4):
         config = planned.config()  # with a fresh series_id
         sites = [site(config, i, models[i], quantizer, ledgers[i], planned.floor) for i in range(SITES)]

@@ -60,7 +60,7 @@ class Case:
             return None
         planned, members = self.planned, [self.identity(client) for client in range(self.clients)]
         return make_charter(
-            members, graph=planned.graph, threshold=planned.threshold, min_survivors=planned.least_survivors
+            members, graph=planned.graph, threshold=planned.threshold, min_survivors=planned.min_survivors
         )
 
     @property

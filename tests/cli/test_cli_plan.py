@@ -110,14 +110,14 @@ def test_an_active_plan():
     assert made["least_roster"] == 839
     assert made["colluders"] == 83  # of all 1000: a tenth of any roster that clients accept
     assert made["around"] == 72
-    assert made["least_honest"] == made["least_survivors"] == 116 - 72
+    assert made["least_honest"] == made["min_survivors"] == 116 - 72
     assert made["least_honest_fails"] <= -128
 
 
 def test_a_plan_with_colluders_and_one_without():
     made = plan("--clients", "1000", "--collusion", "0.1")
     assert made["mask_degree"] == made["degree"]
-    assert (made["degree"], made["least_honest"], made["least_survivors"]) == (54, 2, 839)
+    assert (made["degree"], made["least_honest"], made["min_survivors"]) == (54, 2, 839)
     assert -42 < made["least_honest_fails"] <= -40
     alone = plan("--clients", "100")
     assert [alone[name] for name in ("least_honest", "least_honest_fails", "around")] == [None, None, 0]

@@ -51,7 +51,7 @@ def test_what_the_planner_agrees_on(members, needed):
         graph=made.graph,
         threshold=made.threshold,
         least_roster=made.least_roster,
-        min_survivors=made.least_survivors,
+        min_survivors=made.min_survivors,
         certificate=charters.state(made),
     )
     assert agreed.least_roster == 3

@@ -117,7 +117,7 @@ def test_the_narrowest_fields_can_be_asked_for():
 @pytest.mark.parametrize("collusion", [0.0, 0.05])
 def test_as_many_survivors_as_reliability_allows(clients, bits, collusion):
     made = noisy(clients, collusion, reliability_bits=bits)
-    least = made.least_survivors
+    least = made.min_survivors
     assert made.config().min_survivors == made.floor.survivors == least
     graph = 2.0 ** certify(made.graph, made.threshold, made.assumptions, made.roster).unreliable
     assert graph + binom.cdf(least - 1, clients, 0.9) <= 2.0**-bits * 1.00001
@@ -127,8 +127,8 @@ def test_as_many_survivors_as_reliability_allows(clients, bits, collusion):
 
 
 def test_an_exact_dropout_leaves_no_doubt_about_survivors():
-    assert noisy(200, exact_dropout=True).least_survivors == 180
-    assert plan(100, 0.0, length=D, privacy=DEMAND).least_survivors == 100
+    assert noisy(200, exact_dropout=True).min_survivors == 180
+    assert plan(100, 0.0, length=D, privacy=DEMAND).min_survivors == 100
 
 
 @pytest.mark.parametrize(("clients", "dropout"), [(40, 0.1), (1000, 0.3), (5000, 0.1), (10**6, 0.02)])
@@ -143,13 +143,13 @@ def test_few_survivors_are_bounded_tightly(clients, dropout):
 
 def test_a_hundred_million_clients_are_planned_in_time():
     made = plan(10**8, 0.1, length=D, privacy=DEMAND)
-    assert 89_900_000 < made.least_survivors < 90_000_000
+    assert 89_900_000 < made.min_survivors < 90_000_000
 
 
 def test_clients_insist_on_the_survivors():
     made = noisy(100)
     made.floor.check(made.config())
-    with pytest.raises(ConfigError, match=f"survivors = 5, this client's floor is {made.least_survivors}"):
+    with pytest.raises(ConfigError, match=f"survivors = 5, this client's floor is {made.min_survivors}"):
         made.floor.check(made.config(min_survivors=5))
 
 
@@ -158,7 +158,7 @@ def test_clients_insist_on_the_survivors():
 
 def test_without_colluders_all_survivors_are_honest():
     made = noisy(500, 0.0)
-    assert made.mechanism.honest == made.least_survivors
+    assert made.mechanism.honest == made.min_survivors
     assert made.mechanism.fails == made.certificate.privacy("curious") <= -40
     assert not made.accept
     assert made.promise("lies") is None
@@ -171,7 +171,7 @@ def test_colluders_who_cannot_choose_dropouts_cost_themselves():
     denser, accepts = made.notes
     assert denser.startswith("276 neighbours instead of 56: ")
     assert accepts.startswith("rounds have the step accept")
-    assert made.mechanism.honest == made.least_survivors - 50 == made.promise("follows").honest
+    assert made.mechanism.honest == made.min_survivors - 50 == made.promise("follows").honest
     assert made.mechanism.fails == pytest.approx(np.logaddexp2(made.certificate.privacy(), made.parted))
     assert made.mechanism.fails <= -39
     # Without the step they choose: then a part has as few honest clients as its thresholds leave.
@@ -186,7 +186,7 @@ def test_a_lying_server_leaves_the_least_number_of_honest_clients():
     assert made.mechanism.honest == made.least_honest == made.promise("follows").honest
     assert made.mechanism.fails >= max(made.least_honest_fails, made.certificate.privacy("active"))
     everyone = noisy(1000, guard="active", graph="complete")
-    assert everyone.mechanism.honest == everyone.least_survivors - everyone.colluders
+    assert everyone.mechanism.honest == everyone.min_survivors - everyone.colluders
     assert everyone.promise("lies").honest == everyone.least_honest < everyone.mechanism.honest
 
 
@@ -481,7 +481,7 @@ def test_a_charter_has_the_noise_of_its_plan(against, graph):
     made = noisy(40, guard="active", privacy=asked, graph=graph)
     agreed = charter(made, members(40), expires=4_000_000_000)
     assert agreed.privacy == made.mechanism
-    assert (agreed.bits, agreed.min_survivors) == (64, made.least_survivors)
+    assert (agreed.bits, agreed.min_survivors) == (64, made.min_survivors)
     assert Charter.parse(str(agreed)) == agreed
     assert charters.shortfalls(agreed) == ()
     assert agreed.config(length=made.length).length == made.mechanism.length
@@ -526,7 +526,7 @@ def test_the_noise_as_json():
     assert noise.keys() == NOISE
     assert noise["lies"] is None
     assert noise["follows"]["epsilon"] <= 3
-    assert noise["follows"]["honest"] == made["least_survivors"] == 852
+    assert noise["follows"]["honest"] == made["min_survivors"] == 852
     assert noise["mechanism"]["dimension"] == 1_000_000
     assert made["bits"] == 64
     assert noise["drowning"] > 1

@@ -70,7 +70,7 @@ def test_the_default_against_a_lying_server(clients, degree, t, least, colluders
     made = plan(clients, 0.1, guard="active")
     assert (made.degree, made.t, made.privacy_bits, made.assumptions.collusion) == (degree, t, 128, 0.1)
     assert (made.least_roster, made.colluders, made.around) == (least, colluders, around)
-    assert made.least_honest == made.least_survivors == honest == t - around
+    assert made.least_honest == made.min_survivors == honest == t - around
     assert made.reliability_bits == pytest.approx(bits, abs=0.05)
     assert made.shortfalls == ()
     assert bool(made.notes) == (bits < 20) == isinstance(made.graph, Complete)
@@ -266,10 +266,10 @@ def test_a_configuration_of_somebody_else_is_checked():
 def test_survivors_that_a_round_does_not_have_are_lost_rounds(leaving, answers):
     """Who demands more of them than a plan loses rounds of which every secret could be rebuilt."""
     made = plan(100, 0.1)
-    for least in (made.least_survivors, 80, 95, 100):
+    for least in (made.min_survivors, 80, 95, 100):
         found = check(made.config(min_survivors=least), **leaving).certificate.unreliable
         before = check(made.config(), **leaving).certificate.unreliable
-        few = float(binom.cdf(least - 1, 100, answers)) if least > made.least_survivors else 0.0
+        few = float(binom.cdf(least - 1, 100, answers)) if least > made.min_survivors else 0.0
         assert 2.0**found == pytest.approx(min(1.0, 2.0**before + few), rel=1e-5)
 
 
@@ -292,7 +292,7 @@ def test_nothing_is_promised_where_a_client_is_unmaskable():
 def test_what_a_round_insists_on_is_what_its_certificate_is_about():
     """With colluders nothing else keeps V1 from being small: then all neighbours of someone may collude."""
     made = plan(1000, 0.1, 0.1)
-    assert made.least_survivors == made.least_roster == made.floor.survivors == 839
+    assert made.min_survivors == made.least_roster == made.floor.survivors == 839
     assert check(made.config(), 0.1, 0.1) == made
     bare = made.config(min_survivors=3)
     found = check(bare, 0.1, 0.1)

@@ -35,7 +35,7 @@ def played(made, gone):
         graph=made.graph,
         threshold=made.threshold,
         least_roster=made.least_roster,
-        min_survivors=made.least_survivors,
+        min_survivors=made.min_survivors,
     )
     config = federation.charter.config(length=made.length)
     return simulate(config, dropout=Exactly(gone), federation=federation, seed=3)
@@ -90,7 +90,7 @@ def test_with_colluders_a_server_that_is_trusted_refuses_a_small_roster_too(grap
 
 def test_survivors_can_be_asked_for():
     made = plan(100, 0.1, 0.1)
-    assert made.config().min_survivors == made.least_survivors == made.least_roster > made.least_honest
+    assert made.config().min_survivors == made.min_survivors == made.least_roster > made.least_honest
     assert made.config(min_survivors=40).min_survivors == 40
     assert plan(100, 0.1).config().min_survivors == 3
 

@@ -131,7 +131,7 @@ def test_models_of_other_sizes_are_refused():
 
 
 def test_a_round_with_too_few_honest_clients_has_no_mean():
-    least = usual_plan(CLIENTS, 0.1, length=SIZE, privacy=ASKED).least_survivors
+    least = usual_plan(CLIENTS, 0.1, length=SIZE, privacy=ASKED).min_survivors
     with pytest.raises(RoundFailed):
         ccesa.aggregate(models(), privacy=ASKED, dropout=Exactly({"mask": range(CLIENTS - least + 1)}))
     found = ccesa.aggregate(models(), privacy=ASKED, dropout=Exactly({"mask": range(CLIENTS - least)}))
@@ -203,7 +203,7 @@ def _federation(planned) -> Enrolment:
         threshold=planned.threshold,
         bits=64,
         least_roster=planned.least_roster,
-        min_survivors=planned.least_survivors,
+        min_survivors=planned.min_survivors,
         certificate=charters.state(planned),
         privacy=planned.mechanism,
     )

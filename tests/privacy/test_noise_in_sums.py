@@ -109,7 +109,7 @@ class Setting:
         """Of the planner's choice; it is sure of H, not only very likely so."""
         made = plan(clients, 0.1, collusion, length=DIMENSION, privacy=DEMAND, reliability_bits=7.0)
         assert made.accept == (collusion > 0)
-        found = cls(clients, made.graph, frozenset(range(made.colluders)), made.least_survivors, made.threshold)
+        found = cls(clients, made.graph, frozenset(range(made.colluders)), made.min_survivors, made.threshold)
         assert found.mechanism.honest == made.mechanism.honest
         return found
 
@@ -358,11 +358,11 @@ def test_nor_in_a_round_of_the_planners(clients, against):
         graph=planned.graph,
         threshold=planned.threshold,
         least_roster=planned.least_roster,
-        min_survivors=planned.least_survivors,
+        min_survivors=planned.min_survivors,
         certificate=charters.state(planned),
     ).until("mask")
     seen = server_cut.seen_graph(stage.overheard, colluders=sum(1 << i for i in colluders))
-    cut = server_cut.best_cut(seen, planned.least_survivors)
+    cut = server_cut.best_cut(seen, planned.min_survivors)
     server_cut.play(stage, cut)
     found = counted(stage, mechanism, given.noise, colluders)
     assert enough(found, mechanism)

@@ -196,7 +196,7 @@ def test_v2_is_as_the_rules_say_and_the_sum_is_exact_over_whoever_is_left(story)
 @lru_cache
 def planned(clients: int, guard: str) -> dict:
     made = plan.plan(clients, 0.1, collusion=0.1, guard=guard)
-    agreed = {"graph": made.graph, "threshold": made.threshold, "min_survivors": made.least_survivors}
+    agreed = {"graph": made.graph, "threshold": made.threshold, "min_survivors": made.min_survivors}
     if guard == "active":
         agreed["least_roster"] = made.least_roster
         agreed["certificate"] = msgspec.structs.replace(NOTHING, around=made.around)

@@ -25,7 +25,7 @@ def planned(**policy) -> Federation:
         graph=made.graph,
         threshold=made.threshold,
         least_roster=made.least_roster,
-        min_survivors=made.least_survivors,
+        min_survivors=made.min_survivors,
         certificate=charters.state(made),
     )
     waits = {"after": 3, "deadline": 6, "vector_after": 3, "vector_deadline": 6, "gather": 3, "absent": 60}

@@ -144,7 +144,7 @@ def _agree(planned: Plan, bits: int) -> dict[str, Any]:
     agreed: dict[str, Any] = {"graph": planned.graph, "threshold": planned.threshold}
     agreed["bits"] = bits if noise is None else planned.bits
     if chartered or noise is not None:
-        agreed["min_survivors"] = planned.least_survivors
+        agreed["min_survivors"] = planned.min_survivors
     if chartered:
         agreed |= {"least_roster": planned.least_roster, "certificate": charters.state(planned)}
         agreed["privacy"] = noise or msgspec.UNSET

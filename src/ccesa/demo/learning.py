@@ -169,7 +169,7 @@ class History:
         """Count the clients that leave in each step. After a step that leaves too few for a sum, nobody is asked."""
         gone, left = frozenset[int](), {}
         for step, members in dropouts.items():
-            goes_on = self.plan.clients - len(gone) >= self.plan.least_survivors
+            goes_on = self.plan.clients - len(gone) >= self.plan.min_survivors
             left[step] = len(members - gone) if goes_on else 0
             gone |= members
         self.gone.append(left)

@@ -70,7 +70,7 @@ def charter(
         agreement=plan.agreement,
         bits=WORD_BITS if others.get("learning") or others.get("statistics") else plan.bits,  # type: ignore[arg-type]  # checked by itself
         least_roster=plan.least_roster,
-        min_survivors=plan.least_survivors,
+        min_survivors=plan.min_survivors,
         certificate=state(plan),
         privacy=plan.mechanism or msgspec.UNSET,
         **others,
@@ -94,7 +94,7 @@ def shortfalls(agreed: Charter) -> tuple[str, ...]:
 def _shortfalls(agreed: Charter, found: Plan) -> Iterator[str]:
     yield from (f"it keeps less than it demands: {line}" for line in found.shortfalls)
     # The certificate does not cover smaller rosters or fewer survivors.
-    for name, least in (("least_roster", found.least_roster), ("min_survivors", found.least_survivors)):
+    for name, least in (("least_roster", found.least_roster), ("min_survivors", found.min_survivors)):
         if getattr(agreed, name) < least:
             yield f"{name} = {getattr(agreed, name)} is below the certified minimum {least}"
     if agreed.least_roster > found.least_roster:

@@ -86,7 +86,7 @@ def _protection(plan: Plan, mechanism: Mechanism, against: str) -> Protection | 
 IMPOSSIBLE = -1e9
 #: Figures that are properties of a plan with the same name.
 _TERMS = ("clients", "guard", "agreement", "accept", "privacy_bits", "reliability_bits", "length", "bits")
-_FIGURES = ("degree", "mask_degree", "least_honest", "least_roster", "least_survivors", "colluders", "around")
+_FIGURES = ("degree", "mask_degree", "least_honest", "least_roster", "min_survivors", "colluders", "around")
 #: The meaning of each event of a certificate.
 _MEANING = {
     "unreliable": "a client has too few live share holders: the round is lost",
@@ -213,7 +213,7 @@ def promise_in_words(plan: Plan) -> str:
     unless = "" if fails == -math.inf else f", except with {probability_in_words(fails)}"
     honest = f"at least {plan.least_honest:,} honest clients"
     if not guard_named(plan.guard).chooses_roster:
-        small = f"a round of fewer than {plan.least_survivors:,} clients fails (min_survivors)"
+        small = f"a round of fewer than {plan.min_survivors:,} clients fails (min_survivors)"
         return f"any part of the sum that could be split off has {honest}, whoever drops out{unless}; {small}"
     return (
         f"{covers_in_words(honest, noisy=plan.mechanism is not None)}, whichever roster of at least "
@@ -292,7 +292,7 @@ def noise_in_words(plan: Plan, mechanism: Mechanism) -> Iterator[tuple[str, str]
     yield "noise", demand_in_words(mechanism)
     yield "server follows", _protection_in_words(found.follows)
     yield "server lies", _protection_in_words(found.lies)
-    yield "survivors", f"no sum over fewer than {plan.least_survivors:,} is opened"
+    yield "survivors", f"no sum over fewer than {plan.min_survivors:,} is opened"
     yield (
         "a client adds",
         f"noise with a standard deviation of {found.per_client:.3g} to each {each}; a sum over "

@@ -154,7 +154,7 @@ class Plan:
         return -math.inf if self.masks_are_thin else self._log2(self._fewer(self.least_honest))
 
     @property
-    def least_survivors(self) -> int:
+    def min_survivors(self) -> int:
         """S: sums over fewer are not opened. No reliable round has fewer.
 
         With colluders under ``curious`` it is at least F, because nothing else keeps V1 as large as the certificate
@@ -183,7 +183,7 @@ class Plan:
         if self.least_honest is not None and self.least_honest_fails is not None:
             promises.append(Promise(self.least_honest, _add_log2(private, self.least_honest_fails)))
         if not lies and self.parted <= -self.privacy_bits:
-            promises.append(Promise(self.least_survivors - self.colluders, _add_log2(private, self.parted)))
+            promises.append(Promise(self.min_survivors - self.colluders, _add_log2(private, self.parted)))
         best = max(promises, default=None)
         return best if best and best.honest > 0 else None
 
@@ -297,7 +297,7 @@ class Plan:
         return price(self.shape)
 
     def config(self, **others: Any) -> RoundConfig:
-        """Return the configuration of one round of this plan, with ``least_survivors`` as ``min_survivors``.
+        """Return the configuration of one round of this plan, with its ``min_survivors``.
 
         Args:
             **others: More fields of RoundConfig, such as ``number``, or other values for fields of the plan.
@@ -307,7 +307,7 @@ class Plan:
         """
         shared = ("clients", "length", "bits", "graph", "threshold", "guard", "agreement", "accept")
         settings: dict[str, Any] = {name: getattr(self, name) for name in shared}
-        settings["min_survivors"] = self.least_survivors
+        settings["min_survivors"] = self.min_survivors
         return RoundConfig(**(settings | others))
 
 
@@ -329,7 +329,7 @@ def make_plan(demand: Demand, found: Found, **terms: Any) -> Plan:
 
 def insist_on(made: Plan, least: int) -> Plan:
     """Return the plan of a round that opens no sum over fewer than ``least`` or the plan's own minimum."""
-    if least <= made.least_survivors:
+    if least <= made.min_survivors:
         return made
     made, bounds = replace(made, survivors=least), made.certificate
     if least <= made.threshold.of(min(made.degrees)):

@@ -56,7 +56,7 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
         """
 
     @abstractmethod
-    def most_task(self, length: int) -> int:
+    def max_task(self, length: int) -> int:
         """Return the maximum size of a task for vectors of this length, unless a site says otherwise.
 
         Args:
@@ -64,7 +64,7 @@ class Form(Part, frozen=True, kw_only=True, metaclass=_Abstract):
         """
 
     @property
-    def most_result(self) -> int:
+    def max_result(self) -> int:
         """The maximum size of a published result."""
         return _MOST
 
@@ -141,11 +141,11 @@ class Words(Form, frozen=True, kw_only=True, tag="words"):
     def length(self, payload: bytes) -> int:
         return self.words
 
-    def most_task(self, length: int) -> int:
+    def max_task(self, length: int) -> int:
         return min(_MOST, _ROOM + 16 * length)
 
     @property
-    def most_result(self) -> int:
+    def max_result(self) -> int:
         return min(_MOST, _ROOM + 16 * self.words)
 
     def vector(self, contribution: Any, payload: bytes, context: bytes) -> Vector:
@@ -187,7 +187,7 @@ class Arrays(Form, frozen=True, kw_only=True, tag="arrays"):
     def length(self, payload: bytes) -> int:
         return self._quantizer(payload).length
 
-    def most_task(self, length: int) -> int:
+    def max_task(self, length: int) -> int:
         bits = self.field_bits if self.mechanism is None else self.mechanism.field_bits
         return min(_MOST, _ROOM + 8 * (WORD_BITS // bits) * length)
 
@@ -240,11 +240,11 @@ class Statistics(Form, frozen=True, kw_only=True, tag="statistics"):
     def length(self, payload: bytes) -> int:
         return self.schema.length
 
-    def most_task(self, length: int) -> int:
+    def max_task(self, length: int) -> int:
         return 1 << 20  # the columns are in the charter
 
     @property
-    def most_result(self) -> int:
+    def max_result(self) -> int:
         return (1 << 20) + 1024 * self.schema.length
 
     def argument(self, payload: bytes) -> Schema:

@@ -190,7 +190,7 @@ class Taking:
         if self._task is not None and self._task[0] == named:
             return
         self._task = None  # one at a time is in memory
-        most = self._site.most_task or self._form.most_task(self._length)
+        most = self._site.max_task or self._form.max_task(self._length)
         payload = yield from Download(self._line, f"/v1/tasks/{named.hex()}", most).run()
         if payload is not None:
             self._task = (task_digest(payload), payload)
@@ -391,7 +391,7 @@ class _Outline(msgspec.Struct, frozen=True):
 def fetch_results(line: Line, form: AnyForm, last: int, take: TakeResult) -> Flow[None]:
     """Fetch all published results, one by one, up to the last question that has an answer."""
     for question in range(min(last + 1, MOST_RESULTS)):
-        body = yield from Download(line, f"/v1/results/{question}", form.most_result).run()
+        body = yield from Download(line, f"/v1/results/{question}", form.max_result).run()
         if body is not None:  # neither lost nor unpublished
             take(_read(body, form))
 

@@ -127,7 +127,7 @@ class Participant:
             patience=patience,
             tell=progress,
             results=results,
-            most_task=max_task_bytes,
+            max_task=max_task_bytes,
             make=at_once if answer_after is None else InTime(answer_after),
         )
 

@@ -160,12 +160,12 @@ class Site:
     #: The size of one part of a large reply or task; None leaves it to the hub.
     part_bytes: int | None = None
     #: The maximum size of a task; None leaves it to the form of the federation.
-    most_task: int | None = None
+    max_task: int | None = None
     tell: Tell = silent
     #: Makes vectors with noise, as ``InTime`` does if the time must not reveal anything.
     make: Callable[[Make], Vector] = at_once
     results: TakeResult | None = None  # gets the published results in the end
 
     def __post_init__(self) -> None:
-        if self.most_task is not None and self.most_task < 1:
-            raise ConfigError(f"max_task_bytes must be at least 1, not {self.most_task}")
+        if self.max_task is not None and self.max_task < 1:
+            raise ConfigError(f"max_task_bytes must be at least 1, not {self.max_task}")
