@@ -1,7 +1,7 @@
 """Read a site's own records, count them in one pass, in whole numbers, and leave small groups out.
 
-Errors name file, line and column. They never show a value. ``preview`` says what becomes of a site's table. It is for the
-site itself and never leaves it.
+Errors name file, line and column. They never show a value. ``preview`` says what becomes of a site's table. It is for
+the site itself and never leaves it.
 """
 
 import csv

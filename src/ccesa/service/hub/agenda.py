@@ -193,8 +193,8 @@ def find_blamed(pairs: Iterable[Iterable[int]], around: int | None) -> set[int]:
     """Return the clients to blame, given pairs in which one client lied: k liars cost at most k honest clients.
 
     Nothing shows which of the two lied. At most ``around`` liars can be around any client, so a client in more pairs
-    lied itself. In the other pairs both ends of a maximal matching are blamed: each pair in it has a liar, and no client
-    is in two. If everyone in any pair were blamed, one liar could have all its neighbours set aside.
+    lied itself. In the other pairs both ends of a maximal matching are blamed: each pair in it has a liar, and no
+    client is in two. If everyone in any pair were blamed, one liar could have all its neighbours set aside.
     """
     every = sorted({tuple(sorted(pair)) for pair in pairs})
     degrees = Counter(client for pair in every for client in set(pair))
