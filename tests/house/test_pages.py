@@ -68,7 +68,7 @@ def test_every_failure_is_in_the_recipe_for_failures():
     [
         ("one reply is refused", errors.FaultyClient),
         ("there is no sum", errors.RoundFailed),
-        ("a call that cannot be", errors.UsageError),
+        ("an invalid call", errors.UsageError),
     ],
 )
 def test_the_recipe_sorts_failures_as_their_tree_does(heading, base):
