@@ -82,7 +82,7 @@ def without_self_mask(
     state: Accepted,
     live: Neighbourhood,
     spent: tuple[bytes, bytes],
-    kind: type[m.MaskedVector],
+    kind: type[m.SummedVector],
 ) -> Draft:
     """The vector under its pair masks alone."""
     draft = masking.masked_vector(round, state, live, spent, kind)

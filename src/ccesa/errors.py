@@ -25,6 +25,8 @@
         ├── Disconnected (.component)  unmasking would open a partial sum
         ├── CorruptShares (.client)    the secret of one client cannot be rebuilt from its shares
         │   └── CorruptSeeds           it can be rebuilt, and shows that this client lied about seeds
+        ├── HelpersMissing (.helpers)  helpers that did not answer, without whom there is no sum
+        ├── CorruptSum         the check words of the sum do not fit
         ├── StaleLog           a server's log is an older copy: clients may have been asked since
         ├── AttemptsSpent      too few clients may contribute to the task again
         └── RoundsLost         a training is over: all its rounds failed, or too many in a row
@@ -338,6 +340,30 @@ class CorruptShares(RoundFailed):
     def _reason(self, naming: Naming) -> str:
         liars = "it dealt wrong shares, or too many of its neighbours sent wrong ones"
         return f"the secret of {naming([self.client])} cannot be rebuilt: {self.what}; {liars}"
+
+
+class HelpersMissing(RoundFailed):
+    """Raised when helpers have not answered: without one of them there is no sum.
+
+    Perhaps nobody is at fault. Wait for them, and run the round again.
+
+    Attributes:
+        helpers: Ids of the helpers in the round, ascending; they follow those of the members.
+    """
+
+    def __init__(self, helpers: Iterable[int]) -> None:
+        self.helpers = _ascending(helpers)
+        super().__init__(self._reason(by_id))
+
+    def _reason(self, naming: Naming) -> str:
+        return f"no answer from {naming(self.helpers)}: every helper is needed; run the round again when it is back"
+
+
+class CorruptSum(RoundFailed):
+    """Raised when the check words of a sum do not fit it, under the guard ``assisted``.
+
+    A helper or a member has sent something else than it should have, and it is not known who. Run the round again.
+    """
 
 
 class StaleLog(RoundFailed):

@@ -47,16 +47,17 @@ def new_file(path: Path | str, private: bool) -> Iterator[IO[bytes]]:
     sync_folder(path.parent)
 
 
-def replace(path: Path | str, text: str) -> None:
-    """Write a file, new or not; its readers see the old text or the new one, whole.
+def replace(path: Path | str, text: str | bytes, private: bool = False) -> None:
+    """Write a file, new or not; its readers see the old content or the new one, whole.
 
-    Only its owner can write to it then. A link is replaced, not followed. Raises ConfigError for a missing folder.
+    Only its owner can write to it then, and only its owner can read a new ``private`` one. A link is replaced, not
+    followed. Raises ConfigError for a missing folder.
     """
     path = Path(path)
     _check_place(path)
     exists = path.is_file()
-    with _beside(path, 0o600 if exists else 0o644) as file:
-        file.write(text.encode())
+    with _beside(path, 0o600 if exists or private else 0o644) as file:
+        file.write(text if isinstance(text, bytes) else text.encode())
         written = _synchronise(file)
         if exists:
             written.chmod(stat.S_IMODE(path.stat().st_mode) & ~_OTHERS_WRITE)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ccesa.errors import ConfigError, quoted
 
-GuardName = Literal["curious", "active"]
+GuardName = Literal["curious", "active", "assisted"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +18,8 @@ class Guard:
     name: GuardName
     #: Whether everything is agreed on in a charter, and masks run on every edge.
     chartered: bool
+    #: Whether clients deal shares and mask along a graph. Otherwise they mask with the helpers of their charter.
+    has_graph: bool = True
     #: Whether a client counts towards its own threshold, or its neighbours alone do.
     dealer_counts: bool
     #: Whether the server chooses who is in a roster, after it has seen the keys.
@@ -59,7 +61,19 @@ ACTIVE = Guard(
     least_colluders=1,
     stride=3,
 )
-GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE)}
+ASSISTED = Guard(
+    name="assisted",
+    chartered=True,
+    has_graph=False,
+    dealer_counts=False,
+    chooses_roster=True,
+    privacy_events=(),
+    privacy_bits=128.0,
+    collusion=0.1,
+    least_colluders=1,
+    stride=2,
+)
+GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE, ASSISTED)}
 
 
 def guard_named(name: object) -> Guard:

@@ -37,6 +37,18 @@ PAIR_SECRET = b"ccesa/2/23 pair secret"
 # Differential privacy: the signs of a rotation, and the digest of noise in a ledger.
 ROTATION = b"ccesa/2/24 rotation"
 MECHANISM = b"ccesa/2/25 mechanism"
+# The guard with helpers.
+HELPER_KEYS = b"ccesa/2/26 helper keys"
+HELPERS = b"ccesa/2/27 helpers"
+HELPED_MASK = b"ccesa/2/28 helped mask"
+CIPHERTEXT = b"ccesa/2/29 ciphertext"
+SUBMISSION = b"ccesa/2/30 submission"
+CHECK_WORDS = b"ccesa/2/31 check words"
+BOXES = b"ccesa/2/32 boxes"
+CONFIRMED_BOXES = b"ccesa/2/33 confirmed boxes"
+QUESTION = b"ccesa/2/34 question"
+MASK_SUM = b"ccesa/2/35 mask sum"
+CHARTER_SERIES = b"ccesa/2/36 series of a charter"
 # A ledger: each line, bound to the one before.
 LEDGER = b"ccesa-ledger-1 line"
 # Flower: the task of a round, the task that a node counts, names under the masks, and a node's introduction.

@@ -19,6 +19,8 @@ ROUND, STATE, MASK = "round", "state", "mask"
 VECTOR, RELEASE = "vector", "release"
 #: A vector as an earlier version counted them, in no series; and one made of a table, whatever the question.
 TASK = "task"
+#: The question that a helper answered in a round, and the round in which it answered about a task.
+QUESTION, ANSWER = "question", "answer"
 #: Seconds that a folder remembers rounds and states. Vectors and releases stay: a client's copy may be older.
 _REMEMBERED = 30 * 86400.0
 

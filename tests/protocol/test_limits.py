@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from ccesa.errors import FaultyClient, FaultyServer, LateMessage
-from ccesa.guards import GUARDS
 from ccesa.protocol import messages as m
 from rounds import CONFIGURE, Play, read, refuses, steps_under
+from rounds import CONFIGURE as GUARDS
 
 guards = pytest.mark.parametrize("guard", CONFIGURE)
 steps = pytest.mark.parametrize(

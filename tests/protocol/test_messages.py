@@ -8,9 +8,9 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import MalformedMessage, UsageError
 from ccesa.graphs import Harary
-from ccesa.guards import GUARDS
 from ccesa.protocol import messages as m
 from ccesa.protocol.steps import steps_under
+from rounds import CONFIGURE as GUARDS
 from strategies import client_ids, configs, fuzzed, plain_values
 
 PLENTY = 10**6

@@ -9,11 +9,11 @@ import pytest
 
 from ccesa.agreement.config import ConfigError
 from ccesa.errors import FaultyClient, FaultyServer, OrderError, VectorError
-from ccesa.guards import GUARDS
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from rounds import CONFIGURE, Play, changed, configure, read, steps_under
+from rounds import CONFIGURE as GUARDS
 
 ROUND = {"series_id": bytes(32)}
 #: A guard, without *accept* and with it.

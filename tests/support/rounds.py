@@ -65,7 +65,7 @@ def configure_active(clients: int = 8, **options) -> RoundConfig:
     return charter(clients, **options).config(length=length, **left)
 
 
-#: By guard, how a round is configured.
+#: The guards whose clients mask along a graph, and how a round of each is configured.
 CONFIGURE = {"curious": configure, "active": configure_active}
 
 

@@ -15,14 +15,22 @@ import msgspec
 
 from ccesa import files, labels
 from ccesa.agreement import toml
-from ccesa.agreement.config import BARE_FLOOR, CHARTER_BYTES, SERIES_ID_BYTES, VERSION, CharteredRound, RoundConfig
+from ccesa.agreement.config import (
+    BARE_FLOOR,
+    CHARTER_BYTES,
+    SERIES_ID_BYTES,
+    VERSION,
+    CharteredRound,
+    RoundConfig,
+    check_helpers,
+)
 from ccesa.agreement.identity import Admission, Member, in_base64
 from ccesa.crypto.keys import DEFAULT, needs_accept
 from ccesa.errors import ConfigError, quoted, shown
 from ccesa.graphs import Complete, Graph
 from ccesa.graphs.per_step import PerStep
-from ccesa.graphs.thresholds import Threshold
-from ccesa.guards import ACTIVE, guard_named
+from ccesa.graphs.thresholds import Majority, Threshold
+from ccesa.guards import ACTIVE, ASSISTED, Guard, guard_named
 from ccesa.parts import MAX_CLIENTS, Part, check_range, check_type, is_printable, whole_number
 from ccesa.privacy.ledger import Account
 from ccesa.privacy.mechanism import Mechanism
@@ -33,6 +41,13 @@ from ccesa.values.fields import USUAL_BITS, WORD_BITS, Fields
 _MOST = 2**53 - 1
 #: The fields of a round that a charter leaves open.
 _LEFT_OPEN = ("series_id", "number", "length", "accept")
+#: The fields of a charter under each of its guards.
+_OF_GRAPHS = ("graph", "threshold", "least_roster", "certificate")
+_OF_HELPERS = ("helpers", "key_days", "colluders")
+_LEFT_OUT: Any = msgspec.UNSET
+_NO_GRAPH = (Complete(), Majority())
+#: The most days that a helper keeps a key, by default.
+KEY_DAYS = 7
 #: Enough for a hundred thousand members.
 MAX_FILE_BYTES = 1 << 24
 #: The range of each figure of a certificate; the others are log2 of a probability.
@@ -129,6 +144,10 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         serial: 1 or greater. A site accepts only a charter with a higher serial than its own.
         expires: Seconds since 1970. From this time members join no round.
         members: Name and 32-byte key of each; a client's id is its place.
+        helpers: Name and key of each helper, 2 to 16; left out if members mask along a graph. A helper that is
+            also a member has the same name and key in both lists.
+        key_days: With helpers: the most days that a helper keeps a key, 1 to 365, 7 by default.
+        colluders: With helpers: the most members that may work with the hub.
         graph: Which members hold shares of which; masks run on every edge.
         threshold: How many holders open a secret.
         generator: The generator that expands masks, ``aes128-ctr`` or ``chacha20``.
@@ -151,21 +170,25 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     serial: int
     expires: int
     members: tuple[Seat, ...]
-    graph: Graph
-    threshold: Threshold
+    helpers: tuple[Seat, ...] | msgspec.UnsetType = msgspec.UNSET
+    key_days: int | msgspec.UnsetType = msgspec.UNSET
+    colluders: int | msgspec.UnsetType = msgspec.UNSET
+    graph: Graph = _LEFT_OUT
+    threshold: Threshold = _LEFT_OUT
     generator: str = "aes128-ctr"
     agreement: str = DEFAULT
     bits: Literal[8, 16, 32, 64] = 32
-    least_roster: int
+    least_roster: int = _LEFT_OUT
     min_survivors: int
     attempts: int = 2
     releases: int = 1
-    certificate: Stated
+    certificate: Stated = _LEFT_OUT
     learning: Learning | None = None
     privacy: Mechanism | msgspec.UnsetType = msgspec.UNSET
     statistics: Schema | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
+        self._settle_guard()
         _settle_numbers(self)
         for name, least, most in (
             ("serial", 1, _MOST),
@@ -190,8 +213,41 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             self.schema.check_noise(self.mechanism, len(self.members))
         elif self.mechanism is not None and self.mechanism.unit:
             raise ConfigError(f"noise that hides a {self.mechanism.unit} goes with statistics in the charter")
-        _ = self.admission  # refuses invalid names and keys, and those that appear twice
+        _ = self.admission, self.helper_admission  # refuses invalid names and keys, and those that appear twice
         BARE_FLOOR.check(self.any_round)
+
+    def _settle_guard(self) -> None:
+        """Refuse fields of another guard. With helpers nobody reads those of graphs, which get fixed values."""
+        has_helpers = self.helpers is not msgspec.UNSET
+        needed, foreign = (_OF_HELPERS, _OF_GRAPHS) if has_helpers else (_OF_GRAPHS, _OF_HELPERS)
+        absent = [name for name in needed if name != "key_days" and getattr(self, name) is msgspec.UNSET]
+        given = [name for name in foreign if getattr(self, name) is not msgspec.UNSET]
+        if absent or (given and not has_helpers):
+            either, wrong = f"either {', '.join(_OF_GRAPHS)} or {', '.join(_OF_HELPERS)}", [*absent, *given][0]
+            raise ConfigError(f"a charter has {either}: check {wrong}")
+        if has_helpers:
+            self._settle_helpers()
+
+    def _settle_helpers(self) -> None:
+        if (self.graph, self.threshold) not in (_NO_GRAPH, (msgspec.UNSET, msgspec.UNSET)):
+            raise ConfigError("a charter with helpers has no graph and no threshold: leave both out")
+        if self.releases != 1:
+            raise ConfigError(f"a charter with helpers has releases = 1, not {self.releases}: a task is answered once")
+        seats, days = tuple(self.helper_seats), whole_number("key_days", self.longest_key_days)
+        colluders, least = whole_number("colluders", self.colluders), whole_number("min_survivors", self.min_survivors)
+        check_helpers(len(seats))
+        check_range("key_days", days, 1, 365, " of a charter")
+        check_range("colluders", colluders, 0, len(self.members), " of a charter")
+        if least - colluders < 2:
+            raise ConfigError(
+                f"sums of {least} members, of which {colluders} collude, may show one member's vector: set "
+                f"min_survivors to at least {colluders + 2}"
+            )
+        stated = _state_helpers(colluders, least - colluders, len(self.members))
+        settled = {"helpers": seats, "key_days": days, "colluders": colluders, "min_survivors": least}
+        settled |= dict(zip(_OF_GRAPHS, (*_NO_GRAPH, max(3, least), stated), strict=True))
+        for name, value in settled.items():
+            msgspec.structs.force_setattr(self, name, value)
 
     def _check_noise(self, mechanism: Mechanism) -> None:
         """Refuse noise that counts on more honest clients than every sum that can be opened has.
@@ -230,13 +286,46 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return self.any_round.needed(self.least_roster)
 
     @property
+    def guard(self) -> Guard:
+        """The guard of its rounds: ``assisted`` with helpers, else ``active``."""
+        return ACTIVE if isinstance(self.helpers, msgspec.UnsetType) else ASSISTED
+
+    @property
+    def helper_seats(self) -> tuple[Seat, ...]:
+        """The helpers by their place; none under ``active``."""
+        return () if isinstance(self.helpers, msgspec.UnsetType) else self.helpers
+
+    @property
+    def longest_key_days(self) -> int:
+        """The most days that a helper keeps a key."""
+        return KEY_DAYS if isinstance(self.key_days, msgspec.UnsetType) else self.key_days
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the members, by id."""
         return tuple(seat.name for seat in self.members)
 
     @property
+    def party_names(self) -> tuple[str, ...]:
+        """The names of the members and after them of the helpers, by id in a round."""
+        return (*self.names, *(f"{seat.name} (helper)" for seat in self.helper_seats))
+
+    @property
     def promises(self) -> tuple[str, ...]:
-        """The promises of the certificate, in sentences."""
+        """The promises of the charter, in sentences."""
+        return (*(self._promises_of_helpers() if self.helper_seats else self._promises_of_graph()), self._says_which())
+
+    def _promises_of_helpers(self) -> tuple[str, ...]:
+        every = [seat.name for seat in self.helper_seats]
+        names = f"{', '.join(every[:-1])} and {every[-1]}"
+        return (
+            f"A member's vector is opened only if the hub and all of {names} work together. Whatever the hub does, "
+            f"every sum covers at least {self.certificate.least_honest} honest members if at most {self.colluders} of "
+            f"{len(self.members)} work with it, and for each task it learns at most one sum.",
+            "A round waits while a helper is away, and is lost if one stays away.",
+        )
+
+    def _promises_of_graph(self) -> tuple[str, ...]:
         stated = self.certificate
         return (
             f"Even if the hub lies and {stated.colluders} of {len(self.members)} members work with it, every "
@@ -244,8 +333,10 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             f"probability of 2^-{stated.privacy_bits:.0f} per roster.",
             f"With {stated.dropout:.0%} of the members leaving, a round is lost with a probability of about "
             f"2^-{stated.reliability_bits:.0f}.",
-            f"The charter has serial {self.serial}, expires on {self.expiry}, and its digest is {self.fingerprint}.",
         )
+
+    def _says_which(self) -> str:
+        return f"The charter has serial {self.serial}, expires on {self.expiry}, and its digest is {self.fingerprint}."
 
     @property
     def mechanism(self) -> Mechanism | None:
@@ -256,6 +347,29 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     def admission(self) -> Admission:
         """The members with their keys."""
         return Admission(Member(seat.name, seat.key) for seat in self.members)
+
+    @cached_property
+    def helper_admission(self) -> Admission:
+        """The helpers with their keys. A name that is also a member's has that member's key."""
+        keys, names = ({seat[place]: seat[1 - place] for seat in map(_pair, self.members)} for place in (0, 1))
+        for name, key in map(_pair, self.helper_seats):
+            if keys.get(name, key) != key or names.get(key, name) != name:
+                raise ConfigError(
+                    f"the helper {quoted(name)} has the name or the key of a member, and not both: a member that helps "
+                    "has the same name and key in both lists"
+                )
+        return Admission(Member(seat.name, seat.key) for seat in self.helper_seats)
+
+    def helper_id(self, key: bytes) -> int:
+        """Return the id in a round of the helper with this public key; raise ConfigError if no helper has it.
+
+        Args:
+            key: 32 bytes, of an identity.
+        """
+        try:
+            return len(self.members) + self.helper_admission.id_of(key)
+        except ConfigError:
+            raise ConfigError("this identity is not among the charter's helpers") from None
 
     def encode(self) -> bytes:
         """Return the only encoding, under the digest. It has no comments and no layout of a file."""
@@ -302,7 +416,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         """
         if bits != self.bits:
             raise ConfigError(f"vectors of {bits} bits under a charter with bits = {self.bits}")
-        return self.config(length=length, accept=True)
+        return self.config(length=length, accept=self.guard.has_graph)
 
     def decode(self, data: bytes) -> RoundConfig:
         """Return the configuration that ``RoundConfig.encode`` encoded.
@@ -388,8 +502,11 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             charter = msgspec.convert(tables, cls)
         except (msgspec.ValidationError, RecursionError) as error:
             raise ConfigError(f"this is not a charter: {shown(str(error), 200)}") from None
-        if [key for _, key in tables["members"]] != [in_base64(seat.key) for seat in charter.members]:
+        written = [key for _, key in [*tables["members"], *tables.get("helpers", ())]]
+        if written != [in_base64(seat.key) for seat in (*charter.members, *charter.helper_seats)]:
             raise ConfigError("a key of the charter has another spelling; copy it unchanged")
+        if charter.helper_seats and (foreign := [name for name in _OF_GRAPHS if name in tables]):
+            raise ConfigError(f"a charter with helpers has no {foreign[0]}: take it out")
         return charter
 
     @classmethod
@@ -412,12 +529,38 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         """Leave out fields that older charters do not have, so that their digests stay."""
         if self.releases == 1:
             del fields["releases"]
+        for name in _OF_GRAPHS if self.helper_seats else ():
+            del fields[name]
         return fields
 
     def _config(self, **others: Any) -> RoundConfig:
         fixed = ("bits", "graph", "threshold", "generator", "agreement", "min_survivors")
-        given = {"accept": needs_accept(self.agreement), **{name: getattr(self, name) for name in fixed}, **others}
-        return RoundConfig(clients=len(self.members), guard=ACTIVE.name, **given)
+        given: dict[str, Any] = {"accept": self.guard.has_graph and needs_accept(self.agreement)}
+        given |= {name: getattr(self, name) for name in fixed}
+        if self.helper_seats:
+            given["helpers"] = len(self.helper_seats)
+        return RoundConfig(clients=len(self.members), guard=self.guard.name, **given | others)
+
+
+def _pair(seat: Seat) -> tuple[str, bytes]:
+    return seat.name, seat.key
+
+
+def _state_helpers(colluders: int, honest: int, members: int) -> Stated:
+    """Return a certificate without a graph: its only probabilities are those of the primitives."""
+    return Stated(
+        dropout=0.0,
+        collusion=colluders / members,
+        colluders=colluders,
+        around=colluders,
+        least_honest=honest,
+        privacy_bits=ASSISTED.privacy_bits,
+        reliability_bits=0.0,
+        unreliable=-math.inf,
+        disconnected=-math.inf,
+        exposed=-math.inf,
+        unmaskable=-math.inf,
+    )
 
 
 def _settle_numbers(part: Part) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from ccesa import labels, wire, words
+from ccesa.crypto import check_words
 from ccesa.crypto.keys import AGREEMENTS, DEFAULT, needs_accept
 from ccesa.crypto.primitives import GENERATORS
 from ccesa.crypto.shamir import MAX_HOLDERS
@@ -26,6 +27,8 @@ SERIES_ID_BYTES = 32
 #: Rounds of a series have numbers below this one.
 MAX_NUMBER: Final = 2**32 - 1
 CHARTER_BYTES = 32
+#: More helpers cost more keystreams, and seldom less trust.
+MAX_HELPERS = 16
 #: The most bytes of a byte string on the wire.
 MAX_VECTOR_BYTES = 2**32 - 1
 MAX_BYTES = 1024  # of an encoded configuration; the longest has less than half
@@ -58,8 +61,11 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         agreement: How two clients agree: ``x25519``, or ``x25519-mlkem768`` against quantum computers, with ``accept``.
         accept: Whether clients report, before they mask, whose shares they could open. Rounds of a series do.
         min_survivors: The minimum of clients in a sum, 2 to ``clients``.
-        guard: ``curious``, for a server that follows the protocol, or ``active``, for one that may lie.
-        charter: 32 bytes under ``active``, the digest of the charter, which ``Charter.config`` sets; else absent.
+        guard: ``curious``, for a server that follows the protocol, ``active``, for one that may lie, or
+            ``assisted``, for one that may lie and works with all but one of the helpers.
+        charter: 32 bytes, the digest of the charter; absent under ``curious``. ``Charter.config`` sets it.
+        helpers: The number of helpers under ``assisted``, 2 to 16; absent otherwise. There is no graph then, so
+            ``graph``, ``threshold`` and ``accept`` keep their defaults.
 
     Raises:
         ConfigError: A field is out of range, or fields do not work together, or not safely.
@@ -79,13 +85,17 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
     min_survivors: int = 3
     guard: GuardName = CURIOUS.name
     charter: bytes | msgspec.UnsetType = msgspec.UNSET
+    helpers: int | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         self._check_choices()
         self._check_sizes()
-        self._check_holders()
+        has_graph = guard_named(self.guard).has_graph
+        if has_graph:
+            self._check_holders()
         self._check_guard()
-        if needs_accept(self.agreement) and not self.accept:
+        self._check_helpers(has_graph)
+        if has_graph and needs_accept(self.agreement) and not self.accept:
             why = "clients have to accept the seeds of masks before they mask"
             raise ConfigError(f"agreement = {self.agreement} needs accept = True: {why}")
 
@@ -127,6 +137,21 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         """Bytes of one vector."""
         return self.length * self.bits // 8
 
+    @property
+    def masked_length(self) -> int:
+        """Words of a masked vector: with helpers, check words follow those of the vector."""
+        return self.length + (0 if guard_named(self.guard).has_graph else check_words.count(self.bits))
+
+    @property
+    def masked_bytes(self) -> int:
+        """Bytes of one masked vector."""
+        return self.masked_length * self.bits // 8
+
+    @property
+    def helper_ids(self) -> range:
+        """The ids of the helpers, which follow those of the clients; none without helpers."""
+        return range(self.clients, self.clients + (self.helpers or 0))
+
     def _check_choices(self) -> None:
         """Check values and types. msgspec does so only when it decodes, not when Python makes an object."""
         for name, allowed in _CHOICES.items():
@@ -147,8 +172,8 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
             raise ConfigError(f"series_id must have {SERIES_ID_BYTES} bytes, not {len(self.series_id)}")
         check_range("number", self.number, 0, MAX_NUMBER)
         check_clients(self.clients)
-        if self.length < 1 or self.vector_bytes > MAX_VECTOR_BYTES:
-            most = MAX_VECTOR_BYTES * 8 // self.bits
+        if self.length < 1 or self.masked_bytes > MAX_VECTOR_BYTES:
+            most = MAX_VECTOR_BYTES * 8 // self.bits - (self.masked_length - self.length)
             raise ConfigError(f"length must lie in 1..{most} for {self.bits} bits, not {self.length}")
         if not 2 <= self.min_survivors <= self.clients:
             raise ConfigError(f"min_survivors must lie in 2..clients = {self.clients}, not {self.min_survivors}")
@@ -163,6 +188,15 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
             raise ConfigError(f"guard = {self.guard} needs {needed}: make the configuration with Charter.config(...)")
         if self.graph.thin:
             raise ConfigError(f"leave out mask_p and mask_degree: under guard = {self.guard} masks run on every edge")
+
+    def _check_helpers(self, has_graph: bool) -> None:
+        if has_graph:
+            if self.helpers is not msgspec.UNSET:
+                raise ConfigError(f"a round with guard = {self.guard} has no helpers")
+            return
+        check_helpers(self.helpers)
+        if (self.graph, self.threshold, self.accept) != (Complete(), Majority(), False):
+            raise ConfigError(f"leave out graph, threshold and accept: guard = {self.guard} has helpers in their place")
 
     def _check_holders(self) -> None:
         degree = self.graph.mean_degree(self.clients)
@@ -191,6 +225,8 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         Args:
             roster: The minimum roster, from the charter.
         """
+        if not guard_named(self.guard).has_graph:
+            return self.min_survivors
         sizes = range(max(self.min_survivors, roster), self.clients)
         enough = (size for size in sizes if self.can_share(int(self.graph.mean_degree(size))))
         return next(enough, self.clients)
@@ -204,6 +240,11 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
             degree: The number of the client's neighbours.
         """
         return degree + guard_named(self.guard).dealer_counts
+
+
+def check_helpers(count: object) -> None:
+    """Refuse a number of helpers that no charter can have."""
+    check_range("helpers", count, 2, MAX_HELPERS)
 
 
 _DECODER = msgspec.msgpack.Decoder(RoundConfig)

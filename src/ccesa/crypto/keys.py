@@ -135,6 +135,10 @@ class X25519:
     deposit_bytes = 0
     #: Bytes of the seed of a private key of ML-KEM.
     kem_seed_bytes = 0
+    #: The public keys of a helper, as they travel.
+    helper_bytes = PUBLIC_KEY_BYTES
+    #: The ciphertext of ML-KEM with which a member masks with one helper, and its digest.
+    ciphertext_bytes = ciphertext_digest_bytes = 0
     #: Whether seeds have to be accepted before masks can rest on them.
     needs_accept = False
 
@@ -147,6 +151,10 @@ class X25519:
     def public_keys(self, bundle: bytes) -> tuple[bytes, ...]:
         """Return the public keys of a client: that of c_i, that of s_i, and what else there is."""
         return bundle[:PUBLIC_KEY_BYTES], bundle[PUBLIC_KEY_BYTES:]
+
+    def check_helper_keys(self, bundle: bytes) -> None:
+        """Refuse public keys that no honest helper can have; raises BadKey."""
+        primitives.check_public_key(bundle[:PUBLIC_KEY_BYTES])
 
     def check_keys(self, sealing_key: bytes, mask_key: bytes, *more: bytes) -> None:
         """Refuse public keys that no honest client can have; raises BadKey."""
@@ -204,6 +212,8 @@ class Hybrid(X25519):
     text_bytes = CIPHERTEXT_BYTES + X25519.text_bytes + SEED_BYTES + commitment_bytes
     deposit_bytes = SEED_BYTES + TAG_BYTES
     kem_seed_bytes = KEM_SEED_BYTES
+    helper_bytes = X25519.helper_bytes + KEM_KEY_BYTES
+    ciphertext_bytes, ciphertext_digest_bytes = CIPHERTEXT_BYTES, DIGEST_BYTES
     needs_accept = True
 
     def check_installed(self) -> None:
@@ -217,6 +227,10 @@ class Hybrid(X25519):
     def public_keys(self, bundle: bytes) -> tuple[bytes, ...]:
         both = 2 * PUBLIC_KEY_BYTES
         return bundle[:PUBLIC_KEY_BYTES], bundle[PUBLIC_KEY_BYTES:both], bundle[both:]
+
+    def check_helper_keys(self, bundle: bytes) -> None:
+        super().check_helper_keys(bundle)
+        primitives.load_kem_key(bundle[PUBLIC_KEY_BYTES:])
 
     def check_keys(self, sealing_key: bytes, mask_key: bytes, *more: bytes) -> None:
         super().check_keys(sealing_key, mask_key)

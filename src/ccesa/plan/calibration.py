@@ -141,7 +141,7 @@ def _joining(threshold: int) -> _Work:
     return _Work(_SECRETS, partial(shamir.join_each, np.tile(xs, (_SECRETS, 1)), shares))
 
 
-def _taking(size: int, kind: type[m.MaskedVector]) -> _Work:
+def _taking(size: int, kind: type[m.SummedVector]) -> _Work:
     blank = m.blank(kind, context=_CONTEXT, client=1000)
     message = msgspec.structs.replace(blank, vector=os.urandom(size)).encode()
     total = words.zeros(size // 4, 32)

@@ -109,8 +109,9 @@ class Client:
             task=task,
             spend=spending,
             threads=threads,
+            now=now,
         )
-        self._steps, self._place = steps_of(config), 0
+        self._steps, self._place = tuple(step for step in steps_of(config) if not step.by_helpers), 0
         self._state: Any = Joined()
         self._last_request = b""
         self._last_reply: bytes | None = None

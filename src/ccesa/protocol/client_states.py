@@ -43,6 +43,8 @@ class ClientRound(Generic[Own]):
     task: TaskSource
     spend: Spending
     threads: int
+    #: Seconds since 1970; None stands for the system's clock.
+    now: float | None = None
     #: The masks of the vector, if they were summed ahead. With the masked vector they reveal it: never suspend them.
     ahead: "MasksAhead | None" = field(default=None, repr=False)
     #: Why its vector is only noise, if it is; for the client itself.

@@ -56,6 +56,10 @@ class TaskRow(_Logged, frozen=True, tag="task"):
     task: bytes
 
 
+class AskRow(_Logged, frozen=True, tag="ask"):
+    """Helpers were asked beside the open step."""
+
+
 class ReplyRow(_Logged, frozen=True, tag="reply"):
     client: int
     reply: memoryview
@@ -68,7 +72,7 @@ class SumRow(_Logged, frozen=True, tag="sum"):
     total: memoryview
 
 
-Row = BeginRow | OpenRow | TaskRow | ReplyRow | SumRow
+Row = BeginRow | OpenRow | TaskRow | AskRow | ReplyRow | SumRow
 _DECODER = msgspec.msgpack.Decoder(Row)
 
 

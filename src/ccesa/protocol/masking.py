@@ -156,21 +156,27 @@ def hold_among(state: Accepted, live: Flags) -> Holding:
 
 
 def mask_vector(
-    round: Round, state: Accepted, held: Holding, asked: bytes, among: bytes, kind: type[m.MaskedVector]
+    round: Round, state: Accepted, held: Holding, asked: bytes, among: bytes, kind: type[m.SummedVector]
 ) -> tuple[Holding, dict[str, Any]]:
     """Mask the vector in place, for a reply of this kind, if ``asked`` is the client's task; return its fields, too."""
-    task = check_task(round.task() if callable(round.task) else round.task)
-    if task != asked:
-        raise FaultyServer("the server asks for a vector for another task than the one this client works on")
-    counted = round.spend.name(task)
-    round.spend.check(counted)
+    counted, task = check_asked_task(round, asked)
     draft, (name, make) = masked_vector(round, state, held.near, (counted, task), kind), kind.fingerprint
     fields = {"among": among, "task": task, "vector": draft, name: make(draft.content, round.context, round.client)}
     return replace(held, counted=counted), fields
 
 
+def check_asked_task(round: Round, asked: bytes) -> tuple[bytes, bytes]:
+    """Return the name of the task in the memory, and the task, if it is that of this client and may be worked on."""
+    task = check_task(round.task() if callable(round.task) else round.task)
+    if task != asked:
+        raise FaultyServer("the server asks for a vector for another task than the one this client works on")
+    counted = round.spend.name(task)
+    round.spend.check(counted)
+    return counted, task
+
+
 def masked_vector(
-    round: Round, state: Accepted, live: Neighbourhood, task: tuple[bytes, bytes], kind: type[m.MaskedVector]
+    round: Round, state: Accepted, live: Neighbourhood, task: tuple[bytes, bytes], kind: type[m.SummedVector]
 ) -> Draft:
     """Mask the vector with all its masks. It counts as sent from here, for a task by its name in the memory."""
     config, partners = round.config, live.mask_neighbours

@@ -19,7 +19,7 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.crypto import keys
 from ccesa.crypto.keys import AGREEMENTS, COMMITMENT_BYTES, DIGEST_BYTES
 from ccesa.crypto.merkle import HASH_BYTES
-from ccesa.crypto.primitives import SIGNATURE_BYTES, TAG_BYTES
+from ccesa.crypto.primitives import PUBLIC_KEY_BYTES, SIGNATURE_BYTES, TAG_BYTES
 from ccesa.crypto.shamir import SHARE_BYTES
 from ccesa.errors import MalformedMessage, UsageError
 from ccesa.wire import Data
@@ -28,6 +28,7 @@ CONTEXT_BYTES = 32
 ID_BYTES = 4
 NUMBER_BYTES = 4
 TASK_BYTES = 32
+TIME_BYTES = 8
 #: The task of a round whose work is never repeated.
 NO_TASK = bytes(TASK_BYTES)
 #: Name, context, client id and array and length headers: at most this much around the fields.
@@ -48,19 +49,36 @@ class Size(NamedTuple):
     bundles_per_neighbour: int = 0
     texts_per_neighbour: int = 0
     deposits_per_neighbour: int = 0
+    # With helpers: of one of them, for each of them, and for each member that is named to one of them.
+    helper_bundles: int = 0
+    per_helper: int = 0
+    bundles_per_helper: int = 0
+    ciphertexts_per_helper: int = 0
+    records_per_named: int = 0
+    ciphertexts_per_named: int = 0
 
     @property
     def is_exact(self) -> bool:
-        return not (self.per_named or self.proofs)
+        return not (self.per_named or self.proofs or self.records_per_named or self.ciphertexts_per_named)
 
     def of(
-        self, agreement: str, clients: int, vector_bytes: float, neighbours: float, named: float = 0, proof: float = 0
+        self,
+        agreement: str,
+        clients: int,
+        vector_bytes: float,
+        neighbours: float,
+        helpers: int = 0,
+        named: float = 0,
+        proof: float = 0,
     ) -> float:
         """Return the bytes for these numbers of items; ``proof`` is the size of one."""
         kind = AGREEMENTS[agreement]
         single = (1, neighbours, named, vector_bytes, set_bytes(clients), proof, kind.bundle_bytes)
         per_neighbour = (size * neighbours for size in (kind.bundle_bytes, kind.text_bytes, kind.deposit_bytes))
-        return sum(count * size for count, size in zip(self, (*single, *per_neighbour), strict=True))
+        per_helper = (kind.helper_bytes, *(size * helpers for size in (1, kind.helper_bytes, kind.ciphertext_bytes)))
+        per_named = (size * named for size in (record_bytes(agreement, helpers), kind.ciphertext_bytes))
+        every = (*single, *per_neighbour, *per_helper, *per_named)
+        return sum(count * size for count, size in zip(self, every, strict=True))
 
     def each(self, agreement: str) -> int:
         return int(self.of(agreement, 0, 0, 1) - self.of(agreement, 0, 0, 0))
@@ -68,6 +86,12 @@ class Size(NamedTuple):
 
 def set_bytes(clients: int) -> int:
     return -(-clients // 8)
+
+
+def record_bytes(agreement: str, helpers: int) -> int:
+    """Return the size of a member's record: its one-time key, boxes, digests of ciphertexts, tag and signature."""
+    per_helper = TAG_BYTES + AGREEMENTS[agreement].ciphertext_digest_bytes
+    return PUBLIC_KEY_BYTES + helpers * per_helper + TAG_BYTES + SIGNATURE_BYTES
 
 
 _Bundle = Annotated[bytes, Size(bundles=1)]
@@ -83,6 +107,10 @@ _Sealed = Annotated[bytes, Size(texts_per_neighbour=1)]
 _Commitments = Annotated[bytes, Size(per_neighbour=COMMITMENT_BYTES)]
 _Task = Annotated[bytes, Size(TASK_BYTES)]
 _Flags = Annotated[bytes, Size(per_neighbour=1)]
+_Number = Annotated[bytes, Size(NUMBER_BYTES)]
+_Tag = Annotated[bytes, Size(TAG_BYTES)]
+_Records = Annotated[bytes, Size(records_per_named=1)]
+_Ciphertexts = Annotated[bytes, Size(ciphertexts_per_named=1)]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -106,7 +134,7 @@ class Fingerprint(NamedTuple):
 class AdvertiseRequest(Message, frozen=True, kw_only=True, tag="advertise-request"):
     """Opens step 0. The configuration itself is agreed on before; its context is in every message."""
 
-    number: Annotated[bytes, Size(NUMBER_BYTES)]  # of the round in its series
+    number: _Number  # of the round in its series
 
 
 class AdvertiseReply(Message, frozen=True, kw_only=True, tag="advertise-reply"):
@@ -166,7 +194,7 @@ class MaskReply(Message, frozen=True, kw_only=True, tag="mask-reply"):
 
     fingerprint: ClassVar[Fingerprint] = Fingerprint("tag", keys.vector_tag)
 
-    tag: Annotated[bytes, Size(TAG_BYTES)]
+    tag: _Tag
     among: _Digest  # of the part of V2 that this client knows
     task: _Task
     vector: _Vector
@@ -255,13 +283,95 @@ class SignedUnmaskRequest(Message, frozen=True, kw_only=True, tag="signed-unmask
     signatures: _Signatures  # of live neighbours
 
 
+class HelperKeysRequest(Message, frozen=True, kw_only=True, tag="helper-keys-request"):
+    """Opens a round with helpers, whose ids follow those of the members."""
+
+    number: _Number  # of the round in its series
+
+
+class HelperKeysReply(Message, frozen=True, kw_only=True, tag="helper-keys-reply"):
+    """Shows the public keys of a helper for this round, signed by its identity."""
+
+    keys: Annotated[bytes, Size(helper_bundles=1)]
+    not_after: Annotated[bytes, Size(TIME_BYTES)]  # seconds since 1970: the key is gone then
+    signature: _Signature
+
+
+class MaskForHelpersRequest(Message, frozen=True, kw_only=True, tag="mask-for-helpers-request"):
+    """Asks a member for its vector: the keys of all helpers, in the order of the charter, and the task."""
+
+    number: _Number
+    keys: Annotated[bytes, Size(bundles_per_helper=1)]
+    not_after: Annotated[bytes, Size(per_helper=TIME_BYTES)]
+    signatures: Annotated[bytes, Size(per_helper=SIGNATURE_BYTES)]
+    task: _Task
+
+
+class BoxedMaskReply(Message, frozen=True, kw_only=True, tag="boxed-mask-reply"):
+    """Carries the masked vector with its check words, and for each helper a box: only the same keys give it."""
+
+    fingerprint: ClassVar[Fingerprint] = Fingerprint("tag", keys.vector_tag)
+
+    key: Annotated[bytes, Size(PUBLIC_KEY_BYTES)]  # one-time
+    boxes: Annotated[bytes, Size(per_helper=TAG_BYTES)]
+    ciphertexts: Annotated[bytes, Size(ciphertexts_per_helper=1)]
+    tag: _Tag
+    signature: _Signature
+    vector: _Vector
+
+
+class ConfirmBoxesRequest(Message, frozen=True, kw_only=True, tag="confirm-boxes-request"):
+    """Asks a helper which of these members' boxes fit."""
+
+    number: _Number
+    task: _Task
+    keyring: _Digest  # of all helpers' keys, as the members saw them
+    members: _Named  # ids
+    records: _Records
+    ciphertexts: _Ciphertexts  # those for this helper
+
+
+class ConfirmBoxesReply(Message, frozen=True, kw_only=True, tag="confirm-boxes-reply"):
+    """Names the members whose boxes do not fit; all others are confirmed."""
+
+    boxes: _Digest  # of the request
+    refused: _Named  # ids
+    signature: _Signature
+
+
+class UnmaskSumRequest(Message, frozen=True, kw_only=True, tag="unmask-sum-request"):
+    """Asks a helper for the sum of its masks over V3: the one question that it answers in a round."""
+
+    number: _Number
+    task: _Task
+    keyring: _Digest
+    members: _Named  # ids: V3
+    records: _Records
+    ciphertexts: _Ciphertexts
+
+
+class UnmaskSumReply(Message, frozen=True, kw_only=True, tag="unmask-sum-reply"):
+    """Carries the sum of a helper's masks over V3."""
+
+    fingerprint: ClassVar[Fingerprint] = Fingerprint("tag", keys.vector_tag)
+
+    tag: _Tag
+    signature: _Signature
+    vector: _Vector
+
+
 #: All of them, in the order above.
 MESSAGES: tuple[type[Message], ...] = tuple(Message.__subclasses__())
 
 AnyAdvertiseReply = AdvertiseReply | SignedAdvertiseReply
 Accusing = AcceptReply | Complaint
 Texts = AcceptRequest | MaskAtOnceRequest | MaskAmongAtOnceRequest
-MaskedVector = MaskReply | SignedMaskReply
+#: What clients send that has masks on it; a server adds the first two to its sum when they come.
+SummedVector = MaskReply | SignedMaskReply
+MaskedVector = SummedVector | BoxedMaskReply
+#: All messages with a vector.
+VectorReply = MaskedVector | UnmaskSumReply
+BoxesRequest = ConfirmBoxesRequest | UnmaskSumRequest
 
 #: By their names as they are encoded, behind one byte with their length.
 _BY_NAME = {msgspec.msgpack.encode(kind.__struct_config__.tag): kind for kind in MESSAGES}
@@ -293,20 +403,25 @@ def body(kind: type[Message]) -> Size:
 
 def limit(kind: type[Message], config: RoundConfig) -> int:
     """Return the most bytes that a message of this kind can have in a round of this configuration."""
-    degree, clients = config.graph.max_degree(config.clients), config.clients
+    clients = config.clients
+    degree = clients if config.helper_ids else config.graph.max_degree(clients)
     # A path for each neighbour and the client itself, and never more than the whole tree.
     proof = HASH_BYTES * min((degree + 1) * clients.bit_length(), 2 * clients)
-    known: dict[str, Any] = {"agreement": config.agreement, "vector_bytes": config.vector_bytes}
+    known: dict[str, Any] = {"agreement": config.agreement, "vector_bytes": config.masked_bytes}
+    known["helpers"] = len(config.helper_ids)
     most = body(kind).of(**known, clients=clients, neighbours=degree, named=degree, proof=proof)
     return OVERHEAD_BYTES + int(most)
 
 
 def check(message: M, config: RoundConfig, neighbours: int = 0) -> M:
     """Return the message; raise MalformedMessage if a field whose size is known has another one."""
-    nbytes = config.length * config.bits // 8
-    for name, size in _exact_sizes(type(message), config.agreement, config.clients, nbytes, neighbours):
+    for name, size in _exact_sizes(type(message), *_known(config), neighbours, len(config.helper_ids)):
         check_size(name, getattr(message, name), size)
     return message
+
+
+def _known(config: RoundConfig) -> tuple[str, int, int]:
+    return config.agreement, config.clients, config.masked_bytes
 
 
 def each(message: Message, name: str, config: RoundConfig) -> list[bytes]:
@@ -315,8 +430,19 @@ def each(message: Message, name: str, config: RoundConfig) -> list[bytes]:
     return items(name, data, len(data) // size, size)
 
 
+def each_helper(message: Message, name: str, config: RoundConfig) -> list[bytes]:
+    """Cut a field into its items, one per helper."""
+    data, count = getattr(message, name), len(config.helper_ids)
+    return items(name, data, count, len(data) // count)
+
+
 def has_vector(kind: type[Message]) -> bool:
     return body(kind).per_vector_byte > 0
+
+
+def is_masked_vector(kind: type[Message]) -> bool:
+    """Tell whether these messages carry a client's vector under its masks."""
+    return issubclass(kind, MaskedVector)
 
 
 def blank(kind: type[M], **head: Any) -> M:
@@ -326,8 +452,10 @@ def blank(kind: type[M], **head: Any) -> M:
 
 def draft(kind: type[Message], config: RoundConfig, head: dict[str, Any]) -> wire.Draft:
     """Return the place for a masked vector inside the message of this kind that will carry it."""
-    front = wire.front(blank(kind, **head), config.vector_bytes)
-    return wire.Draft(len(front), config.vector_bytes)
+    agreement, clients, nbytes = _known(config)
+    exact = _exact_sizes(kind, agreement, clients, 0, 0, len(config.helper_ids))
+    front = wire.front(kind(**head | {name: bytes(size) for name, size in exact}), nbytes)
+    return wire.Draft(len(front), nbytes)
 
 
 def view_of(data: object, what: str) -> Data:

@@ -8,12 +8,15 @@ out. Nothing else can go wrong between honest parties.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ccesa.errors import FaultyClient
+from ccesa.protocol.assisted_helper import Helper
 from ccesa.protocol.client import Client
 from ccesa.protocol.messages import NO_TASK
 from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, Step
 
+#: The most bytes of vectors that wait for helpers before these are asked.
+HELD_BYTES = 64 << 20
 #: Carries the requests of a step to the clients; yields replies as they arrive, until the step is over.
 Transport = Callable[[Step, Requests], Iterable[tuple[int, bytes]]]
 
@@ -29,14 +32,27 @@ def run_round(
     #   accept     accusations             -> V2, less what they cost; not in every round
     #   mask       masked vectors (summed) -> V3, the neighbours of each client that dropped
     #   unmask     shares                  -> V4, the sum
+    # With helpers (guard ``assisted``) it is three:
+    #   key        keys of the helpers     -> what each member masks with
+    #   mask       masked vectors, boxes   -> V3; the helpers confirm the boxes beside it
+    #   unmask     sums of masks           -> the sum
     while requests:
-        for client, reply in transport(server.step, requests):
+        for client, reply in _with_helpers(server, transport, requests):
             try:
                 server.receive(client, reply)
             except FaultyClient as fault:
                 refused(fault)
         requests = server.close()
     return server.result()
+
+
+def _with_helpers(server: Server, transport: Transport, requests: Requests) -> Iterable[tuple[int, bytes]]:
+    """Yield the replies of a step, and those of helpers that are asked beside it."""
+    for one in transport(server.step, requests):
+        yield one
+        if server.held * server.config.masked_bytes > HELD_BYTES:
+            yield from transport(server.step, server.ask_helpers())
+    yield from transport(server.step, server.ask_helpers())
 
 
 #: Carries the envelopes of an exchange to the clients; yields replies as they arrive, until it is over.
@@ -67,11 +83,14 @@ def run_series(
         while not series.finished:
             # Each pass is one exchange: round k is set up while k - 1 is at work. The task of k comes late.
             working = series.masking
-            for client, reply in transport(series.open(NO_TASK if working is None else task(working))):
-                try:
-                    series.receive(client, reply)
-                except FaultyClient as fault:
-                    refused(fault)
+            requests = series.open(NO_TASK if working is None else task(working))
+            while requests:
+                for client, reply in transport(requests):
+                    try:
+                        series.receive(client, reply)
+                    except FaultyClient as fault:
+                        refused(fault)
+                requests = series.ask_helpers()  # none without helpers
             yield from series.close()
     finally:
         for _ in transport(series.stop()):
@@ -79,7 +98,7 @@ def run_series(
 
 
 def in_memory(
-    clients: Mapping[int, Client], drops: Callable[[Step, int], bool] = lambda step, client: False
+    clients: Mapping[int, Client | Helper], drops: Callable[[Step, int], bool] = lambda step, client: False
 ) -> Transport:
     """Return a transport without a network; ``drops`` says whether a client drops out of a step, before replying."""
 

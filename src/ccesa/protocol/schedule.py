@@ -12,11 +12,12 @@ from ccesa.guards import guard_named
 from ccesa.parts import check_type
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
+from ccesa.protocol.assisted_helper import Helper
 from ccesa.protocol.client import Client
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import HasSteps, steps_of
 
-Party = TypeVar("Party", Client, Server)
+Party = TypeVar("Party", Client, Helper, Server)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class Schedule:
 def check_series(config: RoundConfig) -> None:
     """Refuse a configuration that cannot be that of a round of a series."""
     check_type("config", config, RoundConfig, "; plan.config(accept=True) makes one")
-    if not config.accept:
+    if guard_named(config.guard).has_graph and not config.accept:
         raise ConfigError("a series needs the step accept: make its configuration with accept=True")
     longest = max(m.limit(kind, config) for step in steps_of(config) for kind in (step.request, step.reply))
     if longest > envelope.MAX_MESSAGE_BYTES:

@@ -21,7 +21,7 @@ from ccesa.errors import (
 from ccesa.parts import whole_number
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
-from ccesa.protocol.log import BeginRow, OpenRow, ReplyRow, RoundLog, Row, SumRow, new_mark
+from ccesa.protocol.log import AskRow, BeginRow, OpenRow, ReplyRow, RoundLog, Row, SumRow, new_mark
 from ccesa.protocol.parties import OneCallAtATime, check_task
 from ccesa.protocol.schedule import Schedule, check_series, make_party, with_number
 from ccesa.protocol.server import Aggregate, Server
@@ -182,6 +182,14 @@ class Series:
                 self._servers, self._due, self._left, self._is_open = {}, {}, 0, False
                 raise
 
+    def ask_helpers(self) -> Requests:
+        """Return envelopes for helpers about the vectors that have come, as ``Server.ask_helpers``."""
+        with self._exclusive:
+            requests = self._ask_helpers() if self._is_open else {}
+            if requests:
+                self._write(AskRow())
+            return requests
+
     def receive(self, client: int, reply: Data) -> None:
         """Take one reply, with messages of several rounds. A fault in one does not affect the others.
 
@@ -273,12 +281,15 @@ class Series:
             self._close_step(masking)
         if starting is not None:
             self._servers[self._number], self._due[self._number] = starting
-            self._asked.update(starting[1])
         if starts:
             self._number, self._left = self._number + 1, self._left - 1
         self._exchange, self._is_open = self._exchange + 1, True
         due, self._due = self._due, {}
+        self._asked.update(*due.values())
         return _envelopes(due)
+
+    def _ask_helpers(self) -> Requests:
+        return _envelopes({number: server.ask_helpers() for number, server in self._servers.items()})
 
     def _close(self) -> list[Ended]:
         self._is_open = False
@@ -307,7 +318,7 @@ class Series:
         return {number: sorted(server.asked) for number, server in sorted(self._servers.items())}
 
     def _count_taken(self) -> int:
-        return sum(len(server.answered) for server in self._servers.values())
+        return sum(server.taken for server in self._servers.values())
 
     def _repeat(self, rows: Iterable[Row]) -> Requests:
         requests: Requests = {}
@@ -318,6 +329,8 @@ class Series:
                     self._asked = set(row.asked)
                 case OpenRow():
                     requests = self._reopen(row)
+                case AskRow():
+                    self._ask_helpers()
                 case ReplyRow():
                     self._faults(row.client, row.reply)
                 case SumRow():
@@ -381,7 +394,7 @@ class Series:
     def _summing(self) -> Server | None:
         if not self._is_open:
             return None
-        return next((one for one in self._servers.values() if m.has_vector(one.step.reply)), None)
+        return next((one for one in self._servers.values() if m.is_masked_vector(one.step.reply)), None)
 
     def _follow(self, number: int, server: Server, answers: dict[int, bytes], total: Data) -> list[FaultyClient]:
         """Let the server of one round take over answers, one by one unless they have vectors."""
@@ -428,4 +441,4 @@ def _envelopes(due: dict[int, Requests]) -> Requests:
 def _asks_vectors(server: Server) -> bool:
     """Tell whether the step after the open one asks for vectors: only then its closing needs the task."""
     after = server.next_step
-    return after is not None and m.has_vector(after.reply)
+    return after is not None and m.is_masked_vector(after.reply)

@@ -20,9 +20,11 @@ from ccesa.errors import (
 from ccesa.memory import Used
 from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
+from ccesa.protocol.assisted_helper import Helper
 from ccesa.protocol.client import Client
 from ccesa.protocol.parties import OneCallAtATime, OwnProcess, check_unused
 from ccesa.protocol.schedule import Schedule, check_series, make_party, with_number
+from ccesa.protocol.steps import steps_of
 from ccesa.wire import Data
 
 
@@ -49,6 +51,7 @@ class SeriesClient:
         check_series(config)
         self._config, self._make, self._used = config, client, used_rounds
         self._schedule = Schedule.of(config)
+        self._first = next(step for step in steps_of(config) if not step.by_helpers)
         self._clients: dict[int, Client] = {}
         self._exchange, self._last_number, self._over = -1, config.number - 1, False
         self._exclusive, self._process = OneCallAtATime("client of a series"), OwnProcess()
@@ -167,22 +170,14 @@ class SeriesClient:
         return placed
 
     def _number_of(self, message: Data) -> int | None:
-        """Return the number of the round of a message; an advertise has a new one."""
+        """Return the number of the round of a message; the first one of a round says it."""
         context = m.context_of(message)
         for number, client in self._clients.items():
             if client.context == context:
                 return number
-        if m.kind_of(message) is not m.AdvertiseRequest:
+        if m.kind_of(message) is not self._first.request:
             return None
-        most = m.limit(m.AdvertiseRequest, self._config)
-        try:
-            request = m.check(m.expect(m.decode(message, most), m.AdvertiseRequest), self._config)
-        except MalformedMessage as error:
-            raise FaultyServer(str(error)) from error
-        number = int.from_bytes(request.number, "little")
-        if with_number(self._config, number).context != context:
-            raise FaultyServer("a message of another series")
-        return number
+        return number_of(message, self._config)
 
     def _enter(self, placed: dict[int, tuple[int, Data]]) -> None:
         """Go on to this exchange, and drop rounds without a message. An error of the caller's changes nothing."""
@@ -244,3 +239,85 @@ class SeriesClient:
         self._over = True
         for number in tuple(self._clients):
             self._drop(number)
+
+
+class SeriesHelper:
+    """One helper in a series. It answers each message by the number of its round, in any order.
+
+    Calls must not overlap. What must not happen twice is in the helper's memory, so a new one goes on after a crash.
+
+    Args:
+        config: The first round of the series.
+        helper: Makes the helper of a round from its configuration, always with the same keys and memory.
+
+    Attributes:
+        faults: Why messages of the latest envelope were refused, by the number of their round.
+
+    Raises:
+        ConfigError: The configuration cannot be that of a series.
+    """
+
+    def __init__(self, config: RoundConfig, helper: Callable[[RoundConfig], Helper]) -> None:
+        check_series(config)
+        self._config, self._make = config, helper
+        self._helpers: dict[int, Helper] = {}
+        self._exclusive = OneCallAtATime("helper of a series")
+        self.faults: dict[int, CcesaError] = {}
+
+    def receive(self, request: Data) -> bytes:
+        """Return the replies to one envelope.
+
+        Args:
+            request: Messages of several rounds; an empty envelope ends the series.
+
+        Raises:
+            FaultyServer: These bytes are not an envelope of this series.
+            OrderError: Calls overlap.
+            UsageError: The request is not bytes.
+        """
+        view = m.view_of(request, "request")
+        with self._exclusive:
+            try:
+                messages = envelope.unpack(view)
+            except MalformedMessage as error:
+                raise FaultyServer(str(error)) from error
+            self.faults = {}
+            if not messages:
+                self._forget(list(self._helpers))
+            return envelope.pack(reply for reply in map(self._answer, messages) if reply is not None)
+
+    def stop(self) -> None:
+        """Leave the series; the keys of its rounds are destroyed."""
+        with self._exclusive.to_end():
+            self._forget(list(self._helpers))
+
+    def _answer(self, message: Data) -> bytes | None:
+        number = number_of(message, self._config)
+        try:
+            if number not in self._helpers:
+                self._helpers[number] = make_party(self._make, with_number(self._config, number), Helper)
+            if m.kind_of(message) is m.HelperKeysRequest:  # rounds before the one that is being answered are over
+                self._forget([old for old in self._helpers if old < number - 1])
+            return self._helpers[number].receive(message)
+        except CcesaError as error:
+            self.faults[number] = without_frames(error)
+            return None
+
+    def _forget(self, numbers: list[int]) -> None:
+        for number in numbers:
+            self._helpers.pop(number).leave()
+
+
+def number_of(message: Data, config: RoundConfig) -> int:
+    """Return the number of the round that a message says; refuse one of another series."""
+    kind = m.kind_of(message)
+    if kind is None or "number" not in kind.__struct_fields__:
+        raise FaultyServer("a message that says no number of a round")
+    try:
+        request = m.check(m.expect(m.decode(message, m.limit(kind, config)), kind), config)
+    except MalformedMessage as error:
+        raise FaultyServer(str(error)) from error
+    number = int.from_bytes(getattr(request, "number"), "little")  # noqa: B009 - only some kinds have it
+    if with_number(config, number).context != request.context:
+        raise FaultyServer("a message of another series")
+    return number

@@ -5,7 +5,7 @@ nothing. Masked vectors go into one running sum and are dropped, so memory is O(
 """
 
 import os
-from collections.abc import Iterable, Iterator, KeysView, Mapping
+from collections.abc import Container, Iterable, Iterator, KeysView, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -32,10 +32,11 @@ from ccesa.evidence import Accusation, Evidence
 from ccesa.graphs.assignment import AssignmentGraph, Evolution, check_scipy
 from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
+from ccesa.protocol.assisted_server import Gathering, Opened, Summoning
 from ccesa.protocol.drawing import take_complaint
-from ccesa.protocol.log import BeginRow, OpenRow, ReplyRow, RoundLog, Row, SumRow, TaskRow, follow, new_mark
+from ccesa.protocol.log import AskRow, BeginRow, OpenRow, ReplyRow, RoundLog, Row, SumRow, TaskRow, follow, new_mark
 from ccesa.protocol.parties import OneCallAtATime, check_executor, check_round, check_task, check_threads
-from ccesa.protocol.server_states import Advertising, Delivered, Drawn, MadeOnDemand, Requests, ServerRound, Unmasked
+from ccesa.protocol.server_states import Advertising, Delivered, Drawn, Requests, ServerRound, Unmasked, requests_for
 from ccesa.protocol.steps import Step, steps_of
 from ccesa.protocol.summing import check_vector
 from ccesa.wire import Data
@@ -53,13 +54,22 @@ class Aggregate:
         vector: The sum modulo 2^bits, ``length`` unsigned words.
         survivors: Ids of the clients in the sum, ascending.
         evidence: Wrong shares and accusations, as pairs of clients of whom one lied, or the network did.
-        evolution: The assignment graph, the thresholds, and the clients that were left after each step.
     """
 
     vector: Vector = field(repr=False)
     survivors: tuple[int, ...]
     evidence: Evidence
-    evolution: Evolution = field(repr=False)
+    graph_evolution: Evolution | None = field(repr=False)
+
+    @property
+    def evolution(self) -> Evolution:
+        """The assignment graph, the thresholds, and the clients that were left after each step.
+
+        With helpers there is no graph: this raises ``OrderError``.
+        """
+        if self.graph_evolution is None:
+            raise OrderError("a round with helpers has no assignment graph")
+        return self.graph_evolution
 
 
 class Server:
@@ -83,6 +93,7 @@ class Server:
         context: The 32-byte hash of the configuration, which is in every message.
         aggregate: The sum, when the round has succeeded.
         failure: The reason, when the round has failed.
+        taken: The number of replies that were taken.
 
     Raises:
         ConfigError: A round that differs from the charter, or is under a guard that needs another agreement,
@@ -110,6 +121,7 @@ class Server:
         self.config, self.context = config, config.context
         self.aggregate: Aggregate | None = None
         self.failure: RoundFailed | None = None
+        self.taken = 0
         self._round: ServerRound[Any] = ServerRound(
             config=config,
             context=self.context,
@@ -121,7 +133,9 @@ class Server:
             dropout=dropout,
         )
         self._steps, self._place = steps_of(config), -1
-        self._limits = {kind: m.limit(kind, config) for step in self._steps for kind in step.replies}
+        kinds = [kind for step in self._steps for kind in step.replies]
+        kinds += [step.beside.reply for step in self._steps if step.beside]
+        self._limits = {kind: m.limit(kind, config) for kind in kinds}
         self._state: Any = Advertising()
         self._expected: frozenset[int] = frozenset(range(config.clients))
         self._log = log
@@ -169,6 +183,11 @@ class Server:
         return self._answered.keys()
 
     @property
+    def held(self) -> int:
+        """The number of vectors that wait for helpers to confirm their boxes."""
+        return len(self._state.pending) if isinstance(self._state, Gathering) else 0
+
+    @property
     def graph(self) -> AssignmentGraph | None:
         """The assignment graph, after it is drawn."""
         return self._state.graph if isinstance(self._state, Drawn) else None
@@ -210,6 +229,20 @@ class Server:
             with self._log.replay("round", self.context) as rows:
                 return self._repeat(rows)
 
+    def ask_helpers(self) -> Requests:
+        """Return requests to helpers about the vectors that have come, by the helper's id, while step mask is open.
+
+        Call it as vectors come, and once more when no other is awaited; ``receive`` takes the replies. A vector counts
+        when all helpers have confirmed it. Without helpers, and if there is nothing to ask, there are no requests.
+        """
+        with self._exclusive:
+            if self.finished or self._place < 0 or self._steps[self._place].beside is None:
+                return {}
+            requests = self._ask_helpers()
+            if requests:
+                self._write(AskRow())
+            return requests
+
     def work_on(self, task: bytes) -> None:
         """Set the task before clients are asked for vectors: the requests of step 2 carry it.
 
@@ -217,7 +250,7 @@ class Server:
             task: 32 bytes, a digest.
         """
         with self._exclusive:
-            if any(m.has_vector(step.reply) for step in self._steps[: self._place + 1]):
+            if any(m.is_masked_vector(step.reply) for step in self._steps[: self._place + 1]):
                 raise OrderError("clients already know their task")
             self._round = replace(self._round, task=check_task(task))
             if self._place >= 0:
@@ -241,13 +274,11 @@ class Server:
         client, view = whole_number("client id", client), m.view_of(reply, "reply")
         faults: list[FaultyClient] = []
         with self._exclusive:
-            before = len(self._answered)
             try:
-                self._receive(client, view)
+                if self._receive(client, view):
+                    self._write(ReplyRow(client=client, reply=memoryview(view)))
             except FaultyClient as fault:
                 faults.append(without_frames(fault))
-            if len(self._answered) > before:
-                self._write(ReplyRow(client=client, reply=memoryview(view)))
         if faults:
             del reply, view  # the fault may be kept, and these may be as large as the model
             raise faults.pop()
@@ -270,7 +301,7 @@ class Server:
 
     @property
     def total(self) -> Vector | None:
-        """The sum of the masked vectors that came; None before they are asked for."""
+        """The sum of the masked vectors that came; None before they are asked for, and with helpers."""
         return self._state.total if isinstance(self._state, Delivered) else None
 
     def recall(self, client: int) -> bytes:
@@ -299,6 +330,8 @@ class Server:
             ConfigError: The sum has another size; nothing has changed.
         """
         with self._exclusive, self._failing():
+            if self.config.helper_ids:
+                raise OrderError("with helpers one server takes all replies of a round")
             asks_vectors = m.has_vector(self.step.reply)
             expected = self.config.vector_bytes if asks_vectors and total else 0
             if len(total) != expected:
@@ -346,12 +379,12 @@ class Server:
         return asked
 
     def _open(self, asked: frozenset[int]) -> Requests:
+        """Ask for keys: those of the clients, or those of the helpers, which clients get with the next request."""
+        kind, parties = self._steps[0].request, sorted(asked)
+        if self._steps[0].by_helpers:
+            self._state, parties = Summoning(members=tuple(parties)), list(self.config.helper_ids)
         number = labels.client_bytes(self.config.number)
-
-        def make(client: int) -> bytes:
-            return m.AdvertiseRequest(context=self.context, client=client, number=number).encode()
-
-        return self._begin(MadeOnDemand({client: client for client in sorted(asked)}, make))
+        return self._begin(requests_for(parties, kind(context=self.context, client=0, number=number)))
 
     def _begin(self, requests: Requests) -> Requests:
         """Begin the next step, unless the round is over."""
@@ -378,11 +411,17 @@ class Server:
                     requests = self._reopen(row)
                 case TaskRow():
                     self._round = replace(self._round, task=check_task(row.task))
+                case AskRow():
+                    self._ask_helpers()
                 case ReplyRow():
                     self._receive(row.client, row.reply)
                 case SumRow():
                     self._take_over(row.answers, row.total)
         return requests
+
+    def _ask_helpers(self) -> Requests:
+        beside = self.step.beside
+        return beside.ask(self._round, self._state) if beside else {}
 
     def _reopen(self, row: OpenRow) -> Requests:
         """Open the step that another server opened, for the same clients or not at all."""
@@ -401,39 +440,50 @@ class Server:
             m.check_size("sum", memoryview(total), 0 if self.total is None else self.total.nbytes)
             words.add(self._state.total, total)
 
-    def _receive(self, client: int, reply: Data, *, summed: bool = False) -> None:
-        """Take a reply, or an answer whose vector is in a sum already."""
+    def _receive(self, client: int, reply: Data, *, summed: bool = False) -> bool:
+        """Take a reply, or an answer whose vector is in a sum already; tell whether it is new."""
         step = self.step
-        if not 0 <= client < self.config.clients:
+        if not 0 <= client < self.config.clients + len(self.config.helper_ids):
             raise FaultyClient(client, "was never enrolled")
         kind = self._check_due(client, m.kind_of(reply))
         try:
             message = m.expect(m.decode(reply, self._limits[kind]), kind)
-            self._check_addressed(client, message)
+            if step.beside is not None and kind is step.beside.reply:
+                self._check_addressed(client, message, self.config.helper_ids)
+                accusations = step.beside.take(self._round, self._state, client, message)
+                self._accusations |= accusations or frozenset()
+                return self._note_taken(accusations is not None)
+            self._check_addressed(client, message, self._expected)
             vector = None if summed else check_vector(self._round, client, message)
             answer = wire.encode_without_last(message) if m.has_vector(kind) else bytes(reply)
             first = self._answered.get(client)
             if first not in (None, answer):
                 raise ConflictingMessage(client, f"a second, different answer to step {step.name}")
             if first is not None:
-                return
+                return False
             if isinstance(message, m.Complaint):
                 kept = take_complaint(self._round, self._state, client, message)
             else:
                 kept = step.take(self._round, self._state, client, message)
         except (MalformedMessage, primitives.BadKey, shamir.OutsideField) as error:
             raise FaultyClient(client, str(error)) from error
-        if vector is not None:
+        if vector is not None and isinstance(message, m.SummedVector):
             words.add(self._state.total, vector)
         if kept and isinstance(message, m.Accusing):
             self._accusations |= kept
         if kind is not step.instead:
             self._kept[client] = kept
         self._answered[client] = answer
+        return self._note_taken(True)
+
+    def _note_taken(self, is_new: bool) -> bool:
+        self.taken += is_new
+        return is_new
 
     def _check_due(self, client: int, kind: type[m.Message] | None) -> type[m.Message]:
         """Return the kind of this reply if it is due now; other replies are not parsed."""
-        if kind is not None and kind in self._steps[self._place].replies:
+        step = self._steps[self._place]
+        if kind is not None and (kind in step.replies or (step.beside and kind is step.beside.reply)):
             return kind
         place = next((place for place, step in enumerate(self._steps) if kind in step.replies), None)
         if place is None:
@@ -443,29 +493,30 @@ class Server:
             raise LateMessage(client, f"step {name} has closed")
         raise FaultyClient(client, f"step {name} has not opened yet")
 
-    def _check_addressed(self, client: int, message: m.Message) -> None:
+    def _check_addressed(self, client: int, message: m.Message, expected: Container[int]) -> None:
         if message.context != self.context:
             raise FaultyClient(client, "a message of another round, or of another configuration")
         if message.client != client:
             raise FaultyClient(client, "a message in the name of", message.client)
-        if client not in self._expected:
+        if client not in expected:
             raise LateMessage(client, f"it left the round before step {self.step.name}")
 
     def _close(self) -> Requests:
         step, answered = self.step, len(self._kept)
-        last = step is self._steps[-1]  # V3 is the sum; of V4 only the shares count
-        if not last:
+        # V3 is the sum; of V4 only the shares count. Without one of the helpers there is no sum at all.
+        counts = step is not self._steps[-1] and not step.by_helpers
+        if counts:
             self._check_left(answered, "answered")
         self._state, requests = step.close(self._round, self._state, self._kept)
-        if not last:
+        if counts and not self.config.helper_ids:
             self._check_left(len(requests), f"of {answered} have enough neighbours left, in one part")
-        if isinstance(self._state, Unmasked):
-            evolution, accusations = self._state.evolution, frozenset(self._accusations)
+        if isinstance(self._state, Unmasked | Opened):
+            evidence = Evidence(wrong_shares=self._state.wrong_shares, accusations=frozenset(self._accusations))
             self.aggregate = Aggregate(
                 vector=self._state.total,
-                survivors=evolution.ids(evolution.v3),
-                evidence=Evidence(wrong_shares=self._state.wrong_shares, accusations=accusations),
-                evolution=evolution,
+                survivors=self._state.survivors,
+                evidence=evidence,
+                graph_evolution=self._state.evolution,
             )
         return self._begin(requests)
 

@@ -3,12 +3,13 @@
 States are frozen but for the parts that grow with every reply, because copies would be too large.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,6 +52,13 @@ class MadeOnDemand(Requests):
 
     def __repr__(self) -> str:
         return f"<requests for {len(self)} clients>"
+
+
+def requests_for(clients: Iterable[int], message: m.Message) -> Requests:
+    """Return this request for each client: it is the same for all but in the client's id."""
+    return MadeOnDemand(
+        {client: client for client in clients}, lambda client: msgspec.structs.replace(message, client=client).encode()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +135,11 @@ class Unmasked(Settled):
 
     evolution: Evolution
     wrong_shares: frozenset[WrongShare]
+
+    @property
+    def survivors(self) -> tuple[int, ...]:
+        """The ids of V3, ascending."""
+        return self.evolution.ids(self.evolution.v3)
 
 
 def grow(kind: type[Later], state: Drawn, **more: object) -> Later:

@@ -12,9 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
+from ccesa import labels
 from ccesa.agreement.agreement import ATTEMPTS, RELEASES
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, FaultyServer, OrderError, TaskSpent
+from ccesa.guards import guard_named
 from ccesa.memory import MASK, RELEASE, TASK, VECTOR, Entry, Memory
 from ccesa.parts import whole_number
 from ccesa.privacy.ledger import Account
@@ -88,7 +90,7 @@ class Spending:
         self.process.check()
         if self.memory is None or self.account is not None:
             return
-        own, vectors = (self.config.series_id, self.config.number), self._places(self.memory, VECTOR, name)
+        own, vectors = (self._series, self.config.number), self._places(self.memory, VECTOR, name)
         if own not in vectors or self._has_later(vectors):
             raise FaultyServer("a later round has asked for a vector for this task: this round is over")
         if len(self._places(self.memory, RELEASE, name)) >= self.releases:
@@ -119,7 +121,7 @@ class Spending:
             raise TaskSpent(f"{said}: another sum over it could reveal a client's vector")
         if old:
             raise TaskSpent("this client contributed to this task with an earlier version, which noted no series")
-        series, number = self.config.series_id, self.config.number
+        series, number = self._series, self.config.number
         if any(one != series for one, _ in vectors):
             said = "this client has contributed to this task in another series"
             raise TaskSpent(f"{said}: repeat a lost round in that one")
@@ -129,11 +131,20 @@ class Spending:
             raise TaskSpent(f"{last}: the next attempt needs a higher number, not {number}")
 
     def _has_later(self, vectors: set[tuple[bytes, int]]) -> bool:
-        series, number = self.config.series_id, self.config.number
+        series, number = self._series, self.config.number
         return any(one != series or last > number for one, last in vectors)
 
     def _entry(self, about: str, name: bytes) -> Entry:
-        return Entry(about, name + self.config.series_id, self.config.number)
+        return Entry(about, name + self._series, self.config.number)
+
+    @property
+    def _series(self) -> bytes:
+        """The name of the series. Helpers answer by charter and task, so with helpers it is that of one charter."""
+        config = self.config
+        if guard_named(config.guard).has_graph:
+            return config.series_id
+        charter = config.charter if isinstance(config.charter, bytes) else b""
+        return labels.digest(labels.CHARTER_SERIES, charter, config.series_id)
 
     def _places(self, memory: Memory, about: str, name: bytes) -> set[tuple[bytes, int]]:
         return {(one.key[len(name) :], one.number) for one in memory.entries(about, name)}

@@ -11,8 +11,18 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from ccesa.evidence import Accusation
 from ccesa.guards import guard_named
-from ccesa.protocol import active_client, active_server, curious_client, curious_server
+from ccesa.helper_keys import HelperKey
+from ccesa.protocol import (
+    active_client,
+    active_server,
+    assisted_client,
+    assisted_helper,
+    assisted_server,
+    curious_client,
+    curious_server,
+)
 from ccesa.protocol import messages as m
 from ccesa.protocol.active_client import AcceptedAmong, Confirmed, Rostered, SignedV2
 from ccesa.protocol.client_states import Accepted, Advertised, ClientRound, Holding, Joined, Shared
@@ -23,8 +33,8 @@ from ccesa.protocol.summing import take_shares, unmask
 
 Request = TypeVar("Request", bound=m.Message)
 Reply = TypeVar("Reply", bound=m.Message)
-#: The client's own demands, and the server's agreement.
-Insisting = TypeVar("Insisting")
+#: The round of a client or helper, and the server's agreement.
+Round = TypeVar("Round", bound=ClientRound[Any] | assisted_helper.HelperRound)
 Agreed = TypeVar("Agreed")
 #: The state of a client before a request, the state of a server while replies come, and its part of a reply.
 State = TypeVar("State")
@@ -32,16 +42,27 @@ Open = TypeVar("Open")
 Kept = TypeVar("Kept")
 
 
-class TypedStep(NamedTuple, Generic[Request, Reply, Insisting, State, Agreed, Open, Kept]):
+class Beside(NamedTuple):
+    """An exchange with helpers while a step is open, about what has come until then."""
+
+    request: type[m.Message]
+    reply: type[m.Message]
+    #: Server: (round, state) -> requests by helper.
+    ask: Callable[[ServerRound[Any], Any], Requests]
+    #: Server: (round, state, helper, reply) -> accusations; None if it is known. A faulty reply leaves no trace.
+    take: Callable[[ServerRound[Any], Any, int, Any], frozenset[Accusation] | None]
+
+
+class TypedStep(NamedTuple, Generic[Request, Reply, Round, State, Agreed, Open, Kept]):
     """A step is one row of a guard's table. Functions take and return frozen states."""
 
     name: str
     request: type[Request]
     reply: type[Reply]
-    #: The state of a client before the request.
+    #: The state of a client before the request; of a helper, its key.
     state: type[State]
-    #: Client: (round, state, request) -> (next state, reply).
-    answer: Callable[[ClientRound[Insisting], State, Request], tuple[object, m.Message]]
+    #: Client: (round, state, request) -> (next state, reply). Helper: (round, key, request) -> reply.
+    answer: Callable[[Round, State, Request], Any]
     #: Server: (round, state, client, reply) -> the part to keep. A faulty reply leaves no trace.
     take: Callable[[ServerRound[Agreed], Open, int, Reply], Kept]
     #: Server: (round, state, kept parts by client) -> (next state, requests of the next step).
@@ -50,6 +71,9 @@ class TypedStep(NamedTuple, Generic[Request, Reply, Insisting, State, Agreed, Op
     instead: type[m.Complaint] | None = None
     #: Whether the row is for rounds with *accept*; None stands for both kinds.
     accept: bool | None = None
+    #: Whether helpers answer this step, and not clients.
+    by_helpers: bool = False
+    beside: Beside | None = None
 
     @property
     def replies(self) -> tuple[type[m.Message], ...]:
@@ -90,13 +114,24 @@ _ACTIVE = (
     TypedStep("unmask", m.SignedUnmaskRequest, m.UnmaskReply, Confirmed,
         active_client.unmask, take_shares, unmask),
 )
+
+_ASSISTED = (
+    TypedStep("key", m.HelperKeysRequest, m.HelperKeysReply, HelperKey,
+        assisted_helper.show_keys, assisted_server.take_helper_keys, assisted_server.close_key, by_helpers=True),
+    TypedStep("mask", m.MaskForHelpersRequest, m.BoxedMaskReply, Joined,
+        assisted_client.mask, assisted_server.take_vector, assisted_server.close_mask,
+        beside=Beside(m.ConfirmBoxesRequest, m.ConfirmBoxesReply,
+            assisted_server.ask_boxes, assisted_server.take_confirmation)),
+    TypedStep("unmask", m.UnmaskSumRequest, m.UnmaskSumReply, HelperKey,
+        assisted_helper.unmask, assisted_server.take_sum, assisted_server.close_unmask, by_helpers=True),
+)
 # fmt: on
 
 #: A row of any types. Above, each row is checked by its own types; tests show that it fits the row before.
 Step: TypeAlias = TypedStep[Any, Any, Any, Any, Any, Any, Any]
 
 #: By guard.
-TABLES: dict[str, tuple[Step, ...]] = {"curious": _CURIOUS, "active": _ACTIVE}
+TABLES: dict[str, tuple[Step, ...]] = {"curious": _CURIOUS, "active": _ACTIVE, "assisted": _ASSISTED}
 
 
 class HasSteps(Protocol):

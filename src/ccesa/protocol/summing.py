@@ -28,7 +28,7 @@ TRIES = 2
 
 def check_vector(round: Round, client: int, reply: m.Message) -> memoryview | None:
     """Return the masked vector of a reply, a view of the message; refuse one that was changed on its way."""
-    if not isinstance(reply, m.MaskedVector):
+    if not isinstance(reply, m.VectorReply):
         return None
     name, make = reply.fingerprint
     if make(m.check(reply, round.config).vector, round.context, client) != getattr(reply, name):
@@ -36,7 +36,7 @@ def check_vector(round: Round, client: int, reply: m.Message) -> memoryview | No
     return reply.vector
 
 
-def check_asked_for(round: Round, reply: m.MaskedVector, among: bytes) -> None:
+def check_asked_for(round: Round, reply: m.SummedVector, among: bytes) -> None:
     """Refuse a vector that was masked among others, or for another task, than this server asked for."""
     if reply.task != round.task:
         raise MalformedMessage("a vector for another task than the one that was asked for")

@@ -1,0 +1,116 @@
+"""The step of a member under the guard ``assisted``: it masks with one keystream for each helper, and sends once.
+
+The server may lie, and may work with all helpers but one. docs/security.md, "Helpers", has the rules. Everything
+rests on the keys: a key of the server's own in the place of one helper is no loss, in the place of all it is the
+vector.
+"""
+
+import time
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ccesa import words
+from ccesa.crypto import check_words, masks, primitives
+from ccesa.crypto.keys import AGREEMENTS, vector_tag
+from ccesa.errors import FaultyServer
+from ccesa.protocol import messages as m
+from ccesa.protocol.client_states import ClientRound, Done, Joined, Membership
+from ccesa.protocol.contributing import make_vector
+from ccesa.protocol.masking import check_asked_task
+from ccesa.protocol.submission import MaskKey, Sending, keyring_of, keys_text
+from ccesa.wire import Draft
+from ccesa.words import Vector
+
+#: The round of a client that is a member of a federation with helpers.
+Round: TypeAlias = ClientRound[Membership]
+DAY = 86400
+
+
+def mask(round: Round, state: Joined, request: m.MaskForHelpersRequest) -> tuple[Done, m.BoxedMaskReply]:
+    """Mask the vector for the helpers of the charter, whose keys are checked before anything else is done."""
+    bundles = check_helper_keys(round, request)
+    counted, task = check_asked_task(round, request.task)
+    vector = make_vector(round)
+    round.spend.send(counted, task)
+    return Done(), send(round, task, bundles, vector)
+
+
+def check_helper_keys(round: Round, request: m.MaskForHelpersRequest) -> list[bytes]:
+    """Return the keys of the helpers of the charter: signed by each for this round, in time, different, and safe."""
+    config, charter = round.config, round.own.charter
+    m.check(request, config)
+    if int.from_bytes(request.number, "little") != config.number:
+        raise FaultyServer("the request has another number than the round")
+    bundles, times, signatures = (m.each_helper(request, name, config) for name in ("keys", "not_after", "signatures"))
+    for place, (bundle, not_after, signature) in enumerate(zip(bundles, times, signatures, strict=True)):
+        text = keys_text(round.context, config.clients + place, not_after, bundle)
+        try:
+            primitives.verify(charter.helper_admission.key(place), signature, text)
+        except primitives.BadSignature as error:
+            raise FaultyServer(f"helper {charter.helper_seats[place].name} did not sign its keys as shown") from error
+    check_times(round, [int.from_bytes(one, "little") for one in times])
+    check_different(config.agreement, bundles)
+    return bundles
+
+
+def check_times(round: Round, times: list[int]) -> None:
+    """Refuse keys that are gone, and those that would stay for longer than the charter allows."""
+    now = time.time() if round.now is None else round.now
+    for place, not_after in enumerate(times):
+        name = round.own.charter.helper_seats[place].name
+        if not_after <= now:
+            raise FaultyServer(f"the key of helper {name} has expired; check the clocks")
+        if not_after > now + DAY * round.own.charter.longest_key_days:
+            raise FaultyServer(f"the key of helper {name} would stay for longer than key_days; check the clocks")
+
+
+def check_different(agreement: str, bundles: list[bytes]) -> None:
+    """Refuse keys that no honest helper can have, and keys that occur twice."""
+    try:
+        for bundle in bundles:
+            AGREEMENTS[agreement].check_helper_keys(bundle)
+    except primitives.BadKey as error:
+        raise FaultyServer(str(error)) from error
+    for part in (slice(primitives.PUBLIC_KEY_BYTES), slice(primitives.PUBLIC_KEY_BYTES, None)):
+        every = [bundle[part] for bundle in bundles]
+        if any(every) and len(set(every)) < len(every):
+            raise FaultyServer("two helpers have the same key")
+
+
+def send(round: Round, task: bytes, bundles: list[bytes], vector: Vector) -> m.BoxedMaskReply:
+    """Mask the vector and its check words under a fresh key; sign what helpers have to know."""
+    config, agreement = round.config, AGREEMENTS[round.config.agreement]
+    private = primitives.private_key(round.random(32))
+    key = primitives.public_key(private)
+    sending = Sending(config=config, context=round.context, task=task, keyring=keyring_of(round.context, bundles))
+    encapsulated = agreement.encapsulate_each(bundles)
+    agreed = primitives.agree_each(private, [bundle[: primitives.PUBLIC_KEY_BYTES] for bundle in bundles])
+    mask_keys = [
+        sending.mask_key(one + kem.secret, round.client, place, key, kem.ciphertext)
+        for place, (one, kem) in enumerate(zip(agreed, encapsulated, strict=True))
+    ]
+    draft = masked_vector(round, vector, mask_keys)
+    tag = vector_tag(draft.content, round.context, round.client)
+    boxes = b"".join(one.box for one in mask_keys)
+    ciphertexts = [kem.ciphertext for kem in encapsulated]
+    text = sending.text(round.client, key, boxes, sending.digests(ciphertexts), tag)
+    said: dict[str, Any] = {
+        "key": key,
+        "boxes": boxes,
+        "ciphertexts": b"".join(ciphertexts),
+        "tag": tag,
+        "vector": draft,
+    }
+    return m.BoxedMaskReply(**round.head, **said, signature=round.own.identity.sign(text))
+
+
+def masked_vector(round: Round, vector: Vector, mask_keys: list[MaskKey]) -> Draft:
+    """Write the vector and its check words into the message, and mask both where they lie."""
+    config = round.config
+    draft = m.draft(m.BoxedMaskReply, config, round.head)
+    target = words.from_bytes(draft.content, config.bits)
+    np.copyto(target[: config.length], vector)
+    target[config.length :] = check_words.make(vector, round.context, config.generator)
+    masks.add_masks(target, [masks.Mask(one.key, 1) for one in mask_keys], config.generator, round.threads)
+    return draft
