@@ -158,7 +158,7 @@ def test_no_assert_and_no_bare_except():
 
 
 def test_the_round_fits_on_one_page():
-    assert len((PACKAGE / "protocol" / "round.py").read_text().splitlines()) < 100
+    assert len((PACKAGE / "protocol" / "round.py").read_text().splitlines()) < 110
 
 
 # Guards
@@ -188,6 +188,8 @@ def test_the_files_of_a_guard_have_the_functions_of_its_steps_in_the_order_of_it
     """
     module = import_module(f"ccesa.protocol.{guard}_{side}")
     rows = TABLES[guard]
+    if side == "client":
+        rows = [row for row in rows if not row.by_helpers]
     functions = [one for row in rows for one in ([row.answer] if side == "client" else [row.take, row.close])]
     own = [one for one in functions if one.__module__ == module.__name__]
     lines = [one.__code__.co_firstlineno for one in dict.fromkeys(own)]
@@ -290,8 +292,9 @@ def test_the_package_stays_small():
     Contributions that fail without being seen took 150, a look at a table before it is counted 150,
     releasing once 300, and asking about a model in one series 150. Migrations, a store that goes back, and a
     hub that waits took 350, sites on bad lines and with bounded memory 350. A log in a file took 190.
+    Helpers took 800 of protocol and cryptography.
     """
     sizes = {file.name: code_lines(file) for file in FILES}
     core = sum(size for name, size in sizes.items() if name.startswith(("crypto/", "protocol/")))
-    assert core <= 3950
-    assert sum(sizes.values()) <= 23600
+    assert core <= 4800
+    assert sum(sizes.values()) <= 24500

@@ -34,10 +34,34 @@ def example(kind: type[m.Message], size: int = 5) -> m.Message:
     return kind(context=bytes(32), client=7, **dict.fromkeys(field_names(kind), bytes(size)))
 
 
+#: The kinds of the guard with helpers.
+HELPED = m.MESSAGES[m.MESSAGES.index(m.HelperKeysRequest) :]
+
+
+def fitting(kind: type[m.Message], config: RoundConfig) -> RoundConfig:
+    """A round in which messages of this kind occur: with three helpers, or the one that is given."""
+    if kind not in HELPED:
+        return config
+    same = {name: getattr(config, name) for name in ("clients", "length", "bits", "generator", "agreement")}
+    same["length"] = max(1, same["length"] - 8)  # check words follow
+    return RoundConfig(**same, min_survivors=2, guard="assisted", charter=bytes(32), helpers=3)
+
+
 def largest(kind: type[m.Message], config: RoundConfig) -> m.Message:
     """The fields of a client whose neighbourhood is as large as the graph allows, at their sizes."""
     degree, members = config.graph.max_degree(config.clients), -(-config.clients // 8)
     agreement = AGREEMENTS[config.agreement]
+    hybrid = config.agreement == "x25519-mlkem768"
+    bundle, ciphertext, digest = (32 + 1184, 1088, 32) if hybrid else (32, 0, 0)
+    clients = config.clients if kind in HELPED else 0
+    asked = {
+        "number": 4,
+        "task": 32,
+        "keyring": 32,
+        "members": 4 * clients,
+        "records": (32 + 3 * (16 + digest) + 16 + 64) * clients,
+        "ciphertexts": ciphertext * clients,
+    }
     paths = min((degree + 1) * config.clients.bit_length(), 2 * config.clients)
     sizes = {
         m.AdvertiseRequest: {"number": 4},
@@ -83,6 +107,21 @@ def largest(kind: type[m.Message], config: RoundConfig) -> m.Message:
         m.ConfirmRequest: {"v3": members},
         m.ConfirmReply: {"signature": 64},
         m.SignedUnmaskRequest: {"confirmed": degree, "signatures": 64 * degree},
+        m.HelperKeysRequest: {"number": 4},
+        m.HelperKeysReply: {"keys": bundle, "not_after": 8, "signature": 64},
+        m.MaskForHelpersRequest: {"number": 4, "keys": 3 * bundle, "not_after": 24, "signatures": 3 * 64, "task": 32},
+        m.BoxedMaskReply: {
+            "key": 32,
+            "boxes": 48,
+            "ciphertexts": 3 * ciphertext,
+            "tag": 16,
+            "signature": 64,
+            "vector": config.masked_bytes,
+        },
+        m.ConfirmBoxesRequest: asked,
+        m.ConfirmBoxesReply: {"boxes": 32, "refused": 4 * clients, "signature": 64},
+        m.UnmaskSumRequest: asked,
+        m.UnmaskSumReply: {"tag": 16, "signature": 64, "vector": config.masked_bytes},
     }.get(kind, {})
     fields = {name: bytes(size) for name, size in sizes.items()}
     return kind(context=config.context, client=config.clients - 1, **fields)
@@ -213,7 +252,7 @@ def test_the_limit_is_exact(message):
 @settings(max_examples=30)
 @given(config=configs(), length=st.integers(1, 3000))
 def test_the_largest_honest_message_fits_and_little_more_does(kind, config, length):
-    config = msgspec.structs.replace(config, length=length)
+    config = fitting(kind, msgspec.structs.replace(config, length=length))
     message, most = largest(kind, config), m.limit(kind, config)
     assert m.decode(message.encode(), most) == message
     assert most - len(message.encode()) < m.OVERHEAD_BYTES
@@ -221,8 +260,9 @@ def test_the_largest_honest_message_fits_and_little_more_does(kind, config, leng
 
 @every_kind
 def test_limits_hold_for_the_largest_headers(kind):
-    clients = 2**20 if m.body(kind).sets else 2**32 - 1  # a set of all ids has half a gigabyte
-    config = RoundConfig(clients=clients, length=2**20, bits=8, graph=Harary(degree=2000))
+    few = kind in HELPED or m.body(kind).sets  # a set of all ids has half a gigabyte
+    config = RoundConfig(clients=2**20 if few else 2**32 - 1, length=2**20, bits=8, graph=Harary(degree=2000))
+    config = fitting(kind, config)
     message = largest(kind, config)
     assert m.decode(message.encode(), m.limit(kind, config)) == message
 
@@ -231,16 +271,20 @@ def test_limits_hold_for_the_largest_headers(kind):
 def test_only_masked_vectors_grow_with_the_length(config, length):
     longer = msgspec.structs.replace(config, length=length)
     for kind in m.MESSAGES:
-        more = m.limit(kind, longer) - m.limit(kind, config)
-        assert more == m.body(kind).per_vector_byte * (longer.vector_bytes - config.vector_bytes)
-    assert [kind for kind in m.MESSAGES if m.has_vector(kind)] == [m.MaskReply, m.SignedMaskReply]
+        one, other = fitting(kind, longer), fitting(kind, config)
+        more = m.limit(kind, one) - m.limit(kind, other)
+        assert more == m.body(kind).per_vector_byte * (one.vector_bytes - other.vector_bytes)
+    masked = [kind for kind in m.MESSAGES if m.is_masked_vector(kind)]
+    assert masked == [m.MaskReply, m.SignedMaskReply, m.BoxedMaskReply]
+    assert [kind for kind in m.MESSAGES if m.has_vector(kind)] == [*masked, m.UnmaskSumReply]
 
 
 @every_kind
 @settings(max_examples=30)
 @given(config=configs(), neighbours=st.integers(0, 40), data=st.data())
 def test_a_field_that_is_a_byte_longer_or_shorter_than_declared_is_refused(kind, config, neighbours, data):
-    known = {"vector_bytes": config.vector_bytes, "neighbours": neighbours}
+    config = fitting(kind, config)
+    known = {"vector_bytes": config.masked_bytes, "neighbours": neighbours, "helpers": len(config.helper_ids)}
     due = {
         name: size.of(agreement=config.agreement, clients=config.clients, **known)
         for name, size in m.sizes(kind).items()
@@ -259,7 +303,7 @@ def test_a_field_that_is_a_byte_longer_or_shorter_than_declared_is_refused(kind,
 
 def test_only_lists_of_named_clients_and_proofs_have_a_size_that_nobody_knows_before():
     varying = {name for kind in m.MESSAGES for name, size in m.sizes(kind).items() if not size.is_exact}
-    assert varying == {"dropped", "accused", "proof"}
+    assert varying == {"dropped", "accused", "proof", "members", "records", "ciphertexts", "refused"}
 
 
 @every_kind
@@ -355,10 +399,12 @@ def test_client_i_is_bit_i_of_the_little_endian_number(case):
 def test_every_message_belongs_to_a_step_and_has_its_own_name():
     tables = [
         [kind for step in steps_under(guard, accept) for kind in (step.request, *step.replies)]
-        for guard in GUARDS
+        for guard in (*GUARDS, "assisted")
         for accept in (False, True)
     ]
-    assert set().union(*tables) == set(m.MESSAGES)
+    assert set().union(*tables) == set(m.MESSAGES) - {m.ConfirmBoxesRequest, m.ConfirmBoxesReply}
+    beside = steps_under("assisted")[1].beside
+    assert (beside.request, beside.reply) == (m.ConfirmBoxesRequest, m.ConfirmBoxesReply)
     assert len({kind.__struct_config__.tag for kind in m.MESSAGES}) == len(m.MESSAGES)
     for kinds in tables:
         assert len(set(kinds)) == len(kinds)

@@ -16,8 +16,7 @@ from ccesa.crypto.keys import AGREEMENTS, vector_tag
 from ccesa.errors import FaultyServer
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import ClientRound, Done, Joined, Membership
-from ccesa.protocol.contributing import make_vector
-from ccesa.protocol.masking import check_asked_task
+from ccesa.protocol.masking import check_asked_task, make_vector
 from ccesa.protocol.submission import MaskKey, Sending, keyring_of, keys_text
 from ccesa.wire import Draft
 from ccesa.words import Vector

@@ -32,10 +32,7 @@ def run_round(
     #   accept     accusations             -> V2, less what they cost; not in every round
     #   mask       masked vectors (summed) -> V3, the neighbours of each client that dropped
     #   unmask     shares                  -> V4, the sum
-    # With helpers (guard ``assisted``) it is three:
-    #   key        keys of the helpers     -> what each member masks with
-    #   mask       masked vectors, boxes   -> V3; the helpers confirm the boxes beside it
-    #   unmask     sums of masks           -> the sum
+    # With helpers: their keys; masked vectors, which they confirm beside that step (V3); the sums of their masks.
     while requests:
         for client, reply in _with_helpers(server, transport, requests):
             try:
@@ -52,7 +49,8 @@ def _with_helpers(server: Server, transport: Transport, requests: Requests) -> I
         yield one
         if server.held * server.config.masked_bytes > HELD_BYTES:
             yield from transport(server.step, server.ask_helpers())
-    yield from transport(server.step, server.ask_helpers())
+    if asked := server.ask_helpers():
+        yield from transport(server.step, asked)
 
 
 #: Carries the envelopes of an exchange to the clients; yields replies as they arrive, until it is over.
