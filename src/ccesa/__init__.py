@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from ccesa.graphs.thresholds import Fixed as Fixed
     from ccesa.graphs.thresholds import Linear as Linear
     from ccesa.graphs.thresholds import Majority as Majority
+    from ccesa.helper_keys import FolderKeys as FolderKeys
+    from ccesa.helper_keys import ProcessKeys as ProcessKeys
     from ccesa.memory import FolderMemory as FolderMemory
     from ccesa.memory import ProcessMemory as ProcessMemory
     from ccesa.privacy import DifferentialPrivacy as DifferentialPrivacy
     from ccesa.privacy import NoisyQuantizer as NoisyQuantizer
     from ccesa.privacy.ledger import Ledger as Ledger
+    from ccesa.protocol.assisted_helper import Helper as Helper
     from ccesa.protocol.client import ActiveClient as ActiveClient
     from ccesa.protocol.client import Client as Client
     from ccesa.protocol.log import RoundLog as RoundLog
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from ccesa.protocol.series import Ended as Ended
     from ccesa.protocol.series import Series as Series
     from ccesa.protocol.series_client import SeriesClient as SeriesClient
+    from ccesa.protocol.series_client import SeriesHelper as SeriesHelper
     from ccesa.protocol.server import Aggregate as Aggregate
     from ccesa.protocol.server import Server as Server
     from ccesa.simulate import aggregate as aggregate
@@ -48,14 +52,16 @@ _WHERE = {
     "ccesa.evidence": "Evidence",
     "ccesa.graphs": "Complete ErdosRenyi Harary",
     "ccesa.agreement.identity": "Admission Identity Member",
+    "ccesa.helper_keys": "FolderKeys ProcessKeys",
     "ccesa.memory": "FolderMemory ProcessMemory",
     "ccesa.privacy": "DifferentialPrivacy NoisyQuantizer",
     "ccesa.privacy.ledger": "Ledger",
+    "ccesa.protocol.assisted_helper": "Helper",
     "ccesa.protocol.client": "ActiveClient Client",
     "ccesa.protocol.log": "RoundLog",
     "ccesa.protocol.round": "run_series",
     "ccesa.protocol.series": "Ended Series",
-    "ccesa.protocol.series_client": "SeriesClient",
+    "ccesa.protocol.series_client": "SeriesClient SeriesHelper",
     "ccesa.protocol.server": "Aggregate Server",
     "ccesa.values.quantize": "Quantizer",
     "ccesa.simulate": "aggregate",

@@ -48,7 +48,6 @@ BOXES = b"ccesa/2/32 boxes"
 CONFIRMED_BOXES = b"ccesa/2/33 confirmed boxes"
 QUESTION = b"ccesa/2/34 question"
 MASK_SUM = b"ccesa/2/35 mask sum"
-CHARTER_SERIES = b"ccesa/2/36 series of a charter"
 # A ledger: each line, bound to the one before.
 LEDGER = b"ccesa-ledger-1 line"
 # Flower: the task of a round, the task that a node counts, names under the masks, and a node's introduction.

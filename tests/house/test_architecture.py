@@ -20,7 +20,7 @@ ORDER = [
     {"evidence"},
     {"compiled", "errors"},
     {"extras", "files", "guards", "labels", "parts", "wire", "words"},
-    {"logfile", "memory"},
+    {"helper_keys", "logfile", "memory"},
     {"crypto", "values"},
     {"policy", "privacy", "workers"},
     {"graphs"},

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ccesa.agreement.config import RoundConfig
+from ccesa.agreement.config import AssistedConfig, RoundConfig
 from ccesa.crypto.keys import AGREEMENTS
 from ccesa.errors import MalformedMessage, UsageError
 from ccesa.graphs import Harary
@@ -44,7 +44,7 @@ def fitting(kind: type[m.Message], config: RoundConfig) -> RoundConfig:
         return config
     same = {name: getattr(config, name) for name in ("clients", "length", "bits", "generator", "agreement")}
     same["length"] = max(1, same["length"] - 8)  # check words follow
-    return RoundConfig(**same, min_survivors=2, guard="assisted", charter=bytes(32), helpers=3)
+    return AssistedConfig(**same, min_survivors=2, charter=bytes(32), helpers=3)
 
 
 def largest(kind: type[m.Message], config: RoundConfig) -> m.Message:

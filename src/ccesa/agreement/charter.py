@@ -18,11 +18,12 @@ from ccesa.agreement import toml
 from ccesa.agreement.config import (
     BARE_FLOOR,
     CHARTER_BYTES,
+    MAX_HELPERS,
     SERIES_ID_BYTES,
     VERSION,
+    AssistedConfig,
     CharteredRound,
     RoundConfig,
-    check_helpers,
 )
 from ccesa.agreement.identity import Admission, Member, in_base64
 from ccesa.crypto.keys import DEFAULT, needs_accept
@@ -235,7 +236,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             raise ConfigError(f"a charter with helpers has releases = 1, not {self.releases}: a task is answered once")
         seats, days = tuple(self.helper_seats), whole_number("key_days", self.longest_key_days)
         colluders, least = whole_number("colluders", self.colluders), whole_number("min_survivors", self.min_survivors)
-        check_helpers(len(seats))
+        check_range("helpers", len(seats), 2, MAX_HELPERS, " of a charter")
         check_range("key_days", days, 1, 365, " of a charter")
         check_range("colluders", colluders, 0, len(self.members), " of a charter")
         if least - colluders < 2:
@@ -299,6 +300,28 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     def longest_key_days(self) -> int:
         """The most days that a helper keeps a key."""
         return KEY_DAYS if isinstance(self.key_days, msgspec.UnsetType) else self.key_days
+
+    def check_key_time(self, place: int, not_after: int, now: float | None = None) -> None:
+        """Check that a helper's key has not expired, and does not stay for longer than the charter allows.
+
+        Args:
+            place: Of the helper in the list.
+            not_after: Seconds since 1970, as the helper signed it.
+            now: Seconds since 1970, by default the system's.
+
+        Raises:
+            ConfigError: It is out of time.
+        """
+        now, name = time.time() if now is None else now, self.helper_seats[place].name
+        if not_after <= now:
+            raise ConfigError(f"the key of helper {name} has expired; check the clocks")
+        if not_after > now + self.key_seconds:
+            raise ConfigError(f"the key of helper {name} would stay for longer than key_days; check the clocks")
+
+    @property
+    def key_seconds(self) -> int:
+        """The most seconds that a helper keeps a key."""
+        return 86400 * self.longest_key_days
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -505,7 +528,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         written = [key for _, key in [*tables["members"], *tables.get("helpers", ())]]
         if written != [in_base64(seat.key) for seat in (*charter.members, *charter.helper_seats)]:
             raise ConfigError("a key of the charter has another spelling; copy it unchanged")
-        if charter.helper_seats and (foreign := [name for name in _OF_GRAPHS if name in tables]):
+        if charter.helper_seats and (foreign := [name for name in (*_OF_GRAPHS, "releases") if name in tables]):
             raise ConfigError(f"a charter with helpers has no {foreign[0]}: take it out")
         return charter
 
@@ -536,10 +559,10 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     def _config(self, **others: Any) -> RoundConfig:
         fixed = ("bits", "graph", "threshold", "generator", "agreement", "min_survivors")
         given: dict[str, Any] = {"accept": self.guard.has_graph and needs_accept(self.agreement)}
-        given |= {name: getattr(self, name) for name in fixed}
+        given |= {"clients": len(self.members), **{name: getattr(self, name) for name in fixed}, **others}
         if self.helper_seats:
-            given["helpers"] = len(self.helper_seats)
-        return RoundConfig(clients=len(self.members), guard=self.guard.name, **given | others)
+            return AssistedConfig(helpers=len(self.helper_seats), **given)
+        return RoundConfig(guard=ACTIVE.name, **given)
 
 
 def _pair(seat: Seat) -> tuple[str, bytes]:

@@ -18,7 +18,7 @@ from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError, MalformedMessage, quoted
 from ccesa.graphs import Complete, Graph
 from ccesa.graphs.thresholds import Degree, Majority, Threshold
-from ccesa.guards import CURIOUS, GUARDS, GuardName, guard_named
+from ccesa.guards import ASSISTED, CURIOUS, GUARDS, GuardName, guard_named
 from ccesa.parts import Part, check_clients, check_integer, check_range
 
 #: Version of the wire format.
@@ -64,8 +64,6 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         guard: ``curious``, for a server that follows the protocol, ``active``, for one that may lie, or
             ``assisted``, for one that may lie and works with all but one of the helpers.
         charter: 32 bytes, the digest of the charter; absent under ``curious``. ``Charter.config`` sets it.
-        helpers: The number of helpers under ``assisted``, 2 to 16; absent otherwise. There is no graph then, so
-            ``graph``, ``threshold`` and ``accept`` keep their defaults.
 
     Raises:
         ConfigError: A field is out of range, or fields do not work together, or not safely.
@@ -85,7 +83,6 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
     min_survivors: int = 3
     guard: GuardName = CURIOUS.name
     charter: bytes | msgspec.UnsetType = msgspec.UNSET
-    helpers: int | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         self._check_choices()
@@ -94,7 +91,8 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         if has_graph:
             self._check_holders()
         self._check_guard()
-        self._check_helpers(has_graph)
+        if not has_graph and not self.helper_ids:
+            raise ConfigError(f"guard = {self.guard} needs helpers: make the configuration with Charter.config(...)")
         if has_graph and needs_accept(self.agreement) and not self.accept:
             why = "clients have to accept the seeds of masks before they mask"
             raise ConfigError(f"agreement = {self.agreement} needs accept = True: {why}")
@@ -150,7 +148,7 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
     @property
     def helper_ids(self) -> range:
         """The ids of the helpers, which follow those of the clients; none without helpers."""
-        return range(self.clients, self.clients + (self.helpers or 0))
+        return range(self.clients, self.clients)
 
     def _check_choices(self) -> None:
         """Check values and types. msgspec does so only when it decodes, not when Python makes an object."""
@@ -188,15 +186,6 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
             raise ConfigError(f"guard = {self.guard} needs {needed}: make the configuration with Charter.config(...)")
         if self.graph.thin:
             raise ConfigError(f"leave out mask_p and mask_degree: under guard = {self.guard} masks run on every edge")
-
-    def _check_helpers(self, has_graph: bool) -> None:
-        if has_graph:
-            if self.helpers is not msgspec.UNSET:
-                raise ConfigError(f"a round with guard = {self.guard} has no helpers")
-            return
-        check_helpers(self.helpers)
-        if (self.graph, self.threshold, self.accept) != (Complete(), Majority(), False):
-            raise ConfigError(f"leave out graph, threshold and accept: guard = {self.guard} has helpers in their place")
 
     def _check_holders(self) -> None:
         degree = self.graph.mean_degree(self.clients)
@@ -242,9 +231,34 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         return degree + guard_named(self.guard).dealer_counts
 
 
-def check_helpers(count: object) -> None:
-    """Refuse a number of helpers that no charter can have."""
-    check_range("helpers", count, 2, MAX_HELPERS)
+class AssistedConfig(RoundConfig, frozen=True, kw_only=True, tag="assisted-round"):
+    """A round with helpers, under a charter that names them; ``Charter.config`` makes it.
+
+    It is a class of its own because one more field of ``RoundConfig`` would change the encoding of all rounds. There is
+    no graph: ``graph``, ``threshold`` and ``accept`` keep their defaults.
+
+    Attributes:
+        helpers: The number of helpers, 2 to 16. Their ids in the round follow those of the members.
+
+    Raises:
+        ConfigError: A field is out of range, or belongs to a graph.
+    """
+
+    guard: GuardName = ASSISTED.name
+    helpers: int
+
+    def __post_init__(self) -> None:
+        check_range("helpers", self.helpers, 2, MAX_HELPERS)
+        super().__post_init__()
+        if guard_named(self.guard).has_graph:
+            raise ConfigError(f"a round with guard = {self.guard} has no helpers")
+        if (self.graph, self.threshold, self.accept) != (Complete(), Majority(), False):
+            raise ConfigError(f"leave out graph, threshold and accept: guard = {self.guard} has helpers in their place")
+
+    @property
+    def helper_ids(self) -> range:
+        """The ids of the helpers, which follow those of the members."""
+        return range(self.clients, self.clients + self.helpers)
 
 
 _DECODER = msgspec.msgpack.Decoder(RoundConfig)

@@ -5,7 +5,6 @@ rests on the keys: a key of the server's own in the place of one helper is no lo
 vector.
 """
 
-import time
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from ccesa import words
 from ccesa.crypto import check_words, masks, primitives
 from ccesa.crypto.keys import AGREEMENTS, vector_tag
-from ccesa.errors import FaultyServer
+from ccesa.errors import ConfigError, FaultyServer
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import ClientRound, Done, Joined, Membership
 from ccesa.protocol.masking import check_asked_task, make_vector
@@ -23,7 +22,6 @@ from ccesa.words import Vector
 
 #: The round of a client that is a member of a federation with helpers.
 Round: TypeAlias = ClientRound[Membership]
-DAY = 86400
 
 
 def mask(round: Round, state: Joined, request: m.MaskForHelpersRequest) -> tuple[Done, m.BoxedMaskReply]:
@@ -48,20 +46,13 @@ def check_helper_keys(round: Round, request: m.MaskForHelpersRequest) -> list[by
             primitives.verify(charter.helper_admission.key(place), signature, text)
         except primitives.BadSignature as error:
             raise FaultyServer(f"helper {charter.helper_seats[place].name} did not sign its keys as shown") from error
-    check_times(round, [int.from_bytes(one, "little") for one in times])
+    try:
+        for place, not_after in enumerate(times):
+            charter.check_key_time(place, int.from_bytes(not_after, "little"), round.now)
+    except ConfigError as error:
+        raise FaultyServer(str(error)) from error
     check_different(config.agreement, bundles)
     return bundles
-
-
-def check_times(round: Round, times: list[int]) -> None:
-    """Refuse keys that are gone, and those that would stay for longer than the charter allows."""
-    now = time.time() if round.now is None else round.now
-    for place, not_after in enumerate(times):
-        name = round.own.charter.helper_seats[place].name
-        if not_after <= now:
-            raise FaultyServer(f"the key of helper {name} has expired; check the clocks")
-        if not_after > now + DAY * round.own.charter.longest_key_days:
-            raise FaultyServer(f"the key of helper {name} would stay for longer than key_days; check the clocks")
 
 
 def check_different(agreement: str, bundles: list[bytes]) -> None:

@@ -6,7 +6,6 @@ nothing. What must not happen twice is in the helper's memory before an answer l
 
 import hmac
 import os
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from ccesa.agreement.identity import Identity
 from ccesa.crypto import masks, primitives, shamir
 from ccesa.crypto.keys import AGREEMENTS, vector_tag
 from ccesa.errors import ConfigError, FaultyServer, MalformedMessage, TaskSpent
-from ccesa.helper_keys import HelperKey, HelperKeys
+from ccesa.helper_keys import HelperKey, HelperKeys, current_time
 from ccesa.memory import ANSWER, QUESTION, Entry, Memory
 from ccesa.parts import check_type
 from ccesa.protocol import messages as m
@@ -40,7 +39,6 @@ from ccesa.protocol.submission import (
 from ccesa.wire import Data
 from ccesa.workers import add_masks_by
 
-DAY = 86400
 #: Of an X25519 private key.
 _PRIVATE_BYTES = 32
 
@@ -90,7 +88,7 @@ Round: TypeAlias = HelperRound
 def new_key(round: Round, now: float, random: shamir.Randomness) -> HelperKey:
     """Return a fresh secret, which is gone before ``key_days`` are over."""
     size = _PRIVATE_BYTES + AGREEMENTS[round.config.agreement].kem_seed_bytes
-    return HelperKey(not_after=int(now) + DAY * round.charter.longest_key_days, secret=random(size))
+    return HelperKey(not_after=int(now) + round.charter.key_seconds, secret=random(size))
 
 
 def show_keys(round: Round, key: HelperKey, request: m.HelperKeysRequest) -> m.HelperKeysReply:
@@ -137,7 +135,6 @@ def unmask(round: Round, key: HelperKey, request: m.UnmaskSumRequest) -> m.Unmas
 def read_members(round: Round, request: m.BoxesRequest) -> list[Submitted]:
     """Read the members of a request, each once, in ascending order."""
     config = round.config
-    m.check(request, config)
     ids = m.unpack_ids("members", request.members, config.clients).tolist()
     size = m.record_bytes(config.agreement, len(config.helper_ids))
     records = m.items("records", request.records, len(ids), size)
@@ -248,7 +245,7 @@ class Helper:
         threads: int = 0,
         executor: Executor | None = None,
         random: shamir.Randomness = os.urandom,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = current_time,
     ) -> None:
         check_type("identity", identity, Identity, "; Identity.load(path) reads one")
         check_round(config, charter, clock())
@@ -316,7 +313,7 @@ class Helper:
         round, kind = self._round, m.kind_of(request)
         if kind not in _STEPS:
             raise FaultyServer("a message that no helper answers")
-        message: Any = m.decode(request, m.limit(kind, round.config))
+        message: Any = m.check(m.decode(request, m.limit(kind, round.config)), round.config)
         if message.context != round.context:
             raise FaultyServer("a message of another round, or of another configuration")
         if message.client != round.helper:

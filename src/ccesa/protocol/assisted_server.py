@@ -14,7 +14,7 @@ from ccesa import words
 from ccesa.agreement.charter import Charter
 from ccesa.crypto import check_words, primitives
 from ccesa.crypto.keys import AGREEMENTS
-from ccesa.errors import CorruptSum, HelpersMissing, MalformedMessage, TooFewClients
+from ccesa.errors import ConfigError, CorruptSum, HelpersMissing, MalformedMessage, TooFewClients
 from ccesa.evidence import Accusation, WrongShare
 from ccesa.protocol import messages as m
 from ccesa.protocol.server_states import Requests, ServerRound, requests_for
@@ -40,6 +40,8 @@ class Summoning:
     """While step key is open, the helpers show their keys. The members are asked after them."""
 
     members: tuple[int, ...]
+    #: All public keys that came.
+    seen: set[bytes] = field(default_factory=set)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,8 +106,15 @@ def take_helper_keys(round: Round, state: Summoning, helper: int, reply: m.Helpe
     check_helper_signed(round, helper, reply.signature, keys_text(round.context, helper, reply.not_after, reply.keys))
     try:
         AGREEMENTS[round.config.agreement].check_helper_keys(reply.keys)
-    except primitives.BadKey as error:
+        not_after = int.from_bytes(reply.not_after, "little")
+        round.own.check_key_time(helper - round.config.clients, not_after, round.now)
+    except (primitives.BadKey, ConfigError) as error:
         raise MalformedMessage(str(error)) from error
+    size = primitives.PUBLIC_KEY_BYTES
+    public = {part for part in (reply.keys[:size], reply.keys[size:]) if part}
+    if not state.seen.isdisjoint(public):
+        raise MalformedMessage("a key that another helper has shown")
+    state.seen.update(public)
     return reply
 
 

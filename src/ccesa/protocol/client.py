@@ -176,7 +176,7 @@ class Client:
                 return self._last_reply
             if self.fault is not None:
                 raise self.fault
-            if self.done and self._last_reply is None:
+            if self.done and not self._last_request:
                 raise OrderError(f"client {self.client} has aborted or was suspended; it answers nothing")
             try:
                 state, reply = self._answer(view)

@@ -51,6 +51,7 @@ class Aggregate:
     """The sum over the survivors V3, and its history.
 
     Attributes:
+        graph_evolution: As ``evolution``; None with helpers.
         vector: The sum modulo 2^bits, ``length`` unsigned words.
         survivors: Ids of the clients in the sum, ascending.
         evidence: Wrong shares and accusations, as pairs of clients of whom one lied, or the network did.
@@ -131,6 +132,7 @@ class Server:
             executor=executor,
             task=check_task(task),
             dropout=dropout,
+            now=now,
         )
         self._steps, self._place = steps_of(config), -1
         kinds = [kind for step in self._steps for kind in step.replies]

@@ -71,6 +71,8 @@ class ServerRound(Generic[Own]):
     random: shamir.Randomness = field(repr=False)
     threads: int
     executor: Executor | None = field(repr=False)
+    #: Seconds since 1970; None stands for the system's clock.
+    now: float | None
     #: The digest of the work that clients are asked for; known when step 2 opens.
     task: bytes
     #: The fraction of clients that may still leave after *accept*.

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
-from ccesa import labels
 from ccesa.agreement.agreement import ATTEMPTS, RELEASES
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, FaultyServer, OrderError, TaskSpent
@@ -139,12 +138,14 @@ class Spending:
 
     @property
     def _series(self) -> bytes:
-        """The name of the series. Helpers answer by charter and task, so with helpers it is that of one charter."""
+        """The name of the series. Helpers answer by charter and task, so with helpers the charter is part of it.
+
+        It is longer than the id of a series, which the server chooses.
+        """
         config = self.config
-        if guard_named(config.guard).has_graph:
+        if guard_named(config.guard).has_graph or not isinstance(config.charter, bytes):
             return config.series_id
-        charter = config.charter if isinstance(config.charter, bytes) else b""
-        return labels.digest(labels.CHARTER_SERIES, charter, config.series_id)
+        return config.charter + config.series_id
 
     def _places(self, memory: Memory, about: str, name: bytes) -> set[tuple[bytes, int]]:
         return {(one.key[len(name) :], one.number) for one in memory.entries(about, name)}
