@@ -22,7 +22,7 @@ from ccesa.privacy.quantizer import rotate
 from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import Client
-from ccesa.protocol.messages import Size
+from ccesa.protocol.messages import Size, record_bytes
 from ccesa.protocol.steps import steps_of
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -45,6 +45,12 @@ VARYING = {
     "KEYS · d": "bundles_per_neighbour",
     **dict.fromkeys([f"TEXT · {count}" for count in PER_NEIGHBOUR], "texts_per_neighbour"),
     "DEPOSIT · d1": "deposits_per_neighbour",
+    "MASKED": "per_vector_byte",
+    "BUNDLE": "helper_bundles",
+    "BUNDLE · A": "bundles_per_helper",
+    "CIPHERTEXT · A": "ciphertexts_per_helper",
+    "RECORD each": "records_per_named",
+    "CIPHERTEXT each": "ciphertexts_per_named",
 }
 X25519 = AGREEMENTS["x25519"]
 #: Steps of a round in the order in which the tables of sizes have their messages.
@@ -116,7 +122,7 @@ def told_size(cell: str) -> Size:
     size = named_sizes()[name]
     if count == "(d2 + 1)":
         return Size(size, per_neighbour=size)
-    units = {"": "constant", **dict.fromkeys(PER_NEIGHBOUR, "per_neighbour")}
+    units = {"": "constant", "A": "per_helper", **dict.fromkeys(PER_NEIGHBOUR, "per_neighbour")}
     return Size(**{{**units, **dict.fromkeys(PER_NAMED, "per_named")}[count]: size})
 
 
@@ -139,8 +145,13 @@ def test_the_agreements_are_listed_with_their_sizes():
 
 
 def told_limit(cell: str) -> int:
-    """A number, a size or a sum of them, for x25519."""
+    """A number, a size or a sum of them, for x25519 and three helpers."""
     varying = {"KEYS": X25519.bundle_bytes, "TEXT": X25519.text_bytes, "DEPOSIT": X25519.deposit_bytes}
+    varying |= {
+        "BUNDLE": X25519.helper_bytes,
+        "CIPHERTEXT": X25519.ciphertext_bytes,
+        "RECORD": record_bytes("x25519", 3),
+    }
     known = {**named_sizes(), **varying}
     return sum(known[part] if part in known else int(part) for part in cell.split(" + "))
 
@@ -149,9 +160,14 @@ def test_the_limits_are_those_of_the_messages():
     curious = rows_of(["message", "constant", "per neighbour", "per vector byte"])
     active = rows_of(["message", "constant", "per neighbour", "per vector byte", "sets", "proofs"])
     found = {name: [told_limit(cell) for cell in cells] for name, *cells in [*curious, *active]}
-    assert found.keys() == KINDS.keys()
-    for name, kind in KINDS.items():
-        size = m.body(kind)
+    assisted = rows_of(["message", "constant", "per helper", "per member", "per vector byte"])
+    helped = {name: [told_limit(cell) for cell in cells] for name, *cells in assisted}
+    assert found.keys() | helped.keys() == KINDS.keys()
+    for name, (constant, per_helper, per_member, per_vector_byte) in helped.items():
+        due = constant + 3 * per_helper + 5 * per_member + 7 * per_vector_byte
+        assert m.body(KINDS[name]).of("x25519", 0, 7, 0, helpers=3, named=5) == due, name
+    for name in found:
+        size = m.body(KINDS[name])
         constant = size.constant + size.bundles * X25519.bundle_bytes
         each = size.each("x25519") + size.per_named
         due = [constant, each, size.per_vector_byte, size.sets, size.proofs]
@@ -174,15 +190,36 @@ def head_bytes(kind: type[m.Message], client: int, varying: int) -> int:
 
 
 HEADS = ["message", "head, minimum", "head, maximum", "for each neighbour", ""]
+HELPED_HEADS = ["message", "head, minimum", "head, maximum", "for each helper", "for each member", ""]
 
 
 def test_the_heads_are_those_of_the_messages():
     found = rows_of(HEADS)
-    assert {name for name, *_ in found} == KINDS.keys()
+    assert {name for name, *_ in [*found, *rows_of(HELPED_HEADS)]} == KINDS.keys()
     for name, least, most, *_ in found:
         own = 32 if name == "unmask-reply" else 0  # the share for itself is there without neighbours
         assert int(least) == head_bytes(KINDS[name], 0, 0) + own, name
         assert int(most) == head_bytes(KINDS[name], 2**32 - 2, 70_000) + own, name
+
+
+def helped_head_bytes(kind: type[m.Message], client: int, helpers: int, named: int) -> int:
+    """Of a message to or from helpers, without what each helper and each member adds."""
+    sizes = {name: int(size.of("x25519", 0, 0, 0, helpers, named)) for name, size in m.sizes(kind).items()}
+    sizes |= {name: named for name, size in m.sizes(kind).items() if size.per_vector_byte}
+    message = kind(context=bytes(32), client=client, **{name: bytes(size) for name, size in sizes.items()})
+    constant = sum(int(size.of("x25519", 0, 0, 0)) for size in m.sizes(kind).values() if not size.records_per_named)
+    return len(message.encode()) - sum(sizes.values()) + constant
+
+
+def test_the_heads_with_helpers_are_those_of_the_messages():
+    for name, least, most, per_helper, per_member, _ in rows_of(HELPED_HEADS):
+        kind, size = KINDS[name], m.body(KINDS[name])
+        assert int(least) == helped_head_bytes(kind, 0, 2, 0), name
+        assert int(most) == helped_head_bytes(kind, 2**32 - 2, 16, 70_000), name
+        assert int(per_helper or 0) == size.of("x25519", 0, 0, 0, 1) - size.of("x25519", 0, 0, 0), name
+        constant, _, each = per_member.partition(" + ")
+        due = int(constant or 0) + 3 * int(each.removesuffix(" · A") or 0)
+        assert due == size.of("x25519", 0, 0, 0, 3, 1) - size.of("x25519", 0, 0, 0, 3), name
 
 
 def test_the_bytes_for_each_neighbour_are_those_of_the_messages():
@@ -382,7 +419,7 @@ def test_each_check_has_one_name_and_its_place():
 def test_a_name_that_is_cited_is_that_of_a_check(page):
     names = {check.name for check in CHECKS}
     starts = {name.split(".")[0] for name in names}
-    cited = re.findall(r"\b((?:SA|[A-Z])\d+[aoc]*\.\d+)\b", PAGES[page])
+    cited = re.findall(r"\b((?:S[AB]|[A-Z])\d+[aoc]*\.\d+)\b", PAGES[page])
     assert len(cited) > 20
     assert {name for name in cited if name.split(".")[0] in starts} <= names
     assert {name.split(".")[0] for name in cited} <= starts
