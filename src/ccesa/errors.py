@@ -40,10 +40,11 @@ from typing import Any, TypeVar
 from ccesa.evidence import Evidence, Naming, by_id
 
 __all__ = [
-    "AttemptsSpent", "BudgetSpent", "CcesaError", "ConfigError", "ConflictingMessage", "CorruptSeeds", "CorruptShares",
-    "DamagedLedger", "DamagedLog", "Disconnected", "FaultyClient", "FaultyNeighbour", "FaultyServer", "ImpossiblePlan",
-    "LateMessage", "MalformedMessage", "OrderError", "OverlappingSums", "RoundFailed", "RoundsLost", "StaleLog",
-    "TaskSpent", "TooFewClients", "Unreliable", "UsageError", "VectorError",
+    "AttemptsSpent", "BudgetSpent", "CcesaError", "ConfigError", "ConflictingMessage", "CorruptSeeds",
+    "CorruptShares", "CorruptSum", "DamagedLedger", "DamagedLog", "Disconnected", "FaultyClient", "FaultyNeighbour",
+    "FaultyServer", "HelpersMissing", "ImpossiblePlan", "LateMessage", "MalformedMessage", "OrderError",
+    "OverlappingSums", "RoundFailed", "RoundsLost", "StaleLog", "TaskSpent", "TooFewClients", "Unreliable",
+    "UsageError", "VectorError",
 ]  # fmt: skip
 
 Error = TypeVar("Error", bound="CcesaError")
@@ -362,7 +363,7 @@ class HelpersMissing(RoundFailed):
 class CorruptSum(RoundFailed):
     """Raised when the check words of a sum do not fit it, under the guard ``assisted``.
 
-    A helper or a member has sent something else than it should have, and it is not known who. Run the round again.
+    A helper or a member has sent something else than it should have; nobody knows which. Run the round again.
     """
 
 

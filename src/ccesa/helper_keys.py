@@ -5,7 +5,6 @@ answer, or when its time is up. It belongs to no backup.
 """
 
 import contextlib
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
@@ -16,8 +15,6 @@ from ccesa import files
 from ccesa.errors import ConfigError, MalformedMessage
 from ccesa.wire import decode, encode
 
-#: The clock by which keys end.
-current_time = time.time
 #: A secret and an answer as large as the largest vector fit.
 _MAX_BYTES = 2**32 + 4096
 

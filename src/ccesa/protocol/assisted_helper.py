@@ -14,13 +14,13 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 
 from ccesa import labels, words
-from ccesa.agreement.charter import Charter
+from ccesa.agreement.charter import Charter, current_time
 from ccesa.agreement.config import RoundConfig
 from ccesa.agreement.identity import Identity
 from ccesa.crypto import masks, primitives, shamir
 from ccesa.crypto.keys import AGREEMENTS, vector_tag
 from ccesa.errors import ConfigError, FaultyServer, MalformedMessage, TaskSpent
-from ccesa.helper_keys import HelperKey, HelperKeys, current_time
+from ccesa.helper_keys import HelperKey, HelperKeys
 from ccesa.memory import ANSWER, QUESTION, Entry, Memory
 from ccesa.parts import check_type
 from ccesa.protocol import messages as m
@@ -161,7 +161,7 @@ def open_boxes(round: Round, key: HelperKey, request: m.BoxesRequest, every: lis
 
 
 def is_signed(round: Round, sending: Sending, one: Submitted) -> bool:
-    """Tell whether the member signed this. Nothing else is computed before, so a refusal says nothing of keys."""
+    """Tell whether the member signed this. Nothing else is computed before, so a refusal reveals nothing about keys."""
     record = Record.unpack(one.record, round.config)
     text = sending.text(one.member, record.key, record.boxes, record.digests, record.tag)
     try:
@@ -230,7 +230,7 @@ class Helper:
         clock: Returns seconds since 1970.
 
     Raises:
-        ConfigError: The charter has expired, the round differs from it, the identity is none of its helpers, or
+        ConfigError: The charter has expired, the round differs from it, the identity is not among its helpers, or
             an argument is out of range.
     """
 
