@@ -1,0 +1,40 @@
+"""Whole rounds with helpers: the sum is the plain sum over those who were confirmed, or the round fails by name."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ccesa import words
+from ccesa.errors import HelpersMissing, TooFewClients
+from ccesa.protocol.round import in_memory, run_round
+from ccesa.simulate.enrolment import federate, new_client, new_helpers, new_server
+from strategies import bits, generators
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(3, 9), st.integers(2, 5), bits, generators, st.sampled_from(["x25519", "x25519-mlkem768"]), st.data()
+)
+def test_the_sum_is_that_of_the_members_that_answered(clients, helpers, size, generator, agreement, data):
+    enrolment = federate(clients, helpers=helpers, bits=size, generator=generator, agreement=agreement)
+    config = enrolment.charter.config(length=data.draw(st.sampled_from([1, 7, 300, 20_000])))
+    rng = np.random.default_rng(clients)
+    vectors = [np.frombuffer(rng.bytes(config.vector_bytes), words.dtype(size)) for _ in range(clients)]
+    parties = {i: new_client(config, i, vectors[i], enrolment) for i in range(clients)}
+    gone = data.draw(st.sets(st.integers(0, clients + helpers - 1), max_size=2))
+    carry = in_memory(parties | new_helpers(config, enrolment), lambda step, one: one in gone)
+    left = [one for one in range(clients) if one not in gone]
+    server = new_server(config, enrolment)
+    if any(one >= clients for one in gone):
+        with pytest.raises(HelpersMissing) as missing:
+            run_round(server, carry)
+        assert missing.value.helpers == tuple(sorted(one for one in gone if one >= clients))
+        return
+    if len(left) < 3:
+        with pytest.raises(TooFewClients):
+            run_round(server, carry)
+        return
+    found = run_round(server, carry)
+    assert found.survivors == tuple(left)
+    assert (found.vector == np.sum([vectors[one] for one in left], axis=0, dtype=words.dtype(size))).all()
