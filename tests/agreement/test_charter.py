@@ -14,15 +14,24 @@ from ccesa.errors import ConfigError, MalformedMessage
 from ccesa.graphs import ErdosRenyi, Harary
 from ccesa.graphs.thresholds import Fixed, Linear, Majority
 from ccesa.privacy import DifferentialPrivacy, choose_mechanism
-from ccesa.simulate.enrolment import NOTHING
+from ccesa.simulate.enrolment import NOTHING, make_charter
 from ccesa.statistics import Schema
 from rounds import charter, configure, identity
-from strategies import charters
+from strategies import charters, helped_charters
 
 NOISE = choose_mechanism(
     DifferentialPrivacy(epsilon=1, delta=1e-6, rounds=3, norm=1.5), clients=8, honest=1, dimension=10
 )
-AGREED = charter(8, bits=64, learning=Learning(metrics=("loss",), counters=("steps",)))
+LEARNING = Learning(metrics=("loss",), counters=("steps",))
+AGREED = charter(8, bits=64, learning=LEARNING)
+HELPED = make_charter(
+    [identity(place) for place in range(8)],
+    helpers=[identity(place) for place in (2, 50, 51)],
+    bits=64,
+    learning=LEARNING,
+    min_survivors=5,
+    colluders=2,
+)
 
 
 def with_(agreed: Charter = AGREED, **fields) -> Charter:
@@ -32,7 +41,7 @@ def with_(agreed: Charter = AGREED, **fields) -> Charter:
 # The text
 
 
-@given(charters())
+@given(charters() | helped_charters())
 def test_the_text_of_a_charter_gives_it_back(agreed):
     again = Charter.parse(str(agreed))
     assert again == agreed
@@ -41,7 +50,7 @@ def test_the_text_of_a_charter_gives_it_back(agreed):
 
 
 @settings(max_examples=200)
-@given(charters(), charters(), st.sampled_from(Charter.__struct_fields__))
+@given(charters() | helped_charters(), charters() | helped_charters(), st.sampled_from(Charter.__struct_fields__))
 def test_digests_are_the_same_exactly_when_charters_are(one, other, name):
     try:
         other = with_(one, **{name: getattr(other, name)})
@@ -56,6 +65,9 @@ OTHERS = {
         "serial": 2,
         "expires": 10**10,
         "members": AGREED.members[::-1],
+        "helpers": HELPED.helpers[::-1],
+        "key_days": 8,
+        "colluders": 1,
         "graph": Harary(degree=6),
         "threshold": Linear(slope=600, base=1),
         "generator": "chacha20",
@@ -86,6 +98,7 @@ OTHERS = {
     },
     Seat: {"name": "another", "key": identity(77).public},
 }
+OF_HELPERS = ("helpers", "key_days", "colluders")
 CHANGES = [(kind, name) for kind, changes in OTHERS.items() for name in changes]
 
 
@@ -100,7 +113,7 @@ def test_the_digest_is_over_every_field(kind, name):
         return msgspec.structs.replace(part, **{name: OTHERS[kind][name]})
 
     alone = (kind, name) in ((Charter, "bits"), (Charter, "statistics"))  # they do not go with learning
-    agreed = with_(learning=None) if alone else AGREED
+    agreed = with_(learning=None) if alone else HELPED if name in OF_HELPERS else AGREED
     made = {
         Charter: lambda: changed(agreed),
         Stated: lambda: with_(certificate=changed(AGREED.certificate)),
@@ -242,8 +255,9 @@ def test_an_agreement_that_cannot_work_is_refused_when_it_is_made(fields, match)
 # Configurations
 
 
-@given(charters(), st.integers(1, 2**20), st.integers(0, 2**32 - 1), st.booleans())
+@given(charters() | helped_charters(), st.integers(1, 2**20), st.integers(0, 2**32 - 1), st.booleans())
 def test_a_configuration_says_the_charters_digest_and_what_is_left(agreed, length, number, accept):
+    accept = accept and agreed.guard.has_graph
     length = agreed.privacy.length if agreed.privacy else length
     config = agreed.config(length=length, number=number, accept=accept)
     assert set(msgspec.msgpack.decode(config.encode())) == {

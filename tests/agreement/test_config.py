@@ -96,7 +96,7 @@ def test_vector_bytes_are_length_times_word(config):
         ({"bits": 32.0}, "not 32.0"),
         ({"bits": "32"}, "not '32'"),
         ({"generator": "rc4"}, "generator must be one of aes128-ctr, chacha20, not 'rc4'"),
-        ({"guard": "none"}, "guard must be one of curious, active, not 'none'"),
+        ({"guard": "none"}, "guard must be one of curious, active, assisted, not 'none'"),
         ({"guard": "active"}, "needs the 32-byte digest of a charter"),
         ({"guard": "active", "charter": bytes(31)}, "needs the 32-byte digest"),
         ({"guard": "active", "charter": "a" * 32}, "needs the 32-byte digest"),

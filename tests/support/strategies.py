@@ -190,6 +190,31 @@ def charters(draw: st.DrawFn) -> Charter:
     )
 
 
+@st.composite
+def helped_charters(draw: st.DrawFn) -> Charter:
+    """Of a few members and helpers, some of which are both."""
+    clients, outside = draw(st.integers(3, 12)), draw(st.integers(0, 8))
+    names = draw(st.lists(_words.filter(lambda name: name[0] != "#"), min_size=20, max_size=20, unique=True))
+    seats = [Seat(name, _member(place).public) for place, name in enumerate(names)]
+    among = draw(st.lists(st.sampled_from(seats[: clients + outside]), min_size=2, max_size=16, unique=True))
+    colluders, learning = draw(st.integers(0, clients - 2)), draw(st.none() | _learning)
+    noise = draw(st.just(msgspec.UNSET) | mechanisms(clients)) if colluders < 2 else msgspec.UNSET
+    return Charter(
+        serial=draw(st.integers(1, 2**53 - 1)),
+        expires=draw(st.integers(1, 2**53 - 1) | st.integers(1, 10**10)),
+        members=tuple(seats[:clients]),
+        helpers=tuple(among),
+        key_days=draw(st.just(msgspec.UNSET) | st.integers(1, 365)),
+        colluders=colluders,
+        generator=draw(generators),
+        bits=64 if learning or noise else draw(bits),
+        min_survivors=clients if noise else draw(st.integers(colluders + 2, clients)),
+        attempts=draw(st.integers(1, 1000)),
+        learning=learning,
+        privacy=noise,
+    )
+
+
 @cache
 def _member(place: int) -> Identity:
     return Identity(place.to_bytes(32, "little"))
