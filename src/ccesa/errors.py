@@ -346,7 +346,8 @@ class CorruptShares(RoundFailed):
 class HelpersMissing(RoundFailed):
     """Raised when helpers have not answered: without one of them there is no sum.
 
-    Perhaps nobody is at fault. Wait for them, and run the round again.
+    Perhaps nobody is at fault. Wait for them, and run the round again. In the last step keep the step open until they
+    are back: those that have answered refuse the task in another round.
 
     Attributes:
         helpers: Ids of the helpers in the round, ascending; they follow those of the members.
@@ -363,7 +364,8 @@ class HelpersMissing(RoundFailed):
 class CorruptSum(RoundFailed):
     """Raised when the check words of a sum do not fit it, under the guard ``assisted``.
 
-    A helper or a member has sent something else than it should have; nobody knows which. Run the round again.
+    A helper or a member is to blame, or an accident; nobody knows which. The helpers have answered about the task, so
+    without noise they refuse it in another round: go on with another task.
     """
 
 

@@ -19,8 +19,8 @@ MENTIONED = {
     "A guard": r'"active"',
     "A field of a message": r'"advertise-reply"',
 }
-#: Something that is there, for each name that a recipe leaves open.
-EXAMPLES = {"<family>": "harary", "<guard>": "active"}
+#: What is there for each name that a recipe leaves open. One of them has each file.
+EXAMPLES = {"<family>": ["harary"], "<guard>": ["active", "assisted"]}
 
 FAMILY = '''
 """A toy: a circle like Harary's, drawn from the seed read backwards."""
@@ -134,12 +134,14 @@ _CAREFUL = tuple(
     row._replace(answer=getattr(careful_client, row.answer.__name__)) if row.name == "mask" else row
     for row in _CURIOUS
 )
-TABLES: dict[str, tuple[Step, ...]] = {"curious": _CURIOUS, "active": _ACTIVE, "careful": _CAREFUL}
+TABLES: dict[str, tuple[Step, ...]] = {
+    "curious": _CURIOUS, "active": _ACTIVE, "assisted": _ASSISTED, "careful": _CAREFUL
+}
 """
 
 GUARD_RECORD = """
 CAREFUL = dataclasses.replace(CURIOUS, name="careful", privacy_bits=50.0)
-GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE, CAREFUL)}
+GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE, ASSISTED, CAREFUL)}
 """
 
 ROUNDS_WITH_THE_GUARD = """
@@ -248,9 +250,10 @@ def of_package(recipe: str, **names: str) -> set[str]:
 @pytest.mark.parametrize("recipe", ["A transport", *MENTIONED])
 def test_every_file_of_a_recipe_is_there(recipe):
     for path in tabled(recipe):
-        for name, example in EXAMPLES.items():
-            path = path.replace(name, example)
-        assert (ROOT / path).exists() or path == "<your own>.py", path
+        every = [path]
+        for name, examples in EXAMPLES.items():
+            every = [one.replace(name, example) for one in every for example in examples]
+        assert any((ROOT / one).exists() for one in every) or path == "<your own>.py", path
 
 
 @pytest.mark.parametrize(("recipe", "pattern"), MENTIONED.items(), ids=str)
@@ -309,13 +312,13 @@ def test_a_generator_is_its_stream_and_its_name_in_the_list(package):
 def test_a_guard_is_its_record_its_steps_and_its_table(package):
     (package / "protocol" / "careful_client.py").write_text(GUARD_CLIENT.lstrip())
     steps = package / "protocol" / "steps.py"
-    table = 'TABLES: dict[str, tuple[Step, ...]] = {"curious": _CURIOUS, "active": _ACTIVE}\n'
+    table = 'TABLES: dict[str, tuple[Step, ...]] = {"curious": _CURIOUS, "active": _ACTIVE, "assisted": _ASSISTED}\n'
     replace(steps, table, GUARD_TABLE.lstrip())
-    imported = "from ccesa.protocol import active_client, active_server, curious_client, curious_server\n"
-    replace(steps, imported, imported.replace("active_server,", "active_server, careful_client,"))
+    replace(steps, "    assisted_server,\n", "    assisted_server,\n    careful_client,\n")
     record = package / "guards.py"
-    replace(record, "GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE)}\n", GUARD_RECORD.lstrip())
-    replace(record, 'GuardName = Literal["curious", "active"]', 'GuardName = Literal["curious", "active", "careful"]')
+    replace(record, "GUARDS = {guard.name: guard for guard in (CURIOUS, ACTIVE, ASSISTED)}\n", GUARD_RECORD.lstrip())
+    names = 'Literal["curious", "active", "assisted"'
+    replace(record, names, f'{names}, "careful"')
     replace(record, "from dataclasses import dataclass\n", "import dataclasses\nfrom dataclasses import dataclass\n")
     own = touched(package)
     assert own == {"guards.py", "protocol/careful_client.py", "protocol/steps.py"}

@@ -276,7 +276,7 @@ def test_the_complete_graph_stands_in_where_nothing_can_be_promised():
     [
         ({}, "either dropout"),
         ({"dropout": 0.1, "dropout_per_step": 0.026}, "either dropout"),
-        ({"dropout_per_step": 0.026, "exact_dropout": True}, "not with dropout per step"),
+        ({"dropout_per_step": 0.026, "exact_dropout": True}, "one fraction for the whole round, not"),
         ({"dropout_per_step": {}}, "it names none"),
         ({"dropout_per_step": {"nap": 0.1}}, "'nap' is not one of them"),
         ({"dropout_per_step": {"confirm": 0.1}}, "no step confirm"),

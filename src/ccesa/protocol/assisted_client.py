@@ -1,8 +1,8 @@
 """The step of a member under the guard ``assisted``: it masks with one keystream for each helper, and sends once.
 
 The server may lie, and may work with all helpers but one. docs/security.md, "Helpers", has the rules. Everything
-rests on the keys: a key of the server's own in the place of one helper is no loss, in the place of all it is the
-vector.
+rests on the keys. With a key of its own in the place of one helper, the server learns nothing; in the place of all, it
+learns the vector.
 """
 
 from typing import Any, TypeAlias

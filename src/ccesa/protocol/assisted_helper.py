@@ -1,7 +1,7 @@
 """A helper of the guard ``assisted``: it gives each round a key, and answers one question about it.
 
 The server may lie. docs/security.md, "Helpers", has the rules. A request that breaks one is refused and changes
-nothing. What must not happen twice is in the helper's memory before an answer leaves.
+nothing. Before an answer leaves, the helper's memory has an entry for it, so that nothing is answered twice.
 """
 
 import hmac
@@ -357,7 +357,7 @@ class Helper:
         self._round.confirmed.clear()
 
 
-#: What a helper answers, at any time: what may not happen twice is in its memory.
+#: Requests that a helper answers, at any time: its memory prevents second answers.
 _STEPS: dict[type[m.Message], Callable[..., m.Message]] = {
     m.HelperKeysRequest: show_keys,
     m.ConfirmBoxesRequest: confirm,

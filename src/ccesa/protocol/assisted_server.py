@@ -46,7 +46,7 @@ class Summoning:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Submission:
-    """What a member has handed in, until all helpers have confirmed its box."""
+    """A member's vector with its record, held until all helpers have confirmed its box."""
 
     record: bytes
     ciphertexts: list[bytes]

@@ -366,7 +366,7 @@ MESSAGES: tuple[type[Message], ...] = tuple(Message.__subclasses__())
 AnyAdvertiseReply = AdvertiseReply | SignedAdvertiseReply
 Accusing = AcceptReply | Complaint
 Texts = AcceptRequest | MaskAtOnceRequest | MaskAmongAtOnceRequest
-#: What clients send that has masks on it; a server adds the first two to its sum when they come.
+#: Messages of clients with masked vectors; a server adds the first two to its sum when they come.
 SummedVector = MaskReply | SignedMaskReply
 MaskedVector = SummedVector | BoxedMaskReply
 #: All messages with a vector.

@@ -244,7 +244,7 @@ class SeriesClient:
 class SeriesHelper:
     """One helper in a series. It answers each message by the number of its round, in any order.
 
-    Calls must not overlap. What must not happen twice is in the helper's memory, so a new one goes on after a crash.
+    Calls must not overlap. After a crash make a new one: the helper's memory prevents second answers.
 
     Args:
         config: The first round of the series.

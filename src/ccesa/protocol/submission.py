@@ -89,7 +89,7 @@ class MaskKey(NamedTuple):
 
 
 def ciphertext_digest(ciphertext: bytes) -> bytes:
-    """Return the digest of a ciphertext; empty if there is none."""
+    """Return the digest of a ciphertext; no bytes if the agreement has none."""
     return labels.digest(labels.CIPHERTEXT, ciphertext) if ciphertext else b""
 
 
