@@ -58,7 +58,7 @@ def check_table(variance, grid_bits):
         refuse("Y3.1", "ConfigError")
     if whole(variance, "Y3.2") < 1:
         refuse("Y3.2", "ConfigError")
-    if variance * 4**grid_bits > UNITS * 2**36:
+    if variance * 4**grid_bits > UNITS * 2**35:
         refuse("Y3.3", "ConfigError")
 
 
