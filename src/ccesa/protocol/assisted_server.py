@@ -106,8 +106,9 @@ def take_helper_keys(round: Round, state: Summoning, helper: int, reply: m.Helpe
     check_helper_signed(round, helper, reply.signature, keys_text(round.context, helper, reply.not_after, reply.keys))
     try:
         AGREEMENTS[round.config.agreement].check_helper_keys(reply.keys)
-        not_after = int.from_bytes(reply.not_after, "little")
-        round.own.check_key_time(helper - round.config.clients, not_after, round.now)
+        if not round.from_log:
+            not_after = int.from_bytes(reply.not_after, "little")
+            round.own.check_key_time(helper - round.config.clients, not_after, round.now)
     except (primitives.BadKey, ConfigError) as error:
         raise MalformedMessage(str(error)) from error
     size = primitives.PUBLIC_KEY_BYTES
@@ -166,12 +167,13 @@ def sending_of(round: Round, state: Gathering) -> Sending:
     return Sending(config=round.config, context=round.context, task=round.task, keyring=state.keyring)
 
 
-def ask_boxes(round: Round, state: Gathering) -> Requests:
-    """Ask each helper about the boxes that it was not shown yet."""
+def ask_boxes(round: Round, state: Gathering, again: bool) -> Requests:
+    """Ask each helper about the boxes that it was not shown yet; with ``again`` about all that it is silent about."""
     requests = {}
     for helper in round.config.helper_ids:
         shown = state.shown.setdefault(helper, set())
-        new = sorted(state.pending.keys() - shown)
+        silent = {client for client in state.pending if helper not in state.confirmed[client]}
+        new = sorted(silent if again else silent - shown)
         if new:
             shown.update(new)
             requests[helper] = _ask_about(round, state, helper, new)
@@ -247,11 +249,17 @@ def _settle(round: Round, state: Gathering, helper: int, client: int, refused: b
         state.summed[client] = done.record, done.ciphertexts
 
 
+def _is_silent(state: Gathering, helper: int) -> bool:
+    """Tell whether a helper was shown a box and has not said whether it fits."""
+    shown = state.shown.get(helper, set())
+    return any(client in shown and helper not in state.confirmed[client] for client in state.pending)
+
+
 def close_mask(round: Round, state: Gathering, kept: Iterable[int]) -> tuple[Asking, Requests]:
     """Settle V3, the members that every helper has confirmed, and ask each helper for the sum of its masks."""
     left, least = len(state.summed), round.config.min_survivors
     if left < least:
-        check_helpers(round, (one for one in round.config.helper_ids if not state.asked.get(one)))
+        check_helpers(round, (one for one in round.config.helper_ids if not _is_silent(state, one)))
         raise TooFewClients(f"step mask: {left} with boxes that fit every helper, the round needs {least}")
     survivors = tuple(sorted(state.summed))
     requests, questions = {}, {}

@@ -47,6 +47,7 @@ class OpenRow(_Logged, frozen=True, tag="open"):
     task: bytes
     #: The clients that were asked, by the number of the round: a replay must ask the same.
     asked: dict[int, list[int]]
+    #: The clients of rounds yet to start; with helpers, which are asked first, also those of a single round.
     members: list[int] = []
     left: _Place = 0
     start: bool = True
@@ -58,6 +59,8 @@ class TaskRow(_Logged, frozen=True, tag="task"):
 
 class AskRow(_Logged, frozen=True, tag="ask"):
     """Helpers were asked beside the open step."""
+
+    again: bool = False
 
 
 class ReplyRow(_Logged, frozen=True, tag="reply"):

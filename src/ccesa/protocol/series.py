@@ -6,6 +6,7 @@ under ``active``. Each round has its own keys, graph and context, and keeps all 
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from ccesa.agreement.config import MAX_NUMBER, RoundConfig
@@ -182,12 +183,16 @@ class Series:
                 self._servers, self._due, self._left, self._is_open = {}, {}, 0, False
                 raise
 
-    def ask_helpers(self) -> Requests:
-        """Return envelopes for helpers about the vectors that have come, as ``Server.ask_helpers``."""
+    def ask_helpers(self, again: bool = False) -> Requests:
+        """Return envelopes for helpers about the vectors that have come, as ``Server.ask_helpers``.
+
+        Args:
+            again: Ask also about vectors that helpers were asked about and have not answered.
+        """
         with self._exclusive:
-            requests = self._ask_helpers() if self._is_open else {}
+            requests = self._ask_helpers(again) if self._is_open else {}
             if requests:
-                self._write(AskRow())
+                self._write(AskRow(again))
             return requests
 
     def receive(self, client: int, reply: Data) -> None:
@@ -288,8 +293,8 @@ class Series:
         self._asked.update(*due.values())
         return _envelopes(due)
 
-    def _ask_helpers(self) -> Requests:
-        return _envelopes({number: server.ask_helpers() for number, server in self._servers.items()})
+    def _ask_helpers(self, again: bool) -> Requests:
+        return _envelopes({number: server.ask_helpers(again) for number, server in self._servers.items()})
 
     def _close(self) -> list[Ended]:
         self._is_open = False
@@ -330,9 +335,9 @@ class Series:
                 case OpenRow():
                     requests = self._reopen(row)
                 case AskRow():
-                    self._ask_helpers()
+                    self._ask_helpers(row.again)
                 case ReplyRow():
-                    self._faults(row.client, row.reply)
+                    self._faults(row.client, row.reply, from_log=True)
                 case SumRow():
                     self._take_over(row.answers, row.total)
         return requests
@@ -372,20 +377,21 @@ class Series:
         server = make_party(self._make, with_number(self.config, self._number), Server)
         return server, server.open(self.members)
 
-    def _faults(self, client: int, reply: Data) -> list[FaultyClient]:
+    def _faults(self, client: int, reply: Data, from_log: bool = False) -> list[FaultyClient]:
         try:
             messages = envelope.unpack(reply)
         except MalformedMessage as error:
             return [FaultyClient(client, str(error))]
-        return [fault for fault in (self._take(client, one) for one in messages) if fault is not None]
+        return [fault for fault in (self._take(client, one, from_log) for one in messages) if fault is not None]
 
-    def _take(self, client: int, message: Data) -> FaultyClient | None:
+    def _take(self, client: int, message: Data, from_log: bool) -> FaultyClient | None:
         context = m.context_of(message)
         server = next((one for one in self._servers.values() if one.context == context), None)
         if server is None:
             return FaultyClient(client, "a message of a round that is not in flight")
         try:
-            server.receive(client, message)
+            with server.from_log() if from_log else nullcontext():
+                server.receive(client, message)
         except FaultyClient as fault:
             return without_frames(fault)
         return None

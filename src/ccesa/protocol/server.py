@@ -216,7 +216,8 @@ class Server:
         """Return the requests of the open step, after the calls of another server were repeated from the log.
 
         Only a new server can replay. The requests are the same bytes as before. Those of ``waiting`` may have been
-        lost. If the log has no opening, it returns no requests: then ``open`` the round.
+        lost; for those of ``ask_helpers`` call it once more. If the log has no opening, it returns no requests: then
+        ``open`` the round.
 
         Raises:
             StaleLog: The log is behind its counter: clients may have been asked otherwise, the round has failed.
@@ -228,21 +229,25 @@ class Server:
             self._check_new()
             if self._log is None:
                 raise ConfigError("make the server with log=RoundLog(...) to replay it")
-            with self._log.replay("round", self.context) as rows:
+            with self._log.replay("round", self.context) as rows, self.from_log():
                 return self._repeat(rows)
 
-    def ask_helpers(self) -> Requests:
+    def ask_helpers(self, again: bool = False) -> Requests:
         """Return requests to helpers about the vectors that have come, by the helper's id, while step mask is open.
 
         Call it as vectors come, and once more when no other is awaited; ``receive`` takes the replies. A vector counts
         when all helpers have confirmed it. Without helpers, and if there is nothing to ask, there are no requests.
+
+        Args:
+            again: Ask also about vectors that helpers were asked about and have not answered: after ``replay``, and
+                where requests or replies may have been lost.
         """
         with self._exclusive:
             if self.finished or self._place < 0 or self._steps[self._place].beside is None:
                 return {}
-            requests = self._ask_helpers()
+            requests = self._ask_helpers(again)
             if requests:
-                self._write(AskRow())
+                self._write(AskRow(again))
             return requests
 
     def work_on(self, task: bytes) -> None:
@@ -370,6 +375,15 @@ class Server:
             self.failure = failure
             raise
 
+    @contextmanager
+    def from_log(self) -> Iterator[None]:
+        """Take replies that a server of this round has taken before: they are not too old, however old they are."""
+        self._round = replace(self._round, from_log=True)
+        try:
+            yield
+        finally:
+            self._round = replace(self._round, from_log=False)
+
     def _check_new(self) -> None:
         if self._place >= 0 or self.finished:
             raise OrderError("the round has been opened already")
@@ -382,19 +396,21 @@ class Server:
 
     def _open(self, asked: frozenset[int]) -> Requests:
         """Ask for keys: those of the clients, or those of the helpers, which clients get with the next request."""
-        kind, parties = self._steps[0].request, sorted(asked)
+        kind, parties, members = self._steps[0].request, sorted(asked), list[int]()
         if self._steps[0].by_helpers:
-            self._state, parties = Summoning(members=tuple(parties)), list(self.config.helper_ids)
+            parties, members = list(self.config.helper_ids), parties
+            self._state = Summoning(members=tuple(members))
         number = labels.client_bytes(self.config.number)
-        return self._begin(requests_for(parties, kind(context=self.context, client=0, number=number)))
+        return self._begin(requests_for(parties, kind(context=self.context, client=0, number=number)), members)
 
-    def _begin(self, requests: Requests) -> Requests:
+    def _begin(self, requests: Requests, members: Iterable[int] = ()) -> Requests:
         """Begin the next step, unless the round is over."""
         self._answered, self._kept = {}, {}
         self._place, self._expected = self._place + 1, frozenset(requests)
         if not self.finished:
             asked = {self.config.number: list(requests)}
-            self._write(OpenRow(place=self._place, mark=new_mark(), task=self._round.task, asked=asked))
+            row = OpenRow(place=self._place, mark=new_mark(), task=self._round.task, asked=asked, members=list(members))
+            self._write(row)
         return requests
 
     def _write(self, row: Row) -> None:
@@ -414,22 +430,23 @@ class Server:
                 case TaskRow():
                     self._round = replace(self._round, task=check_task(row.task))
                 case AskRow():
-                    self._ask_helpers()
+                    self._ask_helpers(row.again)
                 case ReplyRow():
                     self._receive(row.client, row.reply)
                 case SumRow():
                     self._take_over(row.answers, row.total)
         return requests
 
-    def _ask_helpers(self) -> Requests:
+    def _ask_helpers(self, again: bool) -> Requests:
         beside = self.step.beside
-        return beside.ask(self._round, self._state) if beside else {}
+        return beside.ask(self._round, self._state, again) if beside else {}
 
     def _reopen(self, row: OpenRow) -> Requests:
         """Open the step that another server opened, for the same clients or not at all."""
         asked = row.asked[self.config.number]
+        members = row.members if self._steps[0].by_helpers else asked
         self._round = replace(self._round, task=check_task(row.task))
-        requests = self._open(self._enrolled(asked)) if self._place < 0 else self._close()
+        requests = self._open(self._enrolled(members)) if self._place < 0 else self._close()
         if (self._place, list(requests)) != (row.place, asked):
             raise RoundFailed(f"opened for other clients at place {row.place}")
         return requests

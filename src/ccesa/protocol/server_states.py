@@ -77,6 +77,8 @@ class ServerRound(Generic[Own]):
     task: bytes
     #: The fraction of clients that may still leave after *accept*.
     dropout: float
+    #: Whether replies come from a log: they were in time when they came.
+    from_log: bool = False
 
     def requests(self, graph: AssignmentGraph, to: Flags, make: Callable[[int, dict[str, Any]], m.Message]) -> Requests:
         """Return a request for each of these nodes; ``make`` gets the node and the head of its message."""

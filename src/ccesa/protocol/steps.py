@@ -47,8 +47,8 @@ class Beside(NamedTuple):
 
     request: type[m.Message]
     reply: type[m.Message]
-    #: Server: (round, state) -> requests by helper.
-    ask: Callable[[ServerRound[Any], Any], Requests]
+    #: Server: (round, state, whether requests may have been lost) -> requests by helper.
+    ask: Callable[[ServerRound[Any], Any, bool], Requests]
     #: Server: (round, state, helper, reply) -> accusations; None if it is known. A faulty reply leaves no trace.
     take: Callable[[ServerRound[Any], Any, int, Any], frozenset[Accusation] | None]
 
