@@ -41,6 +41,8 @@ from ccesa.workers import add_masks_by
 
 #: Of an X25519 private key.
 _PRIVATE_BYTES = 32
+#: A key ends so many seconds before members would refuse it: their clocks may be behind the helper's.
+KEY_MARGIN = 3600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +88,9 @@ Round: TypeAlias = HelperRound
 
 
 def new_key(round: Round, now: float, random: shamir.Randomness) -> HelperKey:
-    """Return a fresh secret, which is gone before ``key_days`` are over."""
+    """Return a fresh secret, which is gone an hour before ``key_days`` are over."""
     size = _PRIVATE_BYTES + AGREEMENTS[round.config.agreement].kem_seed_bytes
-    return HelperKey(not_after=int(now) + round.charter.key_seconds, secret=random(size))
+    return HelperKey(not_after=int(now) + round.charter.key_seconds - KEY_MARGIN, secret=random(size))
 
 
 def show_keys(round: Round, key: HelperKey, request: m.HelperKeysRequest) -> m.HelperKeysReply:
@@ -348,6 +350,8 @@ class Helper:
                 )
             if any(True for _ in self._round.memory.entries(QUESTION, self.context)):
                 raise FaultyServer("this helper has answered in this round; its key is gone")
+            self._round.confirmed.clear()  # another process may have dropped the key that they belong to
+            self._keys.sweep(now)
             key = new_key(self._round, now, self._random)
             self._keys.put(self.context, key)
         return key
