@@ -135,9 +135,7 @@ class Server:
             now=now,
         )
         self._steps, self._place = steps_of(config), -1
-        kinds = [kind for step in self._steps for kind in step.replies]
-        kinds += [step.beside.reply for step in self._steps if step.beside]
-        self._limits = {kind: m.limit(kind, config) for kind in kinds}
+        self._limits = {kind: m.limit(kind, config) for step in self._steps for kind in step.all_replies}
         self._state: Any = Advertising()
         self._expected: frozenset[int] = frozenset(range(config.clients))
         self._log = log
@@ -501,10 +499,9 @@ class Server:
 
     def _check_due(self, client: int, kind: type[m.Message] | None) -> type[m.Message]:
         """Return the kind of this reply if it is due now; other replies are not parsed."""
-        step = self._steps[self._place]
-        if kind is not None and (kind in step.replies or (step.beside and kind is step.beside.reply)):
+        place = next((place for place, step in enumerate(self._steps) if kind in step.all_replies), None)
+        if kind is not None and place == self._place:
             return kind
-        place = next((place for place, step in enumerate(self._steps) if kind in step.replies), None)
         if place is None:
             raise FaultyClient(client, f"expected {self.step.reply.__struct_config__.tag}, got another message")
         name = self._steps[place].name

@@ -79,6 +79,11 @@ class TypedStep(NamedTuple, Generic[Request, Reply, Round, State, Agreed, Open, 
     def replies(self) -> tuple[type[m.Message], ...]:
         return (self.reply,) if self.instead is None else (self.reply, self.instead)
 
+    @property
+    def all_replies(self) -> tuple[type[m.Message], ...]:
+        """Those of clients, and those of helpers beside them."""
+        return self.replies if self.beside is None else (*self.replies, self.beside.reply)
+
 
 # fmt: off
 _CURIOUS = (
