@@ -5,7 +5,7 @@ a message in an exchange is over.
 """
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import (
@@ -284,15 +284,16 @@ class SeriesHelper:
             self.faults = {}
             if not messages:
                 self._forget(list(self._helpers))
-            return envelope.pack(reply for reply in map(self._answer, messages) if reply is not None)
+            numbers = [number_of(message, self._config) for message in messages]  # before anything changes
+            replies = [self._answer(*each) for each in zip(numbers, messages, strict=True)]
+            return envelope.pack(reply for reply in replies if reply is not None)
 
     def stop(self) -> None:
         """Leave the series; the keys of its rounds are destroyed."""
         with self._exclusive.to_end():
             self._forget(list(self._helpers))
 
-    def _answer(self, message: Data) -> bytes | None:
-        number = number_of(message, self._config)
+    def _answer(self, number: int, message: Data) -> bytes | None:
         try:
             if number not in self._helpers:
                 self._helpers[number] = make_party(self._make, with_number(self._config, number), Helper)
@@ -314,10 +315,10 @@ def number_of(message: Data, config: RoundConfig) -> int:
     if kind is None or "number" not in kind.__struct_fields__:
         raise FaultyServer("a message that says no number of a round")
     try:
-        request = m.check(m.expect(m.decode(message, m.limit(kind, config)), kind), config)
+        request: Any = m.expect(m.decode(message, m.limit(kind, config)), kind)
+        number = int.from_bytes(m.check_size("number", request.number, m.NUMBER_BYTES), "little")
     except MalformedMessage as error:
         raise FaultyServer(str(error)) from error
-    number = int.from_bytes(getattr(request, "number"), "little")  # noqa: B009 - only some kinds have it
     if with_number(config, number).context != request.context:
         raise FaultyServer("a message of another series")
     return number
