@@ -45,6 +45,16 @@ LABELS = {
     "pair secret": b"ccesa/2/23 pair secret",
     "rotation": b"ccesa/2/24 rotation",
     "mechanism": b"ccesa/2/25 mechanism",
+    "helper keys": b"ccesa/2/26 helper keys",
+    "helpers": b"ccesa/2/27 helpers",
+    "helped mask": b"ccesa/2/28 helped mask",
+    "ciphertext": b"ccesa/2/29 ciphertext",
+    "submission": b"ccesa/2/30 submission",
+    "check words": b"ccesa/2/31 check words",
+    "boxes": b"ccesa/2/32 boxes",
+    "confirmed boxes": b"ccesa/2/33 confirmed boxes",
+    "question": b"ccesa/2/34 question",
+    "mask sum": b"ccesa/2/35 mask sum",
 }
 
 

@@ -76,23 +76,40 @@ STATISTICS = {
 def charter_of(text):
     """All that a charter says, in the order in which it is encoded."""
     given = tomllib.loads(text.removeprefix("\ufeff"))
+    helped = "helpers" in given
     return {
         "version": given.get("version", 2),
         "serial": given["serial"],
         "expires": seconds_of(given["expires"]),
-        "members": [[name, base64.b64decode(key)] for name, key in given["members"]],
-        "graph": tagged(GRAPHS, given["graph"], {"p", "mask_p"}),
-        "threshold": tagged(THRESHOLDS, given["threshold"]),
+        "members": seats_of(given["members"]),
+        **(helpers_part(given) if helped else graph_part(given)),
         "generator": given.get("generator", "aes128-ctr"),
         "agreement": given.get("agreement", "x25519"),
         "bits": given.get("bits", 32),
-        "least_roster": given["least_roster"],
+        **({} if helped else {"least_roster": given["least_roster"]}),
         "min_survivors": given["min_survivors"],
         "attempts": given.get("attempts", 2),
         **({"releases": given["releases"]} if given.get("releases", 1) != 1 else {}),
-        "certificate": certificate_of(given["certificate"]),
+        **({} if helped else {"certificate": certificate_of(given["certificate"])}),
         "learning": learning_of(given["learning"]) if "learning" in given else None,
         **{name: FURTHER[name](given[name]) for name in FURTHER if name in given},
+    }
+
+
+def seats_of(given):
+    return [[name, base64.b64decode(key)] for name, key in given]
+
+
+def helpers_part(given):
+    """What a charter has in place of a graph."""
+    days, colluders = given.get("key_days", 7), given["colluders"]
+    return {"helpers": seats_of(given["helpers"]), "key_days": days, "colluders": colluders}
+
+
+def graph_part(given):
+    return {
+        "graph": tagged(GRAPHS, given["graph"], {"p", "mask_p"}),
+        "threshold": tagged(THRESHOLDS, given["threshold"]),
     }
 
 

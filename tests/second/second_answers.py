@@ -7,6 +7,7 @@
 import json
 import sys
 
+import second_assisted as assisted
 import second_client as client
 import second_config as config
 import second_hybrid as hybrid
@@ -62,8 +63,7 @@ def sealed_text(given):
 def asked(found, given):
     """All that comes before may be refused; the last one counts."""
     for place, each in enumerate(given["asked"]):
-        if "memory" in each:
-            found.memory = client.remembered(each["memory"])
+        assisted.told(found, each)
         try:
             found.receive(raw(each["request"]))
         except Refused:
@@ -114,10 +114,10 @@ KINDS = {
     "hybrid text": replay.opened_by,
     "proof": proof,
     "sealed text": sealed_text,
-    "joining": client.joined,
+    "joining": assisted.joined,
     "many": of_many,
-    "client": lambda one: asked(client.joined(one["party"]), one),
-    "series": lambda one: asked(series.joined(one["series"], one["client"], client.joined), one),
+    "client": lambda one: asked(assisted.joined(one["party"]), one),
+    "series": lambda one: asked(series.joined(one["series"], one["client"], assisted.joined), one),
     "quantizer": lambda one: quantizer.Quantizer(**one),
     "quantized": quantized,
     "mean": lambda one: quantizer.Quantizer(**one["settings"]).decode(raw(one["sum"])),

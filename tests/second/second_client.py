@@ -51,6 +51,8 @@ from second_messages import (
 )
 from second_refusals import Refused, named, refuse
 
+#: Replies that are sent once.
+MASKED = ("mask-reply", "signed-mask-reply", "boxed-mask-reply")
 #: What becomes of a refusal in a step (appendix B).
 ABORTS = {"FaultyServer", "MalformedMessage", "LowOrderKey", "BadKey", "BadSignature", "WrongProof"}
 
@@ -64,7 +66,7 @@ class Client:
 
     def __init__(self, fields, encoding, client, vector, task, random, floor, memory, used=(), limits=(2, 1)):
         """``memory``: entries of 3.5, or None for a client that remembers nothing."""
-        check_floor(fields, floor)
+        self.check_floor(fields, floor)
         if client < 0:
             refuse("J1.4", "ConfigError")
         if client >= fields["clients"]:
@@ -85,6 +87,9 @@ class Client:
         self.steps = (*self.first, *self.middle[fields["accept"]], *self.last_ones)
         self.place, self.aborted, self.complained, self.last = 0, False, False, (None, None)
 
+    def check_floor(self, fields, floor):
+        check_floor(fields, floor)
+
     def receive(self, data):
         if self.aborted:
             refuse("E1.1", "OrderError")
@@ -103,7 +108,7 @@ class Client:
                 raise
             raise Refused("FaultyServer", refusal.check) from None
         self.place += 1
-        self.last = (data, None if reply[0] in ("mask-reply", "signed-mask-reply") else packed_reply(self, reply))
+        self.last = (data, None if reply[0] in MASKED else packed_reply(self, reply))
         self.complained = reply[0] == "complaint"
         return packed_reply(self, reply)
 
@@ -265,12 +270,15 @@ class Client:
         if task != self.task:
             refuse(check, "FaultyServer")
         self.check_open()
-        if self.memory is not None:
-            self.memory |= {("sent", self.context), ("vector", self.task, *self.round)}
+        self.remember_vector()
         self.rows = {j: row for j, row in self.rows.items() if j in (*live, self.client)}
         partners = [Other(j, self.bundles[j], self.seeds.get(j)) for j in live if j in self.masked]
         vector = self.party.masked_vector(partners)
         return name, self.known_by(vector), self.among(), task, vector
+
+    def remember_vector(self):
+        if self.memory is not None:
+            self.memory |= {("sent", self.context), ("vector", self.task, *self.round)}
 
     @property
     def round(self):

@@ -29,6 +29,15 @@ def check_configuration(fields):
     if whole(fields["version"], "F1.1") != 2:
         refuse("F1.1", "ConfigError")
     check_round(fields)
+    check_parties(fields)
+    check_guard(fields)
+    clients = fields["clients"]
+    check_graph(fields["graph"], clients, fields["guard"])
+    check_threshold(fields["threshold"], fields["graph"], clients, fields["guard"])
+
+
+def check_parties(fields):
+    """What also a charter with helpers has."""
     clients = whole(fields["clients"], "F1.9")
     if clients < 3:
         refuse("F1.9", "ConfigError")
@@ -42,9 +51,6 @@ def check_configuration(fields):
         refuse("F1.11", "ConfigError")
     if fields["agreement"] not in ("x25519", "x25519-mlkem768"):
         refuse("F1.12", "ConfigError")
-    check_guard(fields)
-    check_graph(fields["graph"], clients, fields["guard"])
-    check_threshold(fields["threshold"], fields["graph"], clients, fields["guard"])
 
 
 def check_round(fields):
@@ -53,7 +59,7 @@ def check_round(fields):
         refuse("F1.2", "ConfigError")
     if whole(fields["length"], "F1.3") < 1:
         refuse("F1.3", "ConfigError")
-    if fields["length"] * fields["bits"] // 8 > 2**32 - 1:
+    if vector_bytes(fields) > 2**32 - 1:
         refuse("F1.4", "ConfigError")
     if not isinstance(fields["series_id"], bytes):
         refuse("F1.5", "ConfigError")
@@ -63,10 +69,27 @@ def check_round(fields):
         refuse("F1.6", "ConfigError")
     if fields["number"] > 2**32 - 1:
         refuse("F1.6", "ConfigError")
+    check_accept(fields)
+
+
+def check_accept(fields):
     if type(fields["accept"]) is not bool:
         refuse("F1.7", "ConfigError")
-    if fields["agreement"] == "x25519-mlkem768" and not fields["accept"]:
+    if "helpers" in fields:
+        if fields["accept"]:
+            refuse("F1.30", "ConfigError")
+    elif fields["agreement"] == "x25519-mlkem768" and not fields["accept"]:
         refuse("F1.8", "ConfigError")
+
+
+def vector_bytes(fields):
+    """Of a masked vector; with helpers it has check words."""
+    return (fields["length"] + (check_words(fields["bits"]) if "helpers" in fields else 0)) * fields["bits"] // 8
+
+
+def check_words(bits):
+    """How many a vector has behind it."""
+    return max(2, 64 // bits)
 
 
 def check_guard(fields):

@@ -21,6 +21,11 @@ def kem_public(seed):
     return MLKEM768PrivateKey.from_seed_bytes(seed).public_key().public_bytes_raw()
 
 
+def encapsulated(public):
+    """A fresh secret, and the ciphertext in which it travels."""
+    return MLKEM768PublicKey.from_public_bytes(public).encapsulate()
+
+
 def decapsulated(seed, ciphertext):
     return MLKEM768PrivateKey.from_seed_bytes(seed).decapsulate(ciphertext)
 
@@ -50,10 +55,10 @@ def one_time(common, encapsulated, context, ends, ciphertext, promise):
 def sealed(private, context, ends, row, seed):
     """For a neighbour; ``ends`` as in 6.1."""
     sender, recipient, _, recipient_keys, *_ = ends
-    encapsulated, ciphertext = MLKEM768PublicKey.from_public_bytes(recipient_keys[64:]).encapsulate()
+    secret, ciphertext = encapsulated(recipient_keys[64:])
     promise = promise_of(seed, context, sender, recipient)
     common = agreed(private, recipient_keys[:32])
-    key = one_time(common, encapsulated, context, ends, ciphertext, promise)
+    key = one_time(common, secret, context, ends, ciphertext, promise)
     return ciphertext + AESGCM(key[:16]).encrypt(key[16:], row + seed, b"") + promise
 
 
@@ -61,8 +66,8 @@ def opened(private, kem_seed, context, ends, text):
     """Row of shares and seed."""
     sender, recipient, sender_keys, *_ = ends
     ciphertext, promise = text[:1088], text[-32:]
-    common, encapsulated = agreed(private, sender_keys[:32]), decapsulated(kem_seed, ciphertext)
-    key = one_time(common, encapsulated, context, ends, ciphertext, promise)
+    common, secret = agreed(private, sender_keys[:32]), decapsulated(kem_seed, ciphertext)
+    key = one_time(common, secret, context, ends, ciphertext, promise)
     with named("T2.1"):
         found = unsealed(key, text[1088:-32], b"")
     if promise_of(found[64:], context, sender, recipient) != promise:

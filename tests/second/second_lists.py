@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from second import LABELS, hashed, packed
 from second_active import CERTIFICATE, GRAPHS, LEARNING, THRESHOLDS, charter_of
-from second_config import check_configuration, check_floor, check_round, decoded, whole
+from second_config import check_configuration, check_floor, check_parties, check_round, decoded, whole
 from second_refusals import named, refuse
 
 # Keys and signatures
@@ -135,6 +135,10 @@ KEYS = {
 #: The tables of 15.1 and 16.1 are taken as they are: other files have what is refused of them.
 FURTHER = {"privacy", "statistics"}
 NEEDED = KEYS - {"version", "generator", "agreement", "bits", "attempts", "releases", "learning"}
+#: With helpers these stand in place of those.
+IN_PLACE, REPLACED = {"helpers", "key_days", "colluders"}, {"graph", "threshold", "least_roster", "certificate"}
+NEEDED_HELPED = NEEDED - REPLACED | IN_PLACE - {"key_days"}
+KEYS_HELPED = KEYS - REPLACED - {"releases"} | IN_PLACE
 #: The largest of each number of a certificate; all are at least 0. The others are logarithms, at most 0.
 STATED = {
     "dropout": 1,
@@ -154,6 +158,8 @@ WHOLE = {
     "attempts": "H2.6",
     "releases": "H2.7",
     "bits": "F1.2",
+    "key_days": "H5.3",
+    "colluders": "H5.4",
 }
 COUNTED = ("colluders", "around", "least_honest")
 
@@ -165,18 +171,28 @@ def charter(text):
     except ValueError:
         refuse("H1.1", "ConfigError")
     check_plain(text, given)
-    check_keys(given, NEEDED, KEYS | FURTHER, "H2.1")
-    check_tables(given)
-    for member in given["members"]:
-        if [type(part) for part in member] != [str, str]:
-            refuse("H2.2", "ConfigError")
-    check_members([(name, key_of(key)) for name, key in given["members"]])
+    helped = "helpers" in given
+    needed, known = (NEEDED_HELPED, KEYS_HELPED) if helped else (NEEDED, KEYS)
+    check_keys(given, needed, known | FURTHER, "H2.1")
+    if not helped:
+        check_tables(given)
+    check_learning_table(given.get("learning", {}))
+    check_seats(given["members"])
+    check_seats(given.get("helpers", []))
     for name, check in WHOLE.items():
         whole(given.get(name, 2), check)
     check_moment(given["expires"])
     found = charter_of(text)
-    check_charter(found)
+    (check_helped if helped else check_charter)(found)
     return found
+
+
+def check_seats(given):
+    """Members, or helpers: pairs of name and key."""
+    for member in given:
+        if [type(part) for part in member] != [str, str]:
+            refuse("H2.2", "ConfigError")
+    check_members([(name, key_of(key)) for name, key in given])
 
 
 def finite(text):
@@ -223,7 +239,9 @@ def check_tables(given):
             refuse("H3.2", "ConfigError")
     for name in COUNTED:
         whole(given["certificate"][name], "H3.2")
-    learning = given.get("learning", {})
+
+
+def check_learning_table(learning):
     check_keys(learning, set(), LEARNING, "H4.1")
     for name, value in learning.items():
         if type(value) is not type(LEARNING[name]) and not (type(value) is int and type(LEARNING[name]) is float):
@@ -245,27 +263,58 @@ def check_moment(moment):
         refuse("H2.5", "ConfigError")
 
 
-def check_charter(found):
-    for name, check, least, most in (
-        ("serial", "H2.4", 1, 2**53 - 1),
-        ("expires", "H2.5", 1, 2**53 - 1),
-        ("attempts", "H2.6", 1, 1000),
-        ("least_roster", "H2.8", 3, len(found["members"])),
-        ("releases", "H2.7", 1, found["attempts"]),
-    ):
+LIMITS = (("serial", "H2.4", 1, 2**53 - 1), ("expires", "H2.5", 1, 2**53 - 1), ("attempts", "H2.6", 1, 1000))
+
+
+def check_ranges(found, limits):
+    for name, check, least, most in limits:
         if found.get(name, 1) < least:
             refuse(check, "ConfigError")
         if found.get(name, 1) > most:
             refuse(check, "ConfigError")
+
+
+def check_helped(found):
+    """A charter with helpers."""
+    check_ranges(found, (*LIMITS, ("key_days", "H5.3", 1, 365)))
+    members, helpers = found["members"], found["helpers"]
+    if len(helpers) < 2:
+        refuse("H5.1", "ConfigError")
+    if len(helpers) > 16:
+        refuse("H5.1", "ConfigError")
+    keys = dict(members)
+    for name, key in helpers:
+        if (name in keys or key in keys.values()) and keys.get(name) != key:
+            refuse("H5.2", "ConfigError")
+    if found["colluders"] < 0:
+        refuse("H5.4", "ConfigError")
+    if found["version"] != 2:
+        refuse("F1.1", "ConfigError")
+    fields = {**found, "clients": len(members)}
+    check_round({**fields, "length": 1, "series_id": bytes(32), "number": 0, "accept": False})
+    check_parties(fields)
+    if found["min_survivors"] - found["colluders"] < 2:
+        refuse("H5.5", "ConfigError")
+    check_contents(found)
+
+
+def check_contents(found):
+    """What is averaged."""
+    if found["learning"] is not None:
+        check_learning(found["learning"])
+        check_fields(found["learning"]["field_bits"], found["bits"], len(found["members"]))
+
+
+def check_charter(found):
+    roster, releases = ("H2.8", 3, len(found["members"])), ("H2.7", 1, found["attempts"])
+    check_ranges(found, (*LIMITS, ("least_roster", *roster), ("releases", *releases)))
     for name in CERTIFICATE:
         value, most = found["certificate"][name], STATED.get(name, 0)
         if name != "exact_dropout" and not value <= most:
             refuse("H3.4", "ConfigError")
         if name in STATED and not value >= 0:
             refuse("H3.4", "ConfigError")
-    if found["learning"] is not None:
-        check_learning(found["learning"])
-        check_fields(found["learning"]["field_bits"], found["bits"], len(found["members"]))
+    check_contents(found)
     fields = {**found, "clients": len(found["members"]), "guard": "active", "charter": bytes(32)}
     check_configuration({**fields, "length": 1, "series_id": bytes(32), "number": 0, "accept": True})
     with named("H2.9"):
@@ -339,4 +388,5 @@ def chartered_configuration(data, text):
     if values["charter"] != charter_digest_of(agreed):
         refuse("F3.5", "ConfigError")
     check_round({**agreed, **values})
-    return {**agreed, **values, "clients": len(agreed["members"]), "guard": "active"}
+    guard = "assisted" if "helpers" in agreed else "active"
+    return {**agreed, **values, "clients": len(agreed["members"]), "guard": guard}

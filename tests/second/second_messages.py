@@ -32,6 +32,8 @@ REQUESTS = {
     "confirm-request": (0, 0, 1, 0, 1),
     "signed-unmask-request": (0, 65, 0, 0, 2),
 }
+#: How many fields there are in requests with helpers.
+HELPED = {"helper-keys-request": 1, "mask-for-helpers-request": 5, "confirm-boxes-request": 6, "unmask-sum-request": 6}
 REPLIES = {
     "advertise-reply": 1,
     "share-reply": 2,
@@ -42,7 +44,12 @@ REPLIES = {
     "signed-advertise-reply": 2,
     "signed-mask-reply": 6,
     "confirm-reply": 1,
+    "helper-keys-reply": 3,
+    "boxed-mask-reply": 6,
+    "confirm-boxes-reply": 3,
+    "unmask-sum-reply": 3,
 }
+COUNTS = {**{name: row[4] for name, row in REQUESTS.items()}, **HELPED, **REPLIES}
 
 
 def message(data, most):
@@ -51,10 +58,9 @@ def message(data, most):
     if not isinstance(values, list) or len(values) < 3 or not isinstance(values[0], str):
         refuse("W1.3", "MalformedMessage")
     name, context, client, *fields = values
-    counts = {**{name: row[4] for name, row in REQUESTS.items()}, **REPLIES}
-    if name not in counts:
+    if name not in COUNTS:
         refuse("W1.4", "MalformedMessage")
-    if len(fields) != counts[name]:
+    if len(fields) != COUNTS[name]:
         refuse("W1.5", "MalformedMessage")
     if type(client) is not int:
         refuse("W1.6", "MalformedMessage")
@@ -64,12 +70,38 @@ def message(data, most):
 
 
 def limit(name, fields):
+    if "helpers" in fields:
+        return 96 + helped_bytes(name, fields)
     constant, each, sets, proofs, _ = REQUESTS[name]
     clients, degree = fields["clients"], most_degree(fields["graph"], fields["clients"])
     proof = 32 * min((degree + 1) * clients.bit_length(), 2 * clients)
     bundle, text, _ = SIZES[fields["agreement"]]
     each += bundle * (name in KEYS) + text * (name in TEXTS)
     return 96 + constant + each * degree + sets * (-(-clients // 8)) + proofs * proof
+
+
+def helped_bytes(name, fields):
+    """The most that all fields of a request have in a round with helpers."""
+    helpers, agreement = len(fields["helpers"]), fields["agreement"]
+    if name in ("helper-keys-request", "advertise-request"):
+        return 4
+    if name == "mask-for-helpers-request":
+        return 36 + helpers * (bundle_bytes(agreement) + 8 + 64)
+    return 68 + fields["clients"] * (4 + record_bytes(agreement, helpers) + ciphertext_bytes(agreement))
+
+
+def bundle_bytes(agreement):
+    """Keys of a helper."""
+    return {"x25519": 32, "x25519-mlkem768": 32 + 1184}[agreement]
+
+
+def ciphertext_bytes(agreement):
+    return {"x25519": 0, "x25519-mlkem768": 1088}[agreement]
+
+
+def record_bytes(agreement, helpers):
+    """Key, boxes, hashes of ciphertexts, tag and signature."""
+    return 32 + 16 * helpers + 32 * helpers * (ciphertext_bytes(agreement) > 0) + 16 + 64
 
 
 def sized(data, size, check):
@@ -80,7 +112,7 @@ def sized(data, size, check):
 
 def cut(data, count, size, check):
     sized(data, count * size, check)
-    return [data[place : place + size] for place in range(0, count * size, size)]
+    return [data[place * size :][:size] for place in range(count)]
 
 
 def ids_of(data, clients):

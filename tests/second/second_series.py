@@ -6,7 +6,7 @@ Each refusal is a statement of its own, so that ``mutants.py`` can take one away
 import msgspec
 
 from second import LABELS, hashed, le4, packed, words_of
-from second_messages import REPLIES, REQUESTS, limit, message
+from second_messages import COUNTS, HELPED, limit, message
 from second_refusals import Refused, refuse
 
 STEPS = {
@@ -15,8 +15,11 @@ STEPS = {
         *("advertise-request", "roster-request", "accept-request", "mask-among-request"),
         *("confirm-request", "signed-unmask-request"),
     ),
+    "assisted": ("helper-keys-request", "mask-for-helpers-request", "unmask-sum-request"),
 }
-STRIDES = {"curious": 2, "active": 3}
+STRIDES = {"curious": 2, "active": 3, "assisted": 2}
+#: The request with which a client enters a round; with helpers, the only one to members.
+FIRST = {"curious": "advertise-request", "active": "advertise-request", "assisted": "mask-for-helpers-request"}
 
 
 def unpacked(data):
@@ -46,7 +49,18 @@ def front_of(data):
         return None, None
     size = data[1] & 0x1F
     name = data[2 : 2 + size].decode(errors="replace")
-    return (name, data[4 + size : 36 + size]) if name in {**REQUESTS, **REPLIES} else (None, None)
+    return (name, data[4 + size : 36 + size]) if name in COUNTS else (None, None)
+
+
+def number_in(data, fields, check):
+    """The number of a round, the first field of a request."""
+    try:
+        _, _, _, (number, *_) = message(data, limit(front_of(data)[0], fields))
+    except Refused:
+        refuse(check, "FaultyServer")
+    if len(number) != 4:
+        refuse(check, "FaultyServer")
+    return words_of(number, 32)[0]
 
 
 class SeriesClient:
@@ -54,7 +68,7 @@ class SeriesClient:
 
     def __init__(self, config, guard, make, fields):
         self.config, self.make, self.fields = msgspec.msgpack.decode(config), make, fields
-        self.steps, self.stride = STEPS[guard], STRIDES[guard]
+        self.steps, self.stride, self.first = STEPS[guard], STRIDES[guard], FIRST[guard]
         self.exchange, self.highest, self.over, self.states = -1, self.config["number"] - 1, False, {}
 
     def encoding(self, number):
@@ -95,15 +109,9 @@ class SeriesClient:
         for number in self.states:
             if self.context(number) == context:
                 return number
-        if name != "advertise-request":
+        if name != self.first:
             return None
-        try:
-            _, _, _, (number,) = message(data, limit(name, self.fields))
-        except Refused:
-            refuse("X2.2", "FaultyServer")
-        if len(number) != 4:
-            refuse("X2.2", "FaultyServer")
-        (number,) = words_of(number, 32)
+        number = number_in(data, self.fields, "X2.2")
         if self.context(number) != context:
             refuse("X2.3", "FaultyServer")
         return number
@@ -137,17 +145,55 @@ class SeriesClient:
             return None
 
 
-def joined(case, who, client):
-    """A client of series.json; ``client`` makes one of a round, in the form of refused.json."""
-    entry = next(one for one in case["clients"] if one["client"] == who)
+class SeriesHelper:
+    """Envelopes in, envelopes out; each message is answered by the helper of its round."""
+
+    def __init__(self, config, make, fields):
+        self.config, self.make, self.fields, self.helpers = msgspec.msgpack.decode(config), make, fields, {}
+
+    def receive(self, data):
+        messages = unpacked(data)
+        if not messages:
+            self.helpers = {}
+        numbers = [self.number_of(one) for one in messages]
+        replies = [self.answer(number, one) for number, one in zip(numbers, messages, strict=True)]
+        return enclosed(reply for reply in replies if reply is not None)
+
+    def number_of(self, data):
+        name, context = front_of(data)
+        if name not in (*HELPED, "advertise-request"):
+            refuse("X3.1", "FaultyServer")
+        number = number_in(data, self.fields, "X3.1")
+        if hashed(LABELS["context"], packed({**self.config, "number": number})) != context:
+            refuse("X3.2", "FaultyServer")
+        return number
+
+    def answer(self, number, data):
+        if number not in self.helpers:
+            encoding = packed({**self.config, "number": number})
+            self.helpers[number] = self.make(encoding, number - self.config["number"])
+        if front_of(data)[0] == "helper-keys-request":  # rounds that are over
+            self.helpers = {old: one for old, one in self.helpers.items() if old >= number - 1}
+        try:
+            return self.helpers[number].receive(data)
+        except Refused:
+            return None
+
+
+def joined(case, who, party):
+    """A client or helper of series.json; ``party`` makes one of a round, in the form of refused.json."""
+    entry = next(one for one in [*case["clients"], *case.get("helpers", ())] if one["client"] == who)
     shared = {name: value for name, value in entry.items() if name in ("client", "identity")}
-    if "charter" in case:
-        shared["charter"] = case["charter"]
+    shared |= {name: case[name] for name in ("charter", "now") if name in case}
 
     def make(config, place):
-        of_round = {"seed": entry["seeds"][place], "vector": entry["vectors"][place]}
-        return client({**shared, **of_round, "config": config.hex(), "task": case["tasks"][place]})
+        of_round = {"seed": entry["seeds"][place], "config": config.hex()}
+        if "vectors" not in entry:
+            return party({**shared, **of_round, "helps": True})
+        return party({**shared, **of_round, "vector": entry["vectors"][place], "task": case["tasks"][place]})
 
     first = bytes.fromhex(case["config"])
-    guard = "active" if "charter" in case else "curious"
-    return SeriesClient(first, guard, make, make(first, 0).fields)
+    fields = make(first, 0).fields
+    return (
+        SeriesClient(first, fields["guard"], make, fields) if "vectors" in entry else SeriesHelper(first, make, fields)
+    )

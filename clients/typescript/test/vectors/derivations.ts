@@ -38,9 +38,10 @@ export const derivations: Replay = (data) => [
   {
     name: "labels",
     run: async () => {
+      // Those of the guard assisted, which this client does not have, come last.
       const ours = Object.values(LABELS).filter((text) => text.startsWith("ccesa/2/"));
       equals(
-        Object.values(data.labels),
+        Object.values(data.labels).slice(0, ours.length),
         ours.map((text) => toHex(ascii(text))),
       );
     },
