@@ -52,6 +52,12 @@ NEEDED: dict[str, dict[str, str]] = {
     "quantizer": dict.fromkeys(("site", "server"), "learning"),
     "noise": dict.fromkeys(("site", "server"), "noise"),
     "statistics": dict.fromkeys(("site", "server"), "statistics"),
+    "helped_messages": dict.fromkeys(ROLES[1:], "helpers"),
+    "helped_round": dict.fromkeys(ROLES[1:], "helpers"),
+    "helped_series": dict.fromkeys(("series", "site", "server"), "helpers"),
+    "helped_hybrid": dict.fromkeys(ROLES[1:], "helpers, hybrid"),
+    "refused_helped": dict.fromkeys(ROLES[1:], "helpers"),
+    "refused_helpers": dict.fromkeys(ROLES[1:], "helpers"),
 }
 #: Questions for servers alone, and for clients alone.
 _SERVERS = ("server", "correct", "mean", "noisy mean", "total")
@@ -76,7 +82,8 @@ def _refuses(said: Any, case: Case) -> bool:
 
 def chosen(files: Files, role: str, without: Iterable[str] = ()) -> list[Probe]:
     """Return what this role is asked, without these options."""
-    wanted = {file for file, roles in NEEDED.items() if roles.get(role, "no") not in ("no", *without)}
+    out = {"no", *without}
+    wanted = {file for file, roles in NEEDED.items() if out.isdisjoint(roles.get(role, "no").split(", "))}
     return [probe for probe in probes(files) if probe.file in wanted and _concerns(probe.question, role)]
 
 
@@ -120,7 +127,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--without",
         action="append",
         default=[],
-        choices=("hybrid", "learning", "noise", "statistics"),
+        choices=("helpers", "hybrid", "learning", "noise", "statistics"),
         help="an option that it does not have; may be given several times",
     )
     parser.add_argument("--all", action="store_true", help="print every vector, not the first of each check")

@@ -18,6 +18,9 @@ from cases import (
     active_messages,
     active_refused,
     active_rounds,
+    assisted_messages,
+    assisted_rounds,
+    assisted_series,
     charters,
     derivations,
     graphs,
@@ -29,6 +32,8 @@ from cases import (
     noise,
     quantizer,
     refused,
+    refused_assisted,
+    refused_helpers,
     refused_replies,
     roster,
     rounds,
@@ -74,6 +79,12 @@ FILES: dict[str, Callable[[], Case]] = {
     "noise.json": noise.make,
     "statistics.json": statistics.make,
     "service.json": service.make,
+    "helped_messages.json": assisted_messages.make,
+    "helped_round.json": assisted_rounds.make,
+    "helped_hybrid.json": refused_assisted.make_hybrid,
+    "helped_series.json": assisted_series.make,
+    "refused_helped.json": refused_assisted.make,
+    "refused_helpers.json": refused_helpers.make,
 }
 
 

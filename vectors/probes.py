@@ -41,6 +41,9 @@ _PLAIN = {
     ("sealing", "bad_associated"): "sealed text",
     ("hybrid", "bad_keys"): "ml-kem key",
     ("refused", "joining"): "joining",
+    ("helped_messages", "bad_messages"): "message",
+    ("helped_messages", "bad_charters"): "charter",
+    ("refused_helped", "joining"): "joining",
     ("quantizer", "settings"): "quantizer",
     ("noise", "mechanisms"): "mechanism",
     ("noise", "tables"): "table",
@@ -57,6 +60,11 @@ _POINTING = {
     ("statistics", "noisy"): ("noisy table", {"schema": "schemas", "mechanism": "mechanisms"}),
     ("statistics", "sums"): ("total", {"schema": "schemas", "mechanism": "mechanisms"}),
 }
+#: Files with parties, and what they are asked.
+_TRIED = (
+    *("refused", "refused_active", "refused_accept", "hybrid_round"),
+    *("refused_helped", "refused_helpers", "helped_hybrid"),
+)
 _ROUNDS = ("round", "accept_round", "active_round", "active_accept_round")
 
 
@@ -91,10 +99,11 @@ def probes(files: Files) -> Iterator[Probe]:
         for case in _refused(files, file, key):
             found = {name: _pointed(files[file][to], case[name]) for name, to in pointers.items()}
             yield Probe(file, case, _reason(case), {"kind": kind, **_given(case), **found})
-    for case in _refused(files, "charters", "bad_configurations"):
-        text = files["charters"]["charters"][0]["text"]
-        question = {"kind": "chartered configuration", "charter": text, **_given(case)}
-        yield Probe("charters", case, _reason(case), question)
+    for file in ("charters", "helped_messages"):
+        for case in _refused(files, file, "bad_configurations"):
+            text = files[file]["charters"][0]["text"]
+            question = {"kind": "chartered configuration", "charter": text, **_given(case)}
+            yield Probe(file, case, _reason(case), question)
     for case in _refused(files, "hybrid", "bad_sealing"):
         question = {"kind": "hybrid text", **_given(files["hybrid"]["sealing"][0]), **_given(case)}
         yield Probe("hybrid", case, _reason(case), question)
@@ -128,7 +137,7 @@ def _pointed(entries: list[Case], place: int | None) -> Case | None:
 
 
 def _asked(files: Files) -> Iterator[Probe]:
-    for file in ("refused", "refused_active", "refused_accept", "hybrid_round"):
+    for file in _TRIED:
         parties = {party["name"]: party for party in _listed(files, file, "parties")}
         for case in _listed(files, file, "exchanges"):
             party = parties[case["party"]]
@@ -138,13 +147,14 @@ def _asked(files: Files) -> Iterator[Probe]:
         party = next(one for one in files["refused"]["parties"] if one["name"] == case["party"])
         question = {"kind": "many", "neighbours": case["neighbours"], "party": party}
         yield Probe("refused", case, _reason(case), question)
-    every = {case["name"]: case for case in _listed(files, "series", "series")}
-    for case in _listed(files, "series", "refused"):
-        told = every[case["series"]]
-        mine = [each for one in told["exchanges"] for each in one["envelopes"]]
-        mine = [each for each in mine if each["client"] == case["client"]]
-        entry = {name: value for name, value in told.items() if name not in ("exchanges", "rounds")}
-        yield from _rows("series", case, "series", {"series": entry, "client": case["client"]}, mine)
+    for file in ("series", "helped_series"):
+        every = {case["name"]: case for case in _listed(files, file, "series")}
+        for case in _listed(files, file, "refused"):
+            told = every[case["series"]]
+            mine = [each for one in told["exchanges"] for each in one["envelopes"]]
+            mine = [each for each in mine if each["client"] == case["client"]]
+            entry = {name: value for name, value in told.items() if name not in ("exchanges", "rounds")}
+            yield from _rows(file, case, "series", {"series": entry, "client": case["client"]}, mine)
     for case in _listed(files, "active_refused", "requests"):
         yield _lied_to(files["active_refused"], files["active_round"]["rounds"][0], case)
 
@@ -155,8 +165,8 @@ def _rows(file: str, case: Case, kind: str, who: Case, exchanges: list[Case]) ->
     for step in case["steps"]:
         given = step["request"]
         request = exchanges[given]["request"] if isinstance(given, int) else given
-        memory = {"memory": step["memory"]} if "memory" in step else {}
-        asked = [*asked, {"request": request, **memory}]
+        beside = {name: step[name] for name in ("memory", "now") if name in step}
+        asked = [*asked, {"request": request, **beside}]
         if "error" in step:
             yield Probe(file, step, case["reason"], {"kind": kind, **who, "asked": asked})
 
@@ -189,6 +199,26 @@ def _answered(files: Files) -> Iterator[Probe]:
         told = files["active_refused"]
         question = _server(rounds[told["round"]], case, told["client"], told["client"], False)
         yield Probe("active_refused", case, case["reason"], question)
+    helped = {one["name"]: one for one in _listed(files, "helped_round", "rounds")}
+    for case in _listed(files, "refused_helped", "replies"):
+        question = _server_with_helpers(helped[case["round"]], case)
+        yield Probe("refused_helped", case, case["reason"], question)
+
+
+def _server_with_helpers(round: Case, case: Case) -> Case:
+    """As many replies as the case says, by step; those with ``ahead`` come after the server has asked helpers."""
+    taken, left = list[Case](), case["after"]
+    for step in round["steps"]:
+        here = [each for each in step["exchanges"][:left] if each["reply"] is not None]
+        replies = [{name: each[name] for name in ("client", "reply", "ahead") if name in each} for each in here]
+        taken.append({"step": step["step"], "replies": replies})
+        if left < len(step["exchanges"]):
+            break
+        left -= len(step["exchanges"])
+    agreed = {name: round[name] for name in ("config", "charter", "task", "now")}
+    ahead = step["exchanges"][left].get("ahead", False)
+    last = {"ahead": ahead, "sender": case["sender"], "reply": case["reply"]}
+    return {"kind": "server", **agreed, "steps": taken, **last}
 
 
 def _server(round: Case, case: Case, sender: int, own: int | None, early: bool) -> Case:

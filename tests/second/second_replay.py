@@ -8,6 +8,7 @@ import json
 import math
 from pathlib import Path
 
+import second_assisted_replay as assisted
 import second_client as client
 import second_config as config
 import second_hybrid as hybrid_of
@@ -398,6 +399,11 @@ def _noise_decoded(made, case):
 _NOISE = {"tables": _noise_table, "draws": _noise_draws, "encoded": _noise_encoded, "decoded": _noise_decoded}
 
 
+def each_round(file):
+    for case in loaded(file)["rounds"]:
+        yield from assisted.rounds(case)
+
+
 SECTIONS = {
     "messages": messages,
     "configurations": configurations,
@@ -417,4 +423,10 @@ SECTIONS = {
     "hybrid_rounds": hybrid_rounds,
     "rounds": rounds,
     "many": many,
+    "helped_texts": lambda: assisted.texts(loaded("helped_messages")),
+    "helped_rounds": lambda: each_round("helped_round"),
+    "helped_refused": lambda: assisted.exchanges(loaded("refused_helped")),
+    "helpers_refused": lambda: assisted.exchanges(loaded("refused_helpers")),
+    "helped_series": lambda: assisted.series(loaded("helped_series")),
+    "helped_hybrid": lambda: [*each_round("helped_hybrid"), *assisted.exchanges(loaded("helped_hybrid"))],
 }

@@ -93,17 +93,18 @@ def _changed(source, number, change):
 
 SECOND = (
     *("second_config", "second_lists", "second_messages", "second_hybrid", "second_client"),
-    *("second_quantizer", "second_noise", "second_series"),
+    *("second_quantizer", "second_noise", "second_series", "second_assisted"),
 )
 #: Which vectors are most likely to notice, for the sake of time.
 FIRST = {
-    "second_config": ("configurations", "charters", "joining", "exchanges"),
-    "second_lists": ("lists", "charters", "signatures", "configurations", "joining", "exchanges"),
-    "second_messages": ("messages", "sharing", "trees", "exchanges", "active_refused"),
+    "second_config": ("configurations", "charters", "helped_texts", "joining", "exchanges"),
+    "second_lists": ("lists", "charters", "helped_texts", "signatures", "configurations", "joining", "exchanges"),
+    "second_messages": ("messages", "helped_refused", "sharing", "trees", "exchanges", "active_refused"),
     "second_client": ("joining", "exchanges", "active_refused", "many"),
     "second_quantizer": ("quantizers", "noises"),
     "second_noise": ("noises",),
-    "second_series": ("series",),
+    "second_series": ("series", "helped_series"),
+    "second_assisted": ("helpers_refused", "helped_refused", "helped_hybrid", "helped_rounds"),
     "second_hybrid": ("hybrid", "hybrid_rounds"),
 }
 
@@ -127,9 +128,10 @@ def survivors_of_second(name):
 
 
 def noticed(name, code):
-    kept = {module: sys.modules.pop(module, None) for module in (*SECOND, "second_replay")}
+    every = (*SECOND, "second_assisted_replay", "second_replay")
+    kept = {module: sys.modules.pop(module, None) for module in every}
     try:
-        for each in (*SECOND, "second_replay"):
+        for each in every:
             module = sys.modules[each] = types.ModuleType(each)
             module.__file__ = str(path_of(each))
             exec(code if each == name else code_of(each), vars(module))  # noqa: S102 - our own files, one check less
@@ -156,10 +158,11 @@ PACKAGE = (
     *(f"crypto/{name}" for name in ("primitives", "key_agreement", "shamir", "merkle")),
     *(f"protocol/{name}" for name in ("messages", "spending", "client", "dealing", "masking", "parties")),
     *(f"protocol/{name}" for name in ("envelope", "series_client", "curious_client", "active_client")),
+    *(f"protocol/{name}" for name in ("assisted_client", "assisted_helper", "assisted_server", "submission")),
 )
 TESTS = (
     *("test_vectors_refused", "test_vectors", "test_vectors_active", "test_vector_rounds"),
-    *("test_vector_series", "test_vectors_hybrid"),
+    *("test_vector_series", "test_vectors_hybrid", "test_vectors_assisted"),
 )
 
 

@@ -105,7 +105,7 @@ def to_server(question):
     task = raw(question["task"])
     if "charter" in question:
         charter = Charter.parse(question["charter"])
-        server = Server(charter.decode(raw(question["config"])), charter, task=task)
+        server = Server(charter.decode(raw(question["config"])), charter, task=task, now=question.get("now"))
     else:
         server = Server(RoundConfig.decode(raw(question["config"])), task=task)
     server.open()
@@ -113,7 +113,11 @@ def to_server(question):
         if place:
             server.close()
         for each in step["replies"]:
+            if "ahead" in each:
+                server.ask_helpers()
             server.receive(each["client"], raw(each["reply"]))
+    if question.get("ahead"):
+        server.ask_helpers()
     server.receive(question["sender"], raw(question["reply"]))
 
 

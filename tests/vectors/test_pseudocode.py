@@ -30,7 +30,7 @@ SECTIONS = [part.split("```")[0] for part in PAGE.split("```python\n")[1:]]
 PROBES = [
     probe
     for probe in vectors.probes(vectors.load())
-    if probe.question["kind"] == "client" and probe.file != "hybrid_round"
+    if probe.question["kind"] == "client" and not probe.file.startswith(("hybrid", "helped", "refused_help"))
 ]
 
 

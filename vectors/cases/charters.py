@@ -25,7 +25,7 @@ _ROUND: dict[str, Any] = {"series_id": sample("series id"), "number": 300, "leng
 def make() -> Case:
     return {
         "description": DESCRIPTION,
-        "charters": [_charter(name, charter) for name, charter in charters().items()],
+        "charters": [charter_case(name, charter, _ROUND) for name, charter in charters().items()],
         "same": [{"reason": reason, "text": text} for reason, text in _same().items()],
         "bad_charters": [{"reason": reason, "text": text, "error": "ConfigError"} for reason, text in _bad().items()],
         "bad_configurations": [
@@ -188,9 +188,9 @@ def _schema() -> Schema:
     )
 
 
-def _charter(name: str, charter: Charter) -> Case:
+def charter_case(name: str, charter: Charter, round: dict[str, Any]) -> Case:
     # Where noise or statistics say how long a vector is, no round has another length.
-    agreed = {**_ROUND, "length": charter.length or _ROUND["length"]}
+    agreed = {**round, "length": charter.length or round["length"]}
     config = charter.config(**agreed)
     return {
         "name": name,

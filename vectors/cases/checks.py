@@ -40,6 +40,42 @@ _REPLIES = {
 }
 #: A reply under the guard active whose signature is wrong, by its step.
 _SIGNED = {"advertise": "SA0.1", "mask": "SA2.1", "confirm": "SA2c.1"}
+#: A reply in a round with helpers, by what it is about; what is refused of any reply comes first.
+_ANY = {
+    "nothing|a request|the reply of another step|a vector, too late|before there are vectors": "P1.2",
+    "a trailing byte": "P1.3",
+    "of another round": "P1.4",
+    "in the name of another": "P1.5",
+    "from nobody": "P1.1",
+    "from a (member|helper)": "P1.6",
+    "another one than before": "P1.7",
+}
+_HELPED = {
+    "key": {
+        "keys .*|a (time|signature) of .*": "SB0.1",
+        "wrong signature: .*": "SB0.2",
+        "a key .*, signed": "SB0.3",
+        "a time that .*, signed": "SB0.4",
+        "those of the helper before, signed": "SB0.5",
+    },
+    "mask": {
+        "wrong signature: .*": "SB1.2",
+        "a one-time key .*, signed": "SB1.3",
+        "a (key|tag|signature|vector) .*|a box too few|a ciphertext|no check words|a word too many|the tag .*": "SB1.1",
+    },
+    "boxes": {
+        "a (digest|signature) of .*": "SB2.1",
+        "wrong signature: .*": "SB2.2",
+        "another answer than before": "SB2.3",
+        "other boxes, signed|those of another helper, signed": "SB2.4",
+        "half an id, signed|.*refused (in another order|twice|beyond the last), signed": "SB2.5",
+        "a member that was not asked about, signed": "SB2.6",
+    },
+    "sum": {
+        "a (tag|signature|vector) .*|no check words, signed|a word too many, signed": "SB3.1",
+        "wrong signature: .*": "SB3.2",
+    },
+}
 #: What is wrong with the schemas of statistics.json, one after the other.
 _SCHEMAS = (
     *("G1.1",) * 4,
@@ -100,6 +136,8 @@ _FAILED = {
     "Unreliable": "L1.3",
     "CorruptShares": "L1.4",
     "CorruptSeeds": "L1.5",
+    "HelpersMissing": "L1.6",
+    "CorruptSum": "L1.7",
 }
 
 
@@ -110,6 +148,10 @@ def name_by_hand(file: str, case: Case) -> None:
     if file in ("refused_replies", "active_refused"):
         for each in case["replies"]:
             each["check"] = _of_reply(*each["reason"].split(": ", 1))
+    if file == "refused_helped":
+        for each in case["replies"]:
+            about, reason = each["reason"].split(": ", 1)
+            each["check"] = _matching({**_ANY, **_HELPED[about]}, reason)
     if file == "statistics":
         _name_statistics(case)
     if file == "sharing":

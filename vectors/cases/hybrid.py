@@ -41,7 +41,7 @@ Made = Callable[[], Case]
 
 
 @contextmanager
-def _repeatable() -> Iterator[None]:
+def repeatable() -> Iterator[None]:
     """Encapsulate the same each time: what the library draws cannot be given."""
 
     def fixed(public: bytes) -> tuple[bytes, bytes]:
@@ -51,16 +51,16 @@ def _repeatable() -> Iterator[None]:
         yield
 
 
-def _repeated(made: Made) -> Made:
+def repeated(made: Made) -> Made:
     @wraps(made)
     def run() -> Case:
-        with _repeatable():
+        with repeatable():
             return made()
 
     return run
 
 
-@_repeated
+@repeated
 def make() -> Case:
     return {
         "description": DESCRIPTION,
@@ -73,7 +73,7 @@ def make() -> Case:
     }
 
 
-@_repeated
+@repeated
 def make_round() -> Case:
     party = _party()
     return {
@@ -85,7 +85,7 @@ def make_round() -> Case:
     }
 
 
-@_repeated
+@repeated
 def make_active() -> Case:
     plan = plan_of(
         "complete, hybrid; a client drops after it has accepted",

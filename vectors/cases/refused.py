@@ -38,21 +38,21 @@ ACCEPT_DESCRIPTION = "Clients of both guards in rounds with the step accept, in 
 
 def make() -> Case:
     return {
-        **_tried(DESCRIPTION, curious_parties()),
+        **tried(DESCRIPTION, curious_parties()),
         "joining": [*_joining(), *_joining_active()],
         "many": [{"party": "a large neighbourhood", "neighbours": 65520, "error": "FaultyServer"}],
     }
 
 
 def make_active() -> Case:
-    return _tried(ACTIVE_DESCRIPTION, active_parties())
+    return tried(ACTIVE_DESCRIPTION, active_parties())
 
 
 def make_accept() -> Case:
-    return _tried(ACCEPT_DESCRIPTION, accepting_parties())
+    return tried(ACCEPT_DESCRIPTION, accepting_parties())
 
 
-def _tried(description: str, parties: list[Party]) -> Case:
+def tried(description: str, parties: list[Party]) -> Case:
     return {
         "description": description,
         "randomness": STREAM,

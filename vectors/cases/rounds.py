@@ -225,8 +225,13 @@ def recorder(plan: Plan, clients: Mapping[int, Client], steps: list[Case]) -> Tr
 
 
 def outcome(server: Server, transport: Transport, steps: list[Case]) -> Case:
+    return result_of(lambda: run_round(server, transport, _never), steps)
+
+
+def result_of(run: Callable[[], Aggregate], steps: list[Case]) -> Case:
+    """Return the sum, or the failure at the end of the last of these steps."""
     try:
-        return _success(run_round(server, transport, _never))
+        return _success(run())
     except RoundFailed as failure:
         found = {key: value for key, value in vars(failure).items() if key not in ("evidence", "what")}
         name, step = type(failure).__name__, steps[-1]["step"]

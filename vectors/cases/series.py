@@ -123,7 +123,7 @@ class Scene:
                 envelopes.append({"client": client, "request": request, "reply": reply})
                 if reply is not None:
                     series.receive(client, reply)
-            found.append({"envelopes": envelopes, "ended": [_ended(one) for one in series.close()]})
+            found.append({"envelopes": envelopes, "ended": [ended(one) for one in series.close()]})
         return found
 
     @cached_property
@@ -136,7 +136,7 @@ class Scene:
         return [bytes(one) for one in envelope.unpack(self.history[exchange][0])]
 
 
-def _ended(ended: Ended) -> Case:
+def ended(ended: Ended) -> Case:
     aggregate = ended.result()
     return {"number": ended.number, "sum": aggregate.vector.tobytes(), "survivors": list(aggregate.survivors)}
 

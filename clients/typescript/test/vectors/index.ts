@@ -24,6 +24,11 @@ import { statistics } from "./statistics.js";
 /** Files that refer to another one, whose content goes beside theirs. */
 export const BESIDE: Readonly<Record<string, string>> = { "active_refused.json": "active_round.json" };
 
+/** Whether a file is about the guard `assisted`, which this client does not have. */
+export function isHelped(file: string): boolean {
+  return file.startsWith("helped_") || file.startsWith("refused_help");
+}
+
 export const REPLAYS: Readonly<Record<string, Replay>> = {
   "accept_round.json": rounds,
   "active_accept_round.json": rounds,
