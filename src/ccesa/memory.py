@@ -17,6 +17,8 @@ from ccesa.errors import ConfigError, quoted
 ROUND, STATE, MASK = "round", "state", "mask"
 #: A vector that left for a task, shares that were released for one: by task and series, with the round's number.
 VECTOR, RELEASE = "vector", "release"
+#: The task of which a vector was sent, by its name in this memory, where helpers count tasks.
+NAMED = "named"
 #: A vector as an earlier version counted them, in no series; and one made of a table, whatever the question.
 TASK = "task"
 #: The question that a helper answered in a round, and the round in which it answered about a task.

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccesa import words
-from ccesa.errors import HelpersMissing, TooFewClients
+from ccesa.errors import HelpersMissing, TaskSpent, TooFewClients
+from ccesa.memory import ProcessMemory
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.simulate.enrolment import federate, new_client, new_helpers, new_server
 from strategies import bits, generators
@@ -38,3 +39,23 @@ def test_the_sum_is_that_of_the_members_that_answered(clients, helpers, size, ge
     found = run_round(server, carry)
     assert found.survivors == tuple(left)
     assert (found.vector == np.sum([vectors[one] for one in left], axis=0, dtype=words.dtype(size))).all()
+
+
+def test_a_member_that_counts_tasks_by_another_name_sends_vectors_for_one_of_them():
+    """Helpers do not know the name: they would answer about both, and two sums that differ by a member expose it."""
+    enrolment, memory = federate(3, helpers=2), ProcessMemory()
+    series, (first, other) = bytes(32), (bytes([one]) * 32 for one in (1, 2))
+
+    def send(number: int, task: bytes) -> None:
+        config = enrolment.charter.config(length=5, series_id=series, number=number)
+        options = {"task": task, "tasks": memory, "counted": lambda asked: bytes([9]) * 32}
+        server, helpers = new_server(config, enrolment, task=task), new_helpers(config, enrolment)
+        requests = server.open()
+        for one, request in requests.items():
+            server.receive(one, helpers[one].receive(request))
+        new_client(config, 0, np.ones(5, np.uint32), enrolment, **options).receive(server.close()[0])
+
+    send(0, first)
+    with pytest.raises(TaskSpent, match="in another form"):
+        send(1, other)
+    send(2, first)

@@ -5,6 +5,9 @@ notes which vectors were sent, and for which of them shares were released. A vec
 of that task; a release closes the task. A vector that was sent counts even if its round is lost: colluders may know the
 sum. Vectors with noise are charged to a ledger's account, which has its own limit; attempts keep theirs, in any order.
 
+Helpers answer once about a task, and not about its name in the memory. So with helpers a name stays with the first task
+that it had.
+
 A fork in the middle of a round has the same keys. One entry per round lets one vector leave, and a fork drops its keys.
 """
 
@@ -16,7 +19,7 @@ from ccesa.agreement.agreement import ATTEMPTS, RELEASES
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import ConfigError, FaultyServer, OrderError, TaskSpent
 from ccesa.guards import guard_named
-from ccesa.memory import MASK, RELEASE, TASK, VECTOR, Entry, Memory
+from ccesa.memory import MASK, NAMED, RELEASE, TASK, VECTOR, Entry, Memory
 from ccesa.parts import whole_number
 from ccesa.privacy.ledger import Account
 from ccesa.protocol.parties import OwnProcess
@@ -76,6 +79,7 @@ class Spending:
         with _LOCK:
             self.check(name)
             if self.memory is not None:
+                self._note_named(self.memory, name, task)
                 if not self.memory.add(Entry(MASK, self.config.context)):
                     raise _another_process("sent its vector of this round")
                 if not self.memory.add(self._entry(VECTOR, name)):
@@ -128,6 +132,21 @@ class Spending:
         if latest >= number + own:
             last = f"this client has contributed to this task in round {latest} of this series"
             raise TaskSpent(f"{last}: the next attempt needs a higher number, not {number}")
+
+    def _note_named(self, memory: Memory, name: bytes, task: bytes) -> None:
+        """With helpers, note the task of this name, and refuse any other: helpers would answer about both."""
+        charter = self.config.charter
+        if self.counted is None or self.account is not None or not self.config.helper_ids:
+            return
+        if not isinstance(charter, bytes):
+            raise ConfigError("a round with helpers needs a charter")
+        own = Entry(NAMED, name + charter + task)
+        for _ in range(2):  # another process may note another one at the same time
+            if any(one != own for one in memory.entries(NAMED, name + charter)):
+                raise TaskSpent(
+                    "this client has contributed to this task in another form: repeat a lost round unchanged"
+                )
+            memory.add(own)
 
     def _has_later(self, vectors: set[tuple[bytes, int]]) -> bool:
         series, number = self._series, self.config.number
