@@ -1,6 +1,7 @@
 """A secure round in a federation in memory, and what it must give."""
 
 import re
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -53,10 +54,12 @@ def envelope_of(message: Message) -> dict:
 LEARNING = Learning(metrics=("accuracy", "loss"))
 
 
-def enrol(tmp_path, sites: int, **agreed) -> tuple[Charter, dict[int, dict]]:
-    """A charter of so many sites, and the nodes' configurations, all in files."""
-    identities = {node: Identity.new() for node in number(sites)}
-    charter = make_charter(list(identities.values()), **{"bits": 64, "learning": LEARNING, **agreed})
+def enrol(tmp_path, sites: int, helping: Iterable[int] = (), **agreed) -> tuple[Charter, dict[int, dict]]:
+    """A charter of so many sites and these nodes as helpers, and the nodes' configurations, all in files."""
+    members, helping = [*number(sites)], [*helping]
+    identities = {node: Identity.new() for node in sorted({*members, *helping})}
+    everyone = ([identities[node] for node in nodes] for nodes in (members, helping))
+    charter = make_charter(next(everyone), helpers=next(everyone), **{"bits": 64, "learning": LEARNING, **agreed})
     (tmp_path / "charter.toml").write_text(str(charter))
     configs = {}
     for node, one in identities.items():
@@ -64,6 +67,7 @@ def enrol(tmp_path, sites: int, **agreed) -> tuple[Charter, dict[int, dict]]:
         configs[node] = {
             "ccesa-identity": str(tmp_path / f"{node}.key"),
             "ccesa-charter": str(tmp_path / "charter.toml"),
+            **({"ccesa-memory": str(tmp_path / f"memory-{node}")} if node in helping else {}),
         }
     return charter, configs
 

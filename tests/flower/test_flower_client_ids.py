@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError
 from ccesa.flower import SecureGrid, secure_mod
-from ccesa.flower.both.envelope import client_of, introduce
+from ccesa.flower.both.envelope import ids_of, introduce
 from ccesa.simulate.enrolment import make_charter
 from flower_grid import DROP, MemoryGrid, make_app, new_model, number, step_of
 from flower_rounds import NODES, assert_mean, enrol, messages, one_round, with_charter
@@ -21,7 +21,7 @@ CHARTER = make_charter(IDENTITIES)
 
 def admitted(reply: bytes, node: int = 1, challenge: bytes = b"c" * 32) -> bool:
     try:
-        assert client_of(CHARTER, node, challenge, reply) == 0
+        assert ids_of(CHARTER, node, challenge, reply) == (0,)
     except ConfigError:
         return False
     return True

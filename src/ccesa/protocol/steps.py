@@ -45,6 +45,7 @@ Kept = TypeVar("Kept")
 class Beside(NamedTuple):
     """An exchange with helpers while a step is open, about what has come until then."""
 
+    name: str
     request: type[m.Message]
     reply: type[m.Message]
     #: Server: (round, state, whether requests may have been lost) -> requests by helper.
@@ -125,7 +126,7 @@ _ASSISTED = (
         assisted_helper.show_keys, assisted_server.take_helper_keys, assisted_server.close_key, by_helpers=True),
     TypedStep("mask", m.MaskForHelpersRequest, m.BoxedMaskReply, Joined,
         assisted_client.mask, assisted_server.take_vector, assisted_server.close_mask,
-        beside=Beside(m.ConfirmBoxesRequest, m.ConfirmBoxesReply,
+        beside=Beside("confirm", m.ConfirmBoxesRequest, m.ConfirmBoxesReply,
             assisted_server.ask_boxes, assisted_server.take_confirmation)),
     TypedStep("unmask", m.UnmaskSumRequest, m.UnmaskSumReply, HelperKey,
         assisted_helper.unmask, assisted_server.take_sum, assisted_server.close_unmask, by_helpers=True),

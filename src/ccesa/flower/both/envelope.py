@@ -1,5 +1,6 @@
 """Protocol bytes in Flower's records and back, and what a node says in the clear."""
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -7,9 +8,12 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 
 from ccesa import labels
 from ccesa.agreement.charter import Charter
+from ccesa.agreement.config import RoundConfig
 from ccesa.agreement.identity import KEY_BYTES, Identity
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError, MalformedMessage
+from ccesa.protocol import messages as m
+from ccesa.protocol.steps import steps_of
 
 #: The record that carries the protocol in both directions. In a node's state it has the suspended clients.
 KEY = "ccesa"
@@ -43,6 +47,25 @@ class NodeAnswer(NamedTuple):
     reply: bytes
     #: Why the node refuses a round; 0 if it refuses none.
     code: int = 0
+
+
+class Exchange(NamedTuple):
+    """One message to each of some parties, and their replies."""
+
+    name: str
+    request: type[m.Message]
+    reply: type[m.Message]
+    by_helpers: bool
+
+
+def exchanges_of(config: RoundConfig) -> tuple[Exchange, ...]:
+    """Return the steps of a round, and after a step what goes beside it."""
+    return tuple(
+        Exchange(one.name, one.request, one.reply, by_helpers)
+        for step in steps_of(config)
+        for one, by_helpers in ((step, step.by_helpers), (step.beside, True))
+        if one is not None
+    )
 
 
 def kind_of(message_type: object) -> str:
@@ -106,15 +129,20 @@ def introduce(identity: Identity, node: int, challenge: bytes, charter: bytes) -
     return identity.public + identity.sign(_text(node, challenge, charter))
 
 
-def client_of(charter: Charter, node: int, challenge: bytes, introduction: bytes) -> int:
-    """Return the client id of a node under this charter; ConfigError says why it has none."""
-    client = charter.admission.id_of(introduction[:KEY_BYTES])
+def ids_of(charter: Charter, node: int, challenge: bytes, introduction: bytes) -> tuple[int, ...]:
+    """Return the ids of a node under this charter, as a member, a helper or both; ConfigError says why it has none."""
+    key, ids = introduction[:KEY_BYTES], list[int]()
+    for find in (charter.admission.id_of, charter.helper_id):
+        with suppress(ConfigError):
+            ids.append(find(key))
+    if not ids:
+        raise ConfigError("this identity is not among the members" + " or helpers" * bool(charter.helper_seats))
     text = _text(node, challenge, charter.digest)
     try:
-        primitives.verify(charter.admission.key(client), introduction[KEY_BYTES:], text)
+        primitives.verify(key, introduction[KEY_BYTES:], text)
     except primitives.BadSignature as error:
         raise ConfigError("its signature is wrong: it does not have this key, or has another charter") from error
-    return client
+    return tuple(ids)
 
 
 def _text(node: int, challenge: bytes, charter: bytes) -> bytes:

@@ -19,14 +19,15 @@ from ccesa import errors
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import CcesaError, ConfigError, VectorError, quoted, shown
 from ccesa.flower.both import envelope, log
-from ccesa.flower.both.envelope import Envelope, NodeAnswer, kind_of, without_envelope
+from ccesa.flower.both.envelope import Envelope, NodeAnswer, exchanges_of, kind_of, without_envelope
 from ccesa.flower.both.packing import RECORDS, AnyPacking, NoisyPacking, Packing, Reply, packing_for
 from ccesa.flower.both.terms import Metrics, ReplyTerms, model_of, slots_of
 from ccesa.flower.node.settings import NodeSettings, account_of, check_noise
-from ccesa.flower.node.state import SuspendedClient, SuspendedClients, open_memory
+from ccesa.flower.node.state import SuspendedClient, SuspendedClients, open_keys, open_memory
 from ccesa.memory import ROUND, STATE, Memory, UsedOnce
 from ccesa.protocol import envelope as of_series
 from ccesa.protocol import messages as m
+from ccesa.protocol.assisted_helper import Helper
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.protocol.masking import Careful
 from ccesa.protocol.series_client import SeriesClient
@@ -78,6 +79,7 @@ class _Node:
         self._message, self._context, self._call_next = message, context, app
         self._settings, self._now = settings, time.time()
         self._suspended = SuspendedClients(context, str(message.metadata.message_type), self._now)
+        self._keys = open_keys(settings, self._now)
 
     def answer(self, request: Envelope) -> NodeAnswer:
         self._suspended.sweep(self._settings.forget_after)
@@ -86,17 +88,33 @@ class _Node:
             return NodeAnswer(envelope.introduce(identity, self._context.node_id, request.request, digest))
         if request.step == envelope.FORGET:
             self._suspended.wipe(request.config)
+            if self._keys is not None:
+                self._keys.drop(self._settings.charter.decode(request.config).context)
             return NodeAnswer(b"")
         config, terms = self._agreed(request)
-        if request.step not in [step.name for step in steps_of(config)]:
+        due = {one.name: one for one in exchanges_of(config)}
+        if request.step not in due:
             raise ConfigError(f"unknown step {request.step!r}")
         memory = open_memory(self._settings, self._context)
+        if due[request.step].by_helpers:
+            return self._help(request, config, memory, last=request.step == [*due][-1])
         answer = self._exchange if config.accept else self._step
         return answer(request, config, partial(self._client, terms, memory), memory)
 
+    def _help(self, request: Envelope, config: RoundConfig, memory: Memory, *, last: bool) -> NodeAnswer:
+        """Answer a request to a helper. Its key is in its folder between messages."""
+        if self._keys is None:
+            raise ConfigError("the charter does not name this node as a helper")
+        own = self._settings
+        helper = Helper(config, own.identity, own.charter, memory=memory, keys=self._keys, threads=own.threads)
+        answer = helper.receive(request.request)
+        if last:
+            helper.leave()  # this message does not come again
+        return NodeAnswer(answer)
+
     def _step(self, request: Envelope, config: RoundConfig, make: Callable[..., Client], memory: Memory) -> NodeAnswer:
         """Answer one step of a single round."""
-        steps, data = [step.name for step in steps_of(config)], request.request
+        steps, data = [step.name for step in steps_of(config) if not step.by_helpers], request.request
         if request.step == steps[0]:
             memory.sweep(self._now)
             client, born = make(_addressee(data, config), config, UsedOnce(memory, ROUND)), None
@@ -215,7 +233,7 @@ def _reason(error: CcesaError) -> str:
 
 def _addressee(request: Data, config: RoundConfig) -> int:
     """Return which client of the round this node is; the client checks that every request is for it."""
-    maximum = max(m.limit(step.request, config) for step in steps_of(config))
+    maximum = max(m.limit(step.request, config) for step in steps_of(config) if not step.by_helpers)
     return m.decode(request, maximum).client
 
 

@@ -128,6 +128,11 @@ class NodeSettings(
     def identity(self) -> Identity:
         return Identity.load(_file(self.identity_file, "ccesa-identity"))
 
+    @property
+    def is_helper(self) -> bool:
+        """Whether this node's own charter names its identity as a helper."""
+        return self.has_charter and self.identity.public in {seat.key for seat in self.charter.helper_seats}
+
     def check_terms(self, message_type: str, terms: ReplyTerms) -> None:
         """Refuse terms beyond this node's limits. With them a lying server could make one node stand out."""
         if terms.message_type != message_type:

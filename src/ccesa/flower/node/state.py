@@ -16,14 +16,16 @@ from ccesa.errors import ConfigError
 from ccesa.flower.both import log
 from ccesa.flower.both.envelope import KEY
 from ccesa.flower.node.settings import NodeSettings
-from ccesa.memory import MASK, RELEASE, ROUND, STATE, VECTOR, Entry, FolderMemory, Memory
+from ccesa.helper_keys import FolderKeys
+from ccesa.memory import MASK, NAMED, RELEASE, ROUND, STATE, VECTOR, Entry, FolderMemory, Memory
+from ccesa.protocol.assisted_helper import KEY_MARGIN
 
 T = TypeVar("T")
 _FIELD = "kept"
 #: For each type of message the running round or series, and one more, so that no late message ends it.
 _MAXIMUM_CLIENTS = 2
 #: The most entries in a node's state, by what they are about; the oldest are dropped.
-_MAXIMUM_ENTRIES = {ROUND: 4096, STATE: 16, MASK: 4096, VECTOR: 4096, RELEASE: 4096}
+_MAXIMUM_ENTRIES = {ROUND: 4096, STATE: 16, MASK: 4096, VECTOR: 4096, RELEASE: 4096, NAMED: 4096}
 
 
 class StateValue(Generic[T]):
@@ -155,3 +157,14 @@ def open_memory(settings: NodeSettings, context: Context) -> Memory:
             raise ConfigError(f"{error}; give this node a folder of its own: ccesa-memory") from error
         log.warn(f"{error}; this node's memory ends with the run")
         return StateMemory(context)
+
+
+def open_keys(settings: NodeSettings, now: float) -> FolderKeys | None:
+    """Open the folder with the keys of a helper, without those of rounds that did not go on; None for other nodes."""
+    if not settings.is_helper:
+        return None
+    if settings.memory is None:
+        raise ConfigError("a helper needs a folder that it keeps when it is started again: ccesa-memory")
+    keys, lasts = FolderKeys(Path(settings.memory) / "keys"), settings.charter.key_seconds - KEY_MARGIN
+    keys.sweep(now + max(lasts - settings.forget_after, 0.0))  # a fresh key has all these seconds left
+    return keys

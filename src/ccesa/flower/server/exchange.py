@@ -15,16 +15,16 @@ from flwr.serverapp import Grid
 from ccesa import errors
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import RoundConfig
-from ccesa.errors import ConfigError, FaultyClient, RoundFailed, VectorError, shown
+from ccesa.errors import ConfigError, FaultyClient, HelpersMissing, RoundFailed, VectorError, shown
 from ccesa.flower.both import envelope, log
-from ccesa.flower.both.envelope import Envelope, request_with
+from ccesa.flower.both.envelope import Envelope, Exchange, exchanges_of, request_with
 from ccesa.flower.both.terms import ReplyTerms
-from ccesa.flower.server.report import Reasons, in_nodes, nodes_text
+from ccesa.flower.server.report import HelperNames, Reasons, in_nodes, nodes_text
 from ccesa.flower.server.strategy import RoundLost
 from ccesa.guards import guard_named
 from ccesa.policy import Policy
 from ccesa.protocol import messages as m
-from ccesa.protocol.steps import Requests, Step, steps_of
+from ccesa.protocol.steps import Requests, Step
 
 #: Seconds between two looks for replies: short at first, for fast steps, then longer.
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0
@@ -218,6 +218,7 @@ class RoundTransport:
     around: int | None
     #: Nodes that may hold keys of this round, or of its series, which hands the same set to all its rounds.
     holding: set[int]
+    helpers: HelperNames
     #: Nodes that did not answer in some step, and those of them that may not contribute to this task again.
     _lost: set[int] = field(default_factory=set)
     _spent: set[int] = field(default_factory=set)
@@ -235,30 +236,34 @@ class RoundTransport:
     _refused: Reasons = field(default_factory=Reasons)
 
     def carry(self, step: Step, requests: Requests) -> Iterator[tuple[int, bytes]]:
-        """Carry one step for ``run_round``; log at its end which nodes are missing."""
+        """Carry one step for ``run_round``, or what goes beside it; log at its end which nodes are missing."""
         asked = {self.nodes[client]: client for client in requests if client in self.messages}
-        sent = [self._request(step, client, requests[client]) for client in asked.values()]
-        exchange = StepExchange(self.grid, step.name, self.policy, first=step == self._steps[0])
-        self.holding.update(asked)
-        if _trains(step):
+        due = self._due(step, requests)
+        sent = [self._request(due, client, requests[client]) for client in asked.values()]
+        first, last = due == self._exchanges[0], due == self._exchanges[-1]
+        # A round waits for all helpers, because each of them is needed.
+        exchange = StepExchange(self.grid, due.name, None if due.by_helpers else self.policy, first=first)
+        if due.by_helpers or not self.config.helper_ids:  # their members keep nothing
+            self.holding.update(asked)
+        if _trains(due):
             self.asked_for_vectors.update(asked)
-        self.asked_for_shares |= step == self._steps[-1]
+        self.asked_for_shares |= last
         began = time.monotonic()
 
         def limit() -> float:
             self.timeout.extend(time.monotonic() - began)  # sending is not counted
-            return self._seconds(step)
+            return self._seconds(due)
 
-        for node, answer in exchange.answers(sent, limit, self.config.vector_bytes if _trains(step) else 0):
+        for node, answer in exchange.answers(sent, limit, self.config.masked_bytes if m.has_vector(due.reply) else 0):
             self.mod_seen.add(self.terms.message_type)
-            if step == self._steps[-1]:
+            if last:
                 self.answered_last.add(node)
             yield asked[node], answer
         self._close(exchange)
 
     def refuse(self, fault: FaultyClient) -> None:
         """Remember a reply that the protocol's server refused."""
-        self._refused.add(in_nodes(fault, self.nodes), self.nodes.get(fault.client, fault.client))
+        self._refused.add(in_nodes(fault, self.nodes, helpers=self.helpers), self.nodes.get(fault.client, fault.client))
 
     def explain(self, failure: RoundFailed | VectorError, given_up: Callable[[], bool]) -> RoundFailed:
         """Return the failure of the round in terms of nodes, with the reasons of those that are missing.
@@ -266,8 +271,8 @@ class RoundTransport:
         If most missing nodes may not contribute to this task again, an evaluation is left out, and training
         ends with AttemptsSpent. If the task is ``given_up``, training goes on without it.
         """
-        why = "; ".join([in_nodes(failure, self.nodes, self.around), *self._missing])
-        if not isinstance(failure, _OF_MISSING_NODES) or 2 * len(self._spent) <= len(self._lost):
+        why = "; ".join([in_nodes(failure, self.nodes, self.around, self.helpers), *self._missing])
+        if not self._spent_by(failure):
             return RoundLost(why, repeatable=isinstance(failure, RoundFailed))
         nodes = nodes_text(self._spent)
         why = f"{nodes} may not contribute to this task again, and the round fails without them: {why}"
@@ -290,9 +295,21 @@ class RoundTransport:
         """Node ids by client."""
         return {client: node_of(message) for client, message in self.messages.items()}
 
-    @property
-    def _steps(self) -> tuple[Step, ...]:
-        return steps_of(self.config)
+    @cached_property
+    def _exchanges(self) -> tuple[Exchange, ...]:
+        return exchanges_of(self.config)
+
+    def _due(self, step: Step, requests: Requests) -> Exchange:
+        """Return the exchange of these requests: that of the step, or that with helpers beside it."""
+        beside = step.beside is not None and any(client in self.config.helper_ids for client in requests)
+        name = step.beside.name if step.beside and beside else step.name
+        return next(one for one in self._exchanges if one.name == name)
+
+    def _spent_by(self, failure: RoundFailed | VectorError) -> bool:
+        """Return whether the round failed because nodes may not contribute to this task again."""
+        if isinstance(failure, HelpersMissing):
+            return any(self.nodes.get(helper) in self._spent for helper in failure.helpers)
+        return isinstance(failure, _OF_MISSING_NODES) and 2 * len(self._spent) > len(self._lost)
 
     def _close(self, exchange: StepExchange) -> None:
         """Note the nodes that did not answer in a step."""
@@ -301,7 +318,8 @@ class RoundTransport:
         self.left_behind -= exchange.outcomes.keys()
         self.left_behind |= exchange.having(Outcome.SILENT, Outcome.BROKEN)
         self.holding -= exchange.having(Outcome.WITHOUT_MOD)
-        if exchange.first or not self.config.accept:  # in a series it can refuse one round of several
+        # In a series a node can refuse one round of several, and a helper refuses a request and keeps its key.
+        if exchange.first or not (self.config.accept or self.config.helper_ids):
             self.holding -= exchange.having(Outcome.REFUSED)
         if exchange.first:
             self.holding -= exchange.having(Outcome.UNSENT)
@@ -309,24 +327,24 @@ class RoundTransport:
                 exchange.check_mod()
         self._missing = exchange.report()
 
-    def _seconds(self, step: Step) -> float:
-        """Return the time of a step. A node that never answers uses up no time of the steps after it."""
-        left = self._steps[self._steps.index(step) :]
+    def _seconds(self, due: Exchange) -> float:
+        """Return the time of an exchange. A node that never answers uses up no time of those after it."""
+        left = self._exchanges[self._exchanges.index(due) :]
         parts = [TRAINING_PARTS if _trains(one) else 1 for one in left]
-        lasts = math.inf if self.policy is None else self.policy.lasts(_trains(step))
+        lasts = math.inf if self.policy is None else self.policy.lasts(_trains(due) or due.by_helpers)
         return min(lasts, self.timeout.left * parts[0] / sum(parts))
 
-    def _request(self, step: Step, client: int, request: bytes) -> Message:
+    def _request(self, due: Exchange, client: int, request: bytes) -> Message:
         """Make a node's message. It has the model only in the masking step, and terms only without a charter."""
         given = self.messages[client]
         terms = b"" if guard_named(self.config.guard).chartered else self.terms.encode()
-        part = Envelope(step=step.name, config=self.config.encode(), terms=terms, request=request)
-        content = given.content if _trains(step) else RecordDict()
+        part = Envelope(step=due.name, config=self.config.encode(), terms=terms, request=request)
+        content = given.content if _trains(due) else RecordDict()
         return Message(
             request_with(content, part),
             given.metadata.dst_node_id,
             given.metadata.message_type,
-            ttl=min(given.metadata.ttl, self._seconds(step) + _SLACK),
+            ttl=min(given.metadata.ttl, self._seconds(due) + _SLACK),
             group_id=given.metadata.group_id,
         )
 
@@ -343,9 +361,9 @@ def forget(grid: Grid, config: RoundConfig, message_type: str, nodes: set[int], 
             exchange.report()
 
 
-def _trains(step: Step) -> bool:
-    """Return whether nodes train in this step: they answer it with vectors."""
-    return m.has_vector(step.reply)
+def _trains(due: Exchange) -> bool:
+    """Return whether nodes train in this exchange: they answer it with masked vectors."""
+    return m.is_masked_vector(due.reply)
 
 
 #: Seconds for an introduction, without a policy and a timeout of the strategy.
@@ -354,6 +372,11 @@ _PATIENCE = 600.0
 
 class ClientIds:
     """Numbers the clients of a round in the order of their nodes' ids."""
+
+    @property
+    def only_help(self) -> frozenset[int]:
+        """Nodes that help and are not members."""
+        return frozenset()
 
     def assign(self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout) -> dict[int, Message]:
         """Return the messages by client."""
@@ -365,37 +388,58 @@ class IntroducedIds(ClientIds):
 
     def __init__(self, grid: Grid, charter: Charter) -> None:
         self._grid, self._charter = grid, charter
-        #: The places of nodes, by node.
-        self._introduced: dict[int, int] = {}
+        #: The ids of nodes in rounds, by node; a member that helps has two.
+        self._introduced: dict[int, tuple[int, ...]] = {}
         #: By node that gave its place up: the node with the same identity that came later.
         self._successors: dict[int, int] = {}
 
     def assign(self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout) -> dict[int, Message]:
-        """Return the messages by client; nodes without a place get none."""
-        by_node = {node_of(message): message for message in messages}
-        if by_node.keys() - self._introduced.keys():
+        """Return the messages by client, and one without content for each helper; nodes without a place get none."""
+        by_node, helps = {node_of(message): message for message in messages}, bool(self._charter.helper_seats)
+        asked = set(by_node)
+        if helps or asked - self._introduced.keys():
             # Forget nodes that are offline: a node that restarted has another number, and the same identity.
             online = set(self._grid.get_node_ids())
-            self._introduced = {node: client for node, client in self._introduced.items() if node in online}
+            self._introduced = {node: ids for node, ids in self._introduced.items() if node in online}
             self._successors = {node: later for node, later in self._successors.items() if {node, later} <= online}
-        known = self._introduced.keys() | self._successors.keys()
-        strangers = [message for node, message in by_node.items() if node not in known]
+            asked |= online if helps else set()  # strategies choose no helpers
+        strangers = asked - self._introduced.keys() - self._successors.keys()
         if strangers:
-            self._introduce(strangers, policy, timeout)
-        return {self._introduced[node]: one for node, one in by_node.items() if node in self._introduced}
+            complete = self._helper_ids <= {one for ids in self._introduced.values() for one in ids}
+            if policy is not None and not complete:
+                policy = Policy.wait_for_all(policy.vector_deadline)
+            self._introduce(strangers, messages[0], policy, timeout)
+        return {one: message for node in self._introduced for one, message in self._seated(node, by_node, messages[0])}
 
-    def _introduce(self, messages: list[Message], policy: Policy | None, timeout: StrategyTimeout) -> None:
+    @property
+    def only_help(self) -> frozenset[int]:
+        return frozenset(node for node, ids in self._introduced.items() if self._helper_ids.issuperset(ids))
+
+    @cached_property
+    def _helper_ids(self) -> frozenset[int]:
+        return frozenset(self._charter.any_round.helper_ids)
+
+    def _seated(self, node: int, by_node: dict[int, Message], example: Message) -> Iterator[tuple[int, Message]]:
+        """Yield the ids of a node in this round, with its messages."""
+        for one in self._introduced[node]:
+            if one in self._helper_ids:
+                head = example.metadata
+                yield one, Message(RecordDict(), node, head.message_type, ttl=head.ttl, group_id=head.group_id)
+            elif node in by_node:
+                yield one, by_node[node]
+
+    def _introduce(self, nodes: set[int], example: Message, policy: Policy | None, timeout: StrategyTimeout) -> None:
         challenge, mod_seen = os.urandom(32), bool(self._introduced)
         content = request_with(RecordDict(), Envelope(step=envelope.INTRODUCE, request=challenge))
-        requests = [Message(content, node_of(message), message.metadata.message_type) for message in messages]
+        requests = [Message(content, node, example.metadata.message_type) for node in sorted(nodes)]
         exchange, refused = StepExchange(self._grid, envelope.INTRODUCE, policy, first=True), Reasons()
-        before = {client: node for node, client in self._introduced.items()}
+        before = {ids: node for node, ids in self._introduced.items()}
         seconds = timeout.left / (2 * TRAINING_PARTS + 1)  # one part of the time, like a step without training
         if policy is None and seconds == math.inf:
             seconds = _PATIENCE
         for node, answer in exchange.answers(requests, lambda: seconds):
             try:
-                self._admit(node, envelope.client_of(self._charter, node, challenge, answer), before)
+                self._admit(node, envelope.ids_of(self._charter, node, challenge, answer), before)
             except ConfigError as error:
                 refused.add(str(error), node)
         if not mod_seen:
@@ -404,16 +448,16 @@ class IntroducedIds(ClientIds):
         for line in refused.lines():
             log.warn(f"refused {line}")
 
-    def _admit(self, node: int, client: int, before: dict[int, int]) -> None:
+    def _admit(self, node: int, ids: tuple[int, ...], before: dict[tuple[int, ...], int]) -> None:
         """Give a node the place of its identity; a former node with that identity gives it up.
 
         A restarted SuperNode is another node in Flower, where its former self counts as online for a while.
         """
-        former = before.pop(client, None)
-        if former is None and client in self._introduced.values():
+        former = before.pop(ids, None)
+        if former is None and ids in self._introduced.values():
             raise ConfigError("another node has the same identity")
         if former is not None:
             del self._introduced[former]
             self._successors[former] = node
             log.warn(f"node {node} takes the place of node {former}, which has the same identity")
-        self._introduced[node] = client
+        self._introduced[node] = ids

@@ -55,12 +55,12 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
     strategy keeps its model. All other messages pass through.
 
     While the same nodes are asked again, a round sets up the one after it, and takes two exchanges in place
-    of four (three in place of five with a charter).
+    of four (three in place of five with a charter). With helpers every node is asked once in a round.
 
     Args:
         grid: The grid that Flower gives to the ServerApp.
-        charter: The agreement of the federation, for the guard ``active``. It replaces the settings from
-            ``privacy`` to ``post_quantum``.
+        charter: The agreement of the federation, for the guards ``active`` and ``assisted``. It replaces the
+            settings from ``privacy`` to ``post_quantum``.
         privacy: The limit on what all rounds together reveal about a node (none). Every node counts one.
         metrics: With ``privacy``, the metrics that evaluations release; no others are sent (none).
         reliability_bits: With ``privacy``, a round is lost with probability 2^-``reliability_bits`` at most (20).
@@ -202,7 +202,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
                 self._releases.check_ahead(
                     start.left,
                     evaluates=self._rounds.evaluates,
-                    everyone=lambda: len(messages) == len(list(self._grid.get_node_ids())),
+                    everyone=lambda: len(messages) == len(list(self.get_node_ids())),
                 )
             mean = preparing.attempts.enter(terms, messages)
             if mean is None:
@@ -247,6 +247,7 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             mod_seen=self._mod_seen,
             around=self._rounds.around,
             holding=running.holding,
+            helpers=self._rounds.helpers,
         )
         lost = True
         try:
@@ -268,8 +269,8 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
             running.end(lost=lost)
         if terms.kind == "train":
             self.error_bound, self.noise = mean.bound, mean.noise
-        log_result(terms, survivors, mean, len(messages), running.config.graph.mean_degree(len(messages)))
-        log_evidence(aggregate.evidence, transport.nodes, self._rounds.around)
+        log_result(terms, survivors, mean, len(messages), running.config)
+        log_evidence(aggregate.evidence, transport.nodes, self._rounds.around, self._rounds.helpers)
         return mean
 
     def set_run(self, run: Any) -> None:
@@ -283,7 +284,9 @@ class SecureGrid(Grid):  # type: ignore[misc]  # flwr is not typed for us
         return self._grid.create_message(*arguments, **others)
 
     def get_node_ids(self) -> Iterable[int]:
-        return self._grid.get_node_ids()
+        """Return the nodes that can be asked to train; nodes that only help are left out once they are known."""
+        only_help = self._client_ids.only_help
+        return [node for node in self._grid.get_node_ids() if node not in only_help]
 
     def get_nodes(self) -> Iterable[Any]:
         return self._grid.get_nodes()

@@ -5,6 +5,7 @@ Equal reasons share a line. Text from nodes is cut and escaped.
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from ccesa.agreement.config import RoundConfig
 from ccesa.errors import CcesaError, FaultyClient, RoundFailed, shown
 from ccesa.evidence import Evidence, Naming, by_id, counted
 from ccesa.flower.both import log
@@ -20,20 +21,33 @@ def nodes_text(nodes: Iterable[int]) -> str:
     return counted("node", nodes)
 
 
-def as_nodes(nodes: Mapping[int, int]) -> Naming:
-    """Name clients by the ids of their nodes, or as clients if one of them has no node."""
+#: The names of helpers by their ids in a round.
+HelperNames = Mapping[int, str]
+NO_HELPERS: HelperNames = {}
+
+
+def as_nodes(nodes: Mapping[int, int], helpers: HelperNames = NO_HELPERS) -> Naming:
+    """Name clients by the ids of their nodes, or as clients if one of them has no node; helpers by their names."""
 
     def name(clients: Iterable[int]) -> str:
         every = list(clients)
-        known = all(client in nodes for client in every)
-        return nodes_text(nodes[client] for client in every) if known else by_id(every)
+        named = [
+            f"helper {helpers[one]}" + f" (node {nodes.get(one)})" * (one in nodes) for one in every if one in helpers
+        ]
+        others = [one for one in every if one not in helpers]
+        if others:
+            known = all(client in nodes for client in others)
+            named.append(nodes_text(nodes[client] for client in others) if known else by_id(others))
+        return ", ".join(named)
 
     return name
 
 
-def in_nodes(error: CcesaError, nodes: Mapping[int, int], around: int | None = None) -> str:
+def in_nodes(
+    error: CcesaError, nodes: Mapping[int, int], around: int | None = None, helpers: HelperNames = NO_HELPERS
+) -> str:
     """Return the text of an error with node ids, cut and escaped: the protocol quotes messages of clients."""
-    naming = as_nodes(nodes)
+    naming = as_nodes(nodes, helpers)
     if isinstance(error, FaultyClient):
         return shown(error.reason(naming), _CHARACTERS)
     text = shown(error.described(naming), _CHARACTERS)
@@ -68,9 +82,11 @@ class Reasons:
             yield f"{nodes_text(rest)}: other reasons"
 
 
-def log_result(terms: ReplyTerms, survivors: int, mean: MeanReply, asked: int, neighbours: float) -> None:
+def log_result(terms: ReplyTerms, survivors: int, mean: MeanReply, asked: int, config: RoundConfig) -> None:
     """Log how many nodes are in the sum, how exact or noisy it is, and what is missing."""
-    count = f"{terms.kind}, {survivors} of {asked} nodes in the sum, {neighbours:.4g} neighbours each"
+    helpers, neighbours = len(config.helper_ids), config.graph.mean_degree(asked)
+    beside = f"{helpers} helpers" if helpers else f"{neighbours:.4g} neighbours each"
+    count = f"{terms.kind}, {survivors} of {asked} nodes in the sum, {beside}"
     if mean.noise is not None:
         what = "every parameter" if terms.kind == "train" else "every metric"
         log.info(f"{count}; {what} of the mean has noise with a standard deviation of {mean.noise:.2g}")
@@ -97,8 +113,10 @@ def log_result(terms: ReplyTerms, survivors: int, mean: MeanReply, asked: int, n
         log.warn(f"metric '{shown(name)}' is left out: on some node it is not finite, or beyond {terms.metric_clip:g}")
 
 
-def log_evidence(evidence: Evidence, nodes: Mapping[int, int], around: int | None) -> None:
+def log_evidence(
+    evidence: Evidence, nodes: Mapping[int, int], around: int | None, helpers: HelperNames = NO_HELPERS
+) -> None:
     """Log the pairs of nodes of which one lied, or the network between them did."""
     if evidence:
-        pairs = evidence.described(as_nodes(nodes)) + suspect(evidence, nodes, around)
+        pairs = evidence.described(as_nodes(nodes, helpers)) + suspect(evidence, nodes, around)
         log.warn(f"in each of these pairs one node lied, or the network did: {pairs}")

@@ -27,7 +27,7 @@ from ccesa.flower.both.terms import (
     slots_of,
 )
 from ccesa.flower.server.exchange import ClientIds, IntroducedIds
-from ccesa.flower.server.report import nodes_text
+from ccesa.flower.server.report import NO_HELPERS, HelperNames, nodes_text
 from ccesa.flower.server.strategy import RoundLost
 from ccesa.graphs.assumptions import Assumptions
 from ccesa.guards import CURIOUS
@@ -54,6 +54,8 @@ class UncharteredRounds:
     around: None = None
     #: How often nodes release shares for one model, unless a node or its ledger allows otherwise.
     maximum_releases = RELEASES
+    #: Without helpers a round can prepare the one after it.
+    helpers = NO_HELPERS
 
     def __init__(
         self,
@@ -201,7 +203,13 @@ class CharteredRounds:
         self.privacy = charter.mechanism.demand if charter.mechanism else None
         #: Whether evaluations release anything: with noise they need named metrics.
         self.evaluates = self.privacy is None or bool(learning.metrics)
-        self.dropout, self.around = charter.certificate.dropout, charter.certificate.around
+        self.helpers: HelperNames = dict(
+            zip(charter.any_round.helper_ids, (seat.name for seat in charter.helper_seats), strict=True)
+        )
+        if self.helpers:  # any helper but one may lie about any member
+            self.dropout, self.around = 1 - charter.min_survivors / len(charter.members), None
+        else:
+            self.dropout, self.around = charter.certificate.dropout, charter.certificate.around
         #: How often nodes release shares for one model. With noise only their ledgers limit it.
         self.maximum_releases = None if charter.mechanism else charter.releases
 
@@ -222,7 +230,9 @@ class CharteredRounds:
         return terms
 
     def config(self, terms: ReplyTerms, length: int, *, accept: bool) -> RoundConfig:
-        return self.agreement.config(length=length, accept=accept or needs_accept(self.agreement.agreement))
+        may_accept = self.agreement.guard.has_graph
+        accept = may_accept and (accept or needs_accept(self.agreement.agreement))
+        return self.agreement.config(length=length, accept=accept)
 
 
 Rounds = PlannedRounds | NoisyRounds | CharteredRounds

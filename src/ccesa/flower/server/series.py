@@ -19,6 +19,7 @@ from flwr.serverapp import Grid
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import AttemptsSpent, FaultyClient
 from ccesa.flower.both import log
+from ccesa.flower.both.envelope import exchanges_of
 from ccesa.flower.both.packing import MeanReply
 from ccesa.flower.both.terms import ReplyTerms, content_parts, model_of, real_numbers
 from ccesa.flower.server.exchange import RoundTransport, forget, node_of
@@ -45,7 +46,7 @@ class SingleRound:
         self._grid, self._message_type, self._server = grid, message_type, server
 
     def __str__(self) -> str:
-        return f"a single round: {len(steps_of(self.config))} exchanges"
+        return f"a single round: {len(exchanges_of(self.config))} exchanges"
 
     def enter(self, messages: dict[int, Message], task: bytes) -> bool:
         """Give the round its task; return True, as a single round is always left."""
@@ -172,7 +173,7 @@ Running = SingleRound | KeptSeries
 
 #: Flower writes the number of the round into the settings of every round.
 _ROUND = "server-round"
-_LOST = "rounds over this model were lost after nodes had sent shares, so nodes no longer work on it"
+_LOST = "rounds over this model were lost so late that nodes no longer work on it"
 
 
 #: The nodes, the weight and the content of an evaluation, without the number of the round.
@@ -190,10 +191,15 @@ def _evaluation(messages: list[Message], terms: ReplyTerms) -> Evaluation:
 
 
 class Attempts:
-    """The rounds over the model that a strategy sent last. Nodes release shares ``maximum`` times; None: no limit."""
+    """The rounds over the model that a strategy sent last. Nodes release shares ``maximum`` times; None: no limit.
 
-    def __init__(self, maximum: int | None) -> None:
-        self._maximum = maximum
+    ``bound``: Nodes send vectors for one task over a model only, because helpers count by task.
+    """
+
+    def __init__(self, maximum: int | None, *, bound: bool = False) -> None:
+        self._maximum, self._bound = maximum, bound
+        #: With ``bound``, the task of the last attempt.
+        self._task = b""
         #: The digest of that model, and how often training has stepped aside from it.
         self._model, self._aside = b"", 0
         #: The series in which nodes were asked for vectors, and the highest number in it.
@@ -223,6 +229,10 @@ class Attempts:
 
     def messages(self, given: list[Message], terms: ReplyTerms) -> list[Message]:
         """Return the messages of the next attempt: those of the strategy, or with a model aside of theirs."""
+        if self._bound:
+            before, self._task = self._task, terms.round_task(given[0].content)
+            if self._series_id and self._task != before:
+                self._close()
         if self._closed and terms.kind != "train":
             raise RoundLost(f"{_LOST}: the evaluation is left out", repeatable=False)
         if self._closed:
@@ -295,7 +305,8 @@ class Preparing:
     def __init__(self, grid: Grid, rounds: Rounds, executor: Executor | None, message_type: str) -> None:
         self._grid, self._rounds, self._message_type = grid, rounds, message_type
         self._server = partial(Server, agreement=rounds.agreement, dropout=rounds.dropout, executor=executor)
-        self.attempts = Attempts(rounds.maximum_releases)
+        helped = bool(rounds.helpers)
+        self.attempts = Attempts(rounds.maximum_releases, bound=helped and rounds.privacy is None)
         self._asked: Asked | None = None
         self._misses = 0
         #: Why the series has changed or ended.
@@ -304,6 +315,8 @@ class Preparing:
 
     def enter(self, asked: Asked, left: int | None) -> None:
         """Note what the strategy asks, and how many rounds are left, if that is known."""
+        if self._rounds.helpers:  # a series would save a message to each helper, and none to a member
+            return
         before = self._asked or asked
         changed = next((_CHANGED[name] for name in _CHANGED if getattr(before, name) != getattr(asked, name)), "")
         if self._asked is None:  # a loop of the user's own may have only one round
