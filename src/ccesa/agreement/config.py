@@ -58,7 +58,8 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         graph: Which clients hold shares of each other and mask together: Complete, Harary or ErdosRenyi.
         threshold: How many holders open a secret: Majority, Linear or Fixed.
         generator: The generator that expands masks, ``aes128-ctr`` or ``chacha20``.
-        agreement: How two clients agree: ``x25519``, or ``x25519-mlkem768`` against quantum computers, with ``accept``.
+        agreement: How two clients agree on a secret: ``x25519``, or ``x25519-mlkem768``, which keeps it secret even if
+            X25519 is broken later, as by a quantum computer. With a graph it needs ``accept``.
         accept: Whether clients report, before they mask, whose shares they could open. Rounds of a series do.
         min_survivors: The minimum of clients in a sum, 2 to ``clients``.
         guard: ``curious``, for a server that follows the protocol, ``active``, for one that may lie, or
@@ -185,7 +186,9 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
             needed = f"the {CHARTER_BYTES}-byte digest of a charter"
             raise ConfigError(f"guard = {self.guard} needs {needed}: make the configuration with Charter.config(...)")
         if self.graph.thin:
-            raise ConfigError(f"leave out mask_p and mask_degree: under guard = {self.guard} masks run on every edge")
+            why = "because a lying server chooses who drops out after it has seen the graph"
+            rule = f"under guard = {self.guard} masks run on every edge, {why}"
+            raise ConfigError(f"leave out mask_p and mask_degree: {rule}")
 
     def _check_holders(self) -> None:
         degree = self.graph.mean_degree(self.clients)
@@ -302,7 +305,8 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
         degree: The minimum of a client's neighbours (1).
         mask_degree: The minimum of neighbours that share a mask with a client (1).
         threshold: The minimum of holders that open a secret, t_i (2).
-        threshold_ratio: The minimum of t_i / d_i, in [0, 2] (0). A higher degree weakens the same threshold.
+        threshold_ratio: The minimum of t_i / d_i in each neighbourhood, in [0, 2] (0). Without it a server could
+            raise the degree, which weakens the same threshold.
         survivors: The minimum of clients in a sum (2).
 
     Raises:

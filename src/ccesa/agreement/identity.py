@@ -1,8 +1,13 @@
 """Each client has a long-lived key, and an admission list has the keys of all clients.
 
-The list is text, one line per client: a name, a public key in base64, and a comment. Lines that start with # are left
-out. A client's id in a round is its place in the list, counted from 0, so one identity cannot take two places. Every
-client keeps its own copy of the list and does not trust the server's.
+The list is text in the style of ``authorized_keys``, one line per client: a name, a public key in base64, and a
+comment. Lines that start with # are left out::
+
+    # name        public key                                    comment
+    hospital-a    Zm9vYmFy...                                   cardiology, since March
+
+A client's id in a round is its place in the list, counted from 0, so one identity cannot take two places. Every client
+keeps its own copy of the list and does not trust the server's.
 """
 
 import base64

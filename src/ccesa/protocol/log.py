@@ -98,8 +98,10 @@ class RoundLog:
     """The log of one round, or of one series, in a file: ``Server(log=…)``, ``Series(log=…)``.
 
     Args:
-        path: The file, made if missing. It holds shares and vectors: only its owner may read it. Delete it afterwards.
-        counter: Another file, on another disk or in a folder without backups: it is never restored with the log.
+        path: The file; it is made if it is missing. It holds shares and masked vectors, so only its owner may read it.
+            Delete it when the round is over.
+        counter: Another file, which is never restored together with the log: on another disk, or in a folder without
+            backups.
 
     Raises:
         DamagedLog: The log was changed. A last row that is not whole is dropped in silence.
@@ -135,6 +137,10 @@ class RoundLog:
 
         Args:
             row: The round or series of the log.
+
+        Raises:
+            OrderError: The log has an opening: replay it.
+            StaleLog: It has none, and its counter has counted openings.
         """
         if self._has_openings:
             raise OrderError(f"{self._name} already has the log of a round or series: replay it")
@@ -147,9 +153,17 @@ class RoundLog:
     def replay(self, kind: str, context: bytes) -> Iterator[Iterable[Row]]:
         """Return the rows of this round or series, as a context in which ``append`` writes nothing.
 
+        The first row is its ``BeginRow``. A log without an opening has no rows to replay.
+
         Args:
             kind: ``"round"`` or ``"series"``.
             context: Of the configuration.
+
+        Raises:
+            StaleLog: The log is behind its counter.
+            DamagedLog: The counter is behind the log by more than a crash explains.
+            ConfigError: The log is of another round or series.
+            RoundFailed: The rows do not fit the server that follows them.
         """
         self._check_of(kind, context)
         self._check_counted()
@@ -165,6 +179,10 @@ class RoundLog:
 
         Args:
             row: A call of a server.
+
+        Raises:
+            StaleLog: Another process has changed the counter.
+            OSError: The system cannot write it. The log takes no more rows.
         """
         if self._is_replayed:
             return

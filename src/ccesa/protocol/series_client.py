@@ -128,11 +128,15 @@ class SeriesClient:
             return suspended.encode(saved)
 
     def resume(self, data: bytes, resumed: Used | None = None) -> None:
-        """Go on from where ``suspend`` left off, under the conditions of ``Client.resume``.
+        """Go on from where ``suspend`` left off; only a client that has just been made can.
 
         Args:
             data: The bytes of ``suspend``. Take them out of the memory first, and resume them once.
             resumed: Remembers 32-byte digests of such bytes, and refuses a second use.
+
+        Raises:
+            OrderError: This client has answered already, or the bytes were resumed before.
+            ConfigError: The bytes are damaged, or of another series, guard or version.
         """
         with self._exclusive:
             if self._exchange >= 0 or self._over:

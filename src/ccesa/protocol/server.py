@@ -375,7 +375,7 @@ class Server:
 
     @contextmanager
     def from_log(self) -> Iterator[None]:
-        """Take replies that a server of this round has taken before: they are not too old, however old they are."""
+        """Return a context for replies that a server of this round has taken before: none of them is too old."""
         self._round = replace(self._round, from_log=True)
         try:
             yield

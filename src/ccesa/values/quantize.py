@@ -228,6 +228,9 @@ class Quantizer(Generic[Model]):
             arrays: As for ``encode``.
             weight: As for ``encode``.
             rng: As for ``encode``.
+
+        Raises:
+            VectorError: As for ``encode``.
         """
         if not (weight == 0 or is_positive(weight)) or weight > self.max_weight:
             raise VectorError(f"weight {quoted(weight)} must lie in 0..{self.max_weight:g}, the Quantizer's max_weight")
