@@ -31,7 +31,7 @@ class Attack:
     number: str
     name: str
     title: str
-    #: Under which guard it must fail: "curious" (under both) or "active".
+    #: Under which guard it must fail: "curious" (under "active", too), "active" or "assisted".
     guard: str
     #: The defence that is taken away by ``--defence off``.
     defence: str

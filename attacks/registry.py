@@ -3,10 +3,13 @@
 from attacks.base import Attack
 from attacks.clients import CLIENT_ATTACKS
 from attacks.data import DATA_ATTACKS
+from attacks.helpers import HELPER_ATTACKS
 from attacks.servers import SERVER_ATTACKS
 from ccesa.errors import UsageError
 
-ATTACKS: dict[str, Attack] = {attack.name: attack for attack in (*SERVER_ATTACKS, *CLIENT_ATTACKS, *DATA_ATTACKS)}
+ATTACKS: dict[str, Attack] = {
+    attack.name: attack for attack in (*SERVER_ATTACKS, *CLIENT_ATTACKS, *DATA_ATTACKS, *HELPER_ATTACKS)
+}
 
 
 def find(name: str) -> Attack:

@@ -76,7 +76,8 @@ def run(number: str, defended: bool) -> tuple[Outcome, str]:
 def test_every_row_has_one():
     assert [attack.number for attack in SERVER_ATTACKS] == [f"S{k}" for k in [*range(1, 28), 29, *range(34, 44)]]
     assert STOPPED.keys() == {attack.number for attack in SERVER_ATTACKS}
-    assert len(ATTACKS) == len({attack.number for attack in ATTACKS.values()})
+    numbers = [attack.number for attack in ATTACKS.values() if attack.name != "two-charters"]  # H3 has two
+    assert len(numbers) == len(set(numbers)) == len(ATTACKS) - 1
 
 
 @pytest.mark.parametrize("number", STOPPED)
