@@ -146,8 +146,10 @@ def _accuracy(results: Results) -> str:
 
 
 def _attacks(results: Results) -> str:
-    servers, clients, data = (sum(one.number[0] == by for one in ATTACKS.values()) for by in "SCD")
-    return f"{len(ATTACKS)}: {servers} by a server, {clients} by clients, {data} on one site's data"
+    every = [one.number[0] for one in ATTACKS.values()]
+    servers, clients, data, helped = map(every.count, "SCDH")
+    by = f"{servers} by a server, {clients} by clients, {data} on one site's data, {helped} on rounds with helpers"
+    return f"{len(every)}: {by}"
 
 
 def _vectors(results: Results) -> str:

@@ -26,7 +26,7 @@ STOPPED = {
     "hub-as-helper": "client 2 sends nothing: helper helper-2 did not sign its keys as shown",
     "restored-helper": "helper 0 refuses: this helper has answered another question about this round",
     "bad-box": "the sum of clients 0, 1, 2, 4 is right",
-    "refusal-oracle": "used its key for 0 of 1280 texts that nobody signed, and 0 of them fit",
+    "refusal-oracle": "used its key for 0 of 160 texts that nobody signed, and 0 of them fit",
     "helper-and-member": "client 2 sends nothing: helper helper-1 did not sign its keys as shown",
     "hybrid-boxes": "the masks of 3 of 3 helpers stay on",
     "careless-helper": "there is no sum: the check words of the sum do not fit",
