@@ -4,7 +4,7 @@ The series only restricts a server: exchanges go forward, numbers go up, each nu
 a message in an exchange is over.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from ccesa.agreement.config import RoundConfig
@@ -245,6 +245,10 @@ class SeriesClient:
             self._drop(number)
 
 
+#: So many rounds before a request a helper destroys keys of which its process knows nothing: another one made them.
+_LOOK_BACK = 16
+
+
 class SeriesHelper:
     """One helper in a series. It answers each message by the number of its round, in any order.
 
@@ -265,6 +269,8 @@ class SeriesHelper:
         check_series(config)
         self._config, self._make = config, helper
         self._helpers: dict[int, Helper] = {}
+        #: All rounds before this one are over, and their keys are destroyed.
+        self._first = config.number
         self._exclusive = OneCallAtATime("helper of a series")
         self.faults: dict[int, CcesaError] = {}
 
@@ -299,18 +305,25 @@ class SeriesHelper:
 
     def _answer(self, number: int, message: Data) -> bytes | None:
         try:
-            if number not in self._helpers:
-                self._helpers[number] = make_party(self._make, with_number(self._config, number), Helper)
+            helper = self._helper(number)
             if m.kind_of(message) is m.HelperKeysRequest:  # rounds before the one that is being answered are over
-                self._forget([old for old in self._helpers if old < number - 1])
-            return self._helpers[number].receive(message)
+                before = range(max(self._first, number - _LOOK_BACK), number - 1)
+                self._forget({*before, *(old for old in self._helpers if old < number - 1)})
+                self._first = max(self._first, number - 1)
+            return helper.receive(message)
         except CcesaError as error:
             self.faults[number] = without_frames(error)
             return None
 
-    def _forget(self, numbers: list[int]) -> None:
+    def _helper(self, number: int) -> Helper:
+        if number not in self._helpers:
+            self._helpers[number] = make_party(self._make, with_number(self._config, number), Helper)
+        return self._helpers[number]
+
+    def _forget(self, numbers: Iterable[int]) -> None:
         for number in numbers:
-            self._helpers.pop(number).leave()
+            self._helper(number).leave()
+            del self._helpers[number]
 
 
 def number_of(message: Data, config: RoundConfig) -> int:
