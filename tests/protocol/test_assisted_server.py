@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from ccesa import words
-from ccesa.crypto import primitives
+from ccesa import labels, words
+from ccesa.crypto import check_words, masks, primitives
+from ccesa.crypto.keys import vector_tag
 from ccesa.errors import (
     ConflictingMessage,
     CorruptSum,
@@ -153,7 +154,7 @@ def resigned(play: HelpedPlay, name: str, reply: bytes, **changes: bytes) -> byt
     message = read(changed(reply, **changes))
     context, client = play.config.context, message.client
     if "vector" in changes:
-        message = read(changed(message.encode(), tag=m.keys.vector_tag(message.vector, context, client)))
+        message = read(changed(message.encode(), tag=vector_tag(message.vector, context, client)))
     if name == "key":
         text = keys_text(context, client, message.not_after, message.keys)
     elif name == "confirm":
@@ -230,8 +231,8 @@ def test_keys_that_no_member_would_take(agreement):
     keys = read(reply).keys
     bad = [bytes(32) + keys[32:], (2**255 - 18).to_bytes(32, "little") + keys[32:]]
     bad += [keys[:32] + b"\xff" * 1184] if keys[32:] else []
-    for one in bad:
-        refuses(play, party, resigned(play, "key", reply, keys=one), "low order|not a valid ML-KEM")
+    for one in (*bad, keys[:-1], keys + b"\0"):
+        refuses(play, party, resigned(play, "key", reply, keys=one), "low order|not a valid ML-KEM|keys: expected")
     other = play.ask(5, play.requests[5])
     play.server.receive(party, reply)
     shown = read(other).keys
@@ -309,17 +310,27 @@ def test_a_member_that_a_helper_refuses_is_left_out_and_named(order, who):
     assert play.server.result().evidence.accusations == {Accusation(helper, 1) for helper in who}
 
 
+def signed_otherwise(play: HelpedPlay, reply: bytes, **changes: bytes) -> bytes:
+    """A member's reply with other fields, which it has signed itself."""
+    message = read(changed(reply, **changes))
+    tag = vector_tag(message.vector, play.config.context, message.client)
+    sending = sending_of(play.server._round, play.server._state)
+    text = sending.text(message.client, message.key, message.boxes, b"", tag)
+    return changed(message.encode(), tag=tag, signature=play.federation.identities[message.client].sign(text))
+
+
+@pytest.mark.parametrize("key", [bytes(32), (2**255 - 18).to_bytes(32, "little")])
+def test_a_one_time_key_that_no_honest_member_has(key):
+    play, party, reply = answered("mask")
+    refuses(play, party, signed_otherwise(play, reply, key=key), "low order or not in reduced form")
+    finishes(play, party, signed_otherwise(play, reply))
+
+
 def test_a_box_that_fits_one_helper_only():
     """The member has signed it, so only the other helper sees it: found before the question, not after it."""
     play = HelpedPlay().until("mask")
-    lied = play.ask(2, play.requests[2])
-    message = read(lied)
-    boxes = flipped(message.boxes, 16)
-    state = play.server._state
-    text = state and __import__("ccesa.protocol.assisted_server", fromlist=["x"]).sending_of(
-        play.server._round, state
-    ).text(2, message.key, boxes, b"", message.tag)
-    lied = changed(lied, boxes=boxes, signature=play.federation.identities[2].sign(text))
+    reply = play.ask(2, play.requests[2])
+    lied = signed_otherwise(play, reply, boxes=flipped(read(reply).boxes, 16))
     for member in (0, 1, 3):
         play.server.receive(member, play.ask(member, play.requests[member]))
     play.server.receive(2, lied)
@@ -448,13 +459,8 @@ def test_a_member_that_signs_another_vector_than_it_boxes_spoils_the_check_words
     play = HelpedPlay().until("mask")
     for member in (0, 1, 3):
         play.server.receive(member, play.ask(member, play.requests[member]))
-    lie = play.new_member(2)
-    message = read(lie.receive(play.requests[2]))
-    vector = flipped(bytes(message.vector), 3)
-    tag = m.keys.vector_tag(vector, play.config.context, 2)
-    text = sending_of(play.server._round, play.server._state).text(2, message.key, message.boxes, b"", tag)
-    said = {"vector": vector, "tag": tag, "signature": play.federation.identities[2].sign(text)}
-    play.server.receive(2, changed(message.encode(), **said))
+    reply = play.ask(2, play.requests[2])
+    play.server.receive(2, signed_otherwise(play, reply, vector=flipped(bytes(read(reply).vector), 3)))
     play.confirm()
     play.close()
     with pytest.raises(CorruptSum):
@@ -462,6 +468,22 @@ def test_a_member_that_signs_another_vector_than_it_boxes_spoils_the_check_words
 
 
 # The whole
+
+
+def test_a_server_adds_no_keystream(monkeypatch):
+    """Masks come off as words. The only keystream of a server is public: the weights of check words."""
+    play, drawn = HelpedPlay(length=300), []
+    mask_words = check_words.mask_words
+    monkeypatch.setattr(check_words, "mask_words", lambda *sizes: drawn.append(sizes[1]) or mask_words(*sizes))
+    check_words._weights.cache_clear()
+    play.until("unmask")
+    replies = play.replies()
+    monkeypatch.setattr(masks, "_add_each", lambda *_: pytest.fail("a mask"))
+    for helper, reply in replies.items():
+        play.server.receive(helper, reply)
+    play.close()
+    play.check_sum()
+    assert set(drawn) == {labels.digest(labels.CHECK_WORDS, play.config.context)[:16]}
 
 
 @pytest.mark.parametrize("state", ["key", "unmask"])
