@@ -18,6 +18,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from ccesa.agreement.charter import Learning
+from ccesa.agreement.identity import Identity
+from ccesa.simulate.enrolment import make_charter
+
 BIN = Path(sys.executable).parent
 LENGTH = 200
 #: What a handful of sites can be promised.
@@ -144,6 +148,8 @@ class Federation:
     nodes: int
     tls: bool
     active: bool = False
+    #: Nodes that only help, after the others. With them site 0 helps, too.
+    helpers: int = 0
     processes: dict[str, subprocess.Popen] = field(default_factory=dict)
 
     def start(self) -> None:
@@ -158,7 +164,7 @@ class Federation:
         security = ["--root-certificates", self._path("ca.pem")] if self.tls else ["--insecure"]
         self._launch("superlink", [*link, *([] if self.tls else ["--insecure"])])
         wait_for_port(port)
-        for site in range(self.nodes):
+        for site in range(self.nodes + self.helpers):
             node = ["flower-supernode", "--superlink", f"127.0.0.1:{port}", "--port", str(free_port())]
             config = f"site={site} {self._identity(site)}"
             self._launch(f"supernode-{site}", [*node, *security, "--node-config", config])
@@ -167,8 +173,8 @@ class Federation:
         (self.folder / "home" / "config.toml").write_text(connection)
 
     def submit(self, rounds: int) -> None:
-        settings = f'nodes={self.nodes} rounds={rounds} folder="{self.folder}"'
-        if self.active:
+        settings = f'nodes={self.nodes + self.helpers} rounds={rounds} folder="{self.folder}"'
+        if self.active or self.helpers:
             settings += f' charter="{self._path("charter.toml")}"'
         command = ["flwr", "run", self._path("app"), "here", "--run-config", settings]
         done = subprocess.run(
@@ -223,6 +229,8 @@ class Federation:
 
     def _enrol(self) -> None:
         """As sites do it: each makes its key by the command line, and the printed lines are the members."""
+        if self.helpers:
+            self._name_helpers()
         if not self.active:
             return
         keys = [["identity", "new", self._path(f"{n}.key"), "--name", f"site-{n}"] for n in range(self.nodes)]
@@ -233,6 +241,15 @@ class Federation:
         filled = charter.read_text().replace("metrics = []", 'metrics = ["site"]')
         charter.write_text(filled.replace("max_weight = 65536.0", "max_weight = 64.0"))
 
+    def _name_helpers(self) -> None:
+        identities = [Identity.new() for _ in range(self.nodes + self.helpers)]
+        for place, one in enumerate(identities):
+            one.save(self.folder / f"{place}.key")
+        members, helpers = identities[: self.nodes], [*identities[self.nodes :], identities[0]]
+        learning = Learning(metrics=("site",), max_weight=64.0)
+        charter = make_charter(members, helpers=helpers, bits=64, learning=learning, colluders=1)
+        (self.folder / "charter.toml").write_text(str(charter))
+
     def _ccesa(self, command: list[str]) -> str:
         done = subprocess.run([BIN / "ccesa", *command], capture_output=True, text=True, check=False)
         if done.returncode:
@@ -240,9 +257,10 @@ class Federation:
         return done.stdout
 
     def _identity(self, site: int) -> str:
-        if not self.active:
+        if not (self.active or self.helpers):
             return ""
-        return f'ccesa-identity="{self._path(f"{site}.key")}" ccesa-charter="{self._path("charter.toml")}"'
+        files = f'ccesa-identity="{self._path(f"{site}.key")}" ccesa-charter="{self._path("charter.toml")}"'
+        return files + f' ccesa-memory="{self._path(f"memory-{site}")}"' * bool(self.helpers)
 
     def _write_app(self) -> None:
         package = self.folder / "app" / "secure_app"

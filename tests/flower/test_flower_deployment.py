@@ -68,3 +68,14 @@ def test_a_node_dies_in_an_active_round_over_tls(tmp_path, step):
     assert found["metrics"]["1"]["site"] == pytest.approx(mean_of(survivors, float), abs=1e-5)
     remembered = [len(list(folder.glob("vector-*"))) for folder in (tmp_path / "home" / "ccesa").iterdir()]
     assert sorted(remembered) == [0 if step == "mask" else 1, 1, 1, 1, 1, 1]
+
+
+def test_a_member_dies_in_a_round_with_helpers(tmp_path):
+    """Two nodes only help, and one site helps, too. Each keeps its keys in its own folder, and none stays there."""
+    found = die(Federation(tmp_path, 4, tls=False, helpers=2), {"mask": 2}, rounds=2)
+    survivors = [site for site in range(4) if site != 2]
+    np.testing.assert_allclose(found["w"], 2 * mean_of(survivors, change), rtol=0, atol=1e-5)
+    assert sum("3 of " in line and "nodes in the sum, 3 helpers" in line for line in found["said"]) == 2
+    for helper in (0, 4, 5):
+        assert len(list((tmp_path / f"memory-{helper}").glob("answer-*"))) == 2
+        assert not list((tmp_path / f"memory-{helper}" / "keys").iterdir())

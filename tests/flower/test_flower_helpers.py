@@ -4,17 +4,21 @@ import time
 
 import numpy as np
 import pytest
-from flwr.app import Context, RecordDict
+from flwr.app import Context, Message, RecordDict
 from flwr.serverapp import strategy as flower
 
+from ccesa.agreement.charter import Learning
 from ccesa.errors import AttemptsSpent, ConfigError
 from ccesa.flower import Policy, SecureGrid
+from ccesa.flower.both.envelope import REFUSED, Envelope, request_with
 from ccesa.flower.both.packing import packing_for
 from ccesa.flower.both.terms import ReplyTerms
 from ccesa.flower.node import mod
+from ccesa.privacy.ledger import Ledger
 from ccesa.protocol import assisted_client
 from ccesa.protocol.submission import MaskKey, Sending
 from flower_grid import DROP, ERROR, RESTART, SILENT, MemoryGrid, as_record, lose, make_app, model_in, new_model, number
+from flower_noise import SURVIVORS, changed, large_model, ledgers, mechanism, plain_mean, residue
 from flower_rounds import NODES, assert_mean, enrol, messages
 
 #: Two helpers that are no members, and one that is.
@@ -217,6 +221,18 @@ def test_the_policy_waits_longer_for_helpers(assisted, clock):
     assert 400 <= clock.now < 500
 
 
+@pytest.mark.parametrize("fault", [None, SILENT])
+def test_helpers_are_asked_as_vectors_come_and_a_silent_one_once(fault, assisted, monkeypatch, clock):
+    """Else a helper that is gone would be waited for with every vector after that."""
+    monkeypatch.setattr("ccesa.protocol.round.HELD_BYTES", 1)
+    grid = federate(assisted, faults=lose(fault, "confirm", OUTSIDE[0], times=range(9)))
+    secure = SecureGrid(grid, charter=assisted[0], policy=Policy(vector_deadline=500))
+    assert (ask(secure, grid) is None) == (fault is not None)
+    assert grid.steps(OUTSIDE[0]).count("confirm") == (NODES if fault is None else 1)
+    assert grid.steps(OUTSIDE[1]).count("confirm") == NODES
+    assert clock.now < 600
+
+
 def test_enough_are_no_fewer_than_a_sum_needs(assisted):
     SecureGrid(federate(assisted), charter=assisted[0], policy=Policy(enough=0.5))
     with pytest.raises(ConfigError, match=r"enough = 0.4 "):
@@ -229,6 +245,28 @@ def test_a_helper_needs_a_folder(assisted, said):
     grid = federate((assisted[0], configs))
     assert ask(SecureGrid(grid, charter=assisted[0]), grid) is None
     assert any("a helper needs a folder that it keeps when it is started again: ccesa-memory" in line for line in said)
+
+
+def test_noise_is_charged_and_a_task_may_come_again(tmp_path, said):
+    noise, own = mechanism(), ledgers(tmp_path, nodes=NODES)
+    agreed = {"privacy": noise, "min_survivors": SURVIVORS, "learning": Learning()}
+    charter, configs = enrol(tmp_path, NODES, HELPING, colluders=0, **agreed)
+    configs = {node: {**config, **own.get(node, {})} for node, config in configs.items()}
+    grid = federate((charter, configs), make_app(changed), faults=lose(ERROR, "unmask", OUTSIDE[0]))
+    secure, model = SecureGrid(grid, charter=charter, retries=1), large_model()
+    found = model_in(ask(secure, grid, model))
+    assert residue(found, plain_mean(model, number(NODES))) == pytest.approx(secure.noise, rel=0.06)
+    assert not any("step aside" in line for line in said)
+    assert len([*Ledger(own[1002]["ccesa-ledger"]).charges()]) == 2
+
+
+def test_a_node_that_is_not_named_as_a_helper_answers_as_none(assisted, said):
+    """The server has another charter in mind: it sends the requests of a helper to a member."""
+    grid = federate(assisted)
+    request = Envelope(step="key", config=assisted[0].config(length=5).encode(), request=b"")
+    (reply,) = grid.send_and_receive([Message(request_with(RecordDict(), request), 1002, "train")])
+    assert reply.error.code == REFUSED
+    assert any("the charter does not name this node as a helper" in line for line in said)
 
 
 def test_the_agreement_after_quantum(tmp_path):

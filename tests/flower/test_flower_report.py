@@ -11,6 +11,7 @@ from ccesa.errors import (
     CorruptShares,
     Disconnected,
     FaultyClient,
+    HelpersMissing,
     LateMessage,
     TooFewClients,
     Unreliable,
@@ -84,6 +85,12 @@ def test_evidence_is_told_in_terms_of_nodes():
         "node 7003 sent a wrong share that node 7005 dealt; node 7003 sent a wrong share that node 7006 "
         "dealt; node 7007 could not open what node 7003 sealed for it"
     )
+
+
+def test_helpers_have_the_names_of_the_charter_also_without_a_node():
+    naming = as_nodes({0: 17, 3: 21}, {3: "uni-a", 4: "trust-c"})
+    assert HelpersMissing([4, 3]).described(naming).startswith("no answer from helper uni-a (node 21), helper trust-c:")
+    assert Accusation(3, 0).described(naming) == "helper uni-a (node 21) could not open what node 17 sealed for it"
 
 
 @pytest.mark.parametrize(

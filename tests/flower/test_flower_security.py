@@ -271,6 +271,22 @@ def test_s33_a_node_that_does_not_remember_is_the_difference(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("defended", [True, False])
+def test_s33_nodes_with_helpers_work_on_one_form_of_a_model(defended, tmp_path, monkeypatch):
+    """Helpers answer once about a task. A server that changes a setting has another one, over the same model."""
+    if not defended:
+        monkeypatch.setattr(Spending, "_note_named", lambda self, memory, name, task: None)
+    charter, configs = enrol(tmp_path, NODES, helping=(1001, 1002))
+    monkeypatch.setattr(Attempts, "_close", lambda self: None)  # the liar does not step aside
+    grid = MemoryGrid(make_app(), NODES, node_configs=configs)
+    secure = SecureGrid(grid, charter=charter)
+    if defended:
+        with pytest.raises(AttemptsSpent, match="may not contribute to this task again"):
+            with_and_without(secure, grid)
+    else:
+        assert is_victims(with_and_without(secure, grid))
+
+
+@pytest.mark.parametrize("defended", [True, False])
 def test_s33_a_round_that_was_kept_back_is_over_when_another_follows(defended, monkeypatch):
     """All have sent vectors, and are asked for their shares when there is a sum without the victim."""
     if not defended:

@@ -231,14 +231,18 @@ class RoundTransport:
     asked_for_vectors: set[int] = field(default_factory=set)
     #: Whether any node was asked for shares. After that it no longer works on this task.
     asked_for_shares: bool = False
+    #: Helpers that did not answer in time.
+    _silent: set[int] = field(default_factory=set)
     #: Why nodes were lost in the last step.
     _missing: list[str] = field(default_factory=list)
     _refused: Reasons = field(default_factory=Reasons)
 
     def carry(self, step: Step, requests: Requests) -> Iterator[tuple[int, bytes]]:
         """Carry one step for ``run_round``, or what goes beside it; log at its end which nodes are missing."""
-        asked = {self.nodes[client]: client for client in requests if client in self.messages}
         due = self._due(step, requests)
+        asked = {self.nodes[client]: client for client in requests if client in self.messages}
+        if due.name != step.name:  # what goes beside it can come often: wait for a silent node once
+            asked = {node: client for node, client in asked.items() if node not in self._silent}
         sent = [self._request(due, client, requests[client]) for client in asked.values()]
         first, last = due == self._exchanges[0], due == self._exchanges[-1]
         # A round waits for all helpers, because each of them is needed.
@@ -260,6 +264,8 @@ class RoundTransport:
                 self.answered_last.add(node)
             yield asked[node], answer
         self._close(exchange)
+        if due.by_helpers:
+            self._silent |= exchange.having(Outcome.SILENT)
 
     def refuse(self, fault: FaultyClient) -> None:
         """Remember a reply that the protocol's server refused."""
