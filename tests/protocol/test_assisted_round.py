@@ -59,3 +59,38 @@ def test_a_member_that_counts_tasks_by_another_name_sends_vectors_for_one_of_the
     with pytest.raises(TaskSpent, match="in another form"):
         send(1, other)
     send(2, first)
+
+
+@pytest.mark.parametrize("agreement", ["x25519", "x25519-mlkem768"])
+def test_another_server_takes_over_what_all_helpers_have_confirmed(agreement):
+    """It asks the same question as the one before would have. The vectors that wait come again."""
+    enrolment = federate(5, helpers=3, agreement=agreement)
+    config = enrolment.charter.config(length=9)
+    vectors = [np.arange(9, dtype=np.uint32) * one for one in range(5)]
+    parties = {one: new_client(config, one, vectors[one], enrolment) for one in range(5)}
+    helpers = new_helpers(config, enrolment)
+    first, second = new_server(config, enrolment), new_server(config, enrolment)
+    shown = {one: helpers[one].receive(request) for one, request in first.open().items()}
+    second.open()
+    for server in (first, second):
+        for helper, reply in shown.items():
+            server.receive(helper, reply)
+    replies = {one: parties[one].receive(request) for one, request in first.close().items()}
+    second.close()
+    for one in (0, 2, 3):
+        first.receive(one, replies[one])
+    for helper, request in first.ask_helpers().items():
+        assert first.pending == {0, 2, 3}
+        assert helper in first.awaited
+        first.receive(helper, helpers[helper].receive(request))
+    assert (first.pending, first.awaited, first.confirmed) == (set(), set(), {0, 2, 3})
+    first.receive(4, replies[4])
+    second.take_over({one: first.recall(one) for one in (0, 2, 3)}, first.total.tobytes())
+    assert second.confirmed == {0, 2, 3}
+    questions = first.close()
+    assert dict(second.close()) == dict(questions)
+    for helper, request in questions.items():
+        second.receive(helper, helpers[helper].receive(request))
+    second.close()
+    assert second.result().survivors == (0, 2, 3)
+    assert (second.result().vector == vectors[0] + vectors[2] + vectors[3]).all()

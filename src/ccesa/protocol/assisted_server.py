@@ -149,6 +149,19 @@ def check_helpers(round: Round, kept: Iterable[int]) -> None:
 
 def take_vector(round: Round, state: Gathering, client: int, reply: m.BoxedMaskReply) -> None:
     """Step mask: check what a member has signed, and hold its vector. The tag was checked before."""
+    record, ciphertexts = read_submission(round, state, client, reply)
+    vector = words.from_bytes(reply.vector, round.config.bits).copy()  # the buffer belongs to the caller
+    state.pending[client] = Submission(record=record, ciphertexts=ciphertexts, vector=vector)
+    state.confirmed[client] = set()
+
+
+def take_summed(round: Round, state: Gathering, client: int, reply: m.BoxedMaskReply) -> None:
+    """Step mask: take over what all helpers have confirmed before; its vector is in a sum."""
+    state.summed[client] = read_submission(round, state, client, reply)
+
+
+def read_submission(round: Round, state: Gathering, client: int, reply: m.BoxedMaskReply) -> tuple[bytes, list[bytes]]:
+    """Return the record of what a member has signed, and its ciphertexts."""
     ciphertexts = m.each_helper(reply, "ciphertexts", round.config)
     digests = b"".join(map(ciphertext_digest, ciphertexts))
     record = Record(key=reply.key, boxes=reply.boxes, digests=digests, tag=reply.tag, signature=reply.signature)
@@ -158,9 +171,7 @@ def take_vector(round: Round, state: Gathering, client: int, reply: m.BoxedMaskR
         primitives.check_public_key(reply.key)
     except (primitives.BadSignature, primitives.BadKey) as error:
         raise MalformedMessage(str(error)) from error
-    vector = words.from_bytes(reply.vector, round.config.bits).copy()  # the buffer belongs to the caller
-    state.pending[client] = Submission(record=record.pack(), ciphertexts=ciphertexts, vector=vector)
-    state.confirmed[client] = set()
+    return record.pack(), ciphertexts
 
 
 def sending_of(round: Round, state: Gathering) -> Sending:

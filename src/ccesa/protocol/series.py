@@ -220,9 +220,30 @@ class Series:
 
     @property
     def total(self) -> Vector | None:
-        """The sum of the masked vectors that came in the open exchange; None if it asks for none."""
+        """The sum of the masked vectors that came in the open exchange; None if it asks for none.
+
+        With helpers it has the vectors that all of them have confirmed.
+        """
         server = self._summing
         return None if server is None else server.total
+
+    @property
+    def pending(self) -> frozenset[int]:
+        """Members whose vectors wait in the open exchange for helpers to confirm their boxes."""
+        server = self._summing
+        return frozenset() if server is None else server.pending
+
+    @property
+    def confirmed(self) -> frozenset[int]:
+        """Members whose vectors are in the sum of the open exchange, because all helpers have confirmed them."""
+        server = self._summing
+        return frozenset() if server is None else server.confirmed
+
+    @property
+    def awaited(self) -> frozenset[int]:
+        """Helpers that were asked about boxes in the open exchange and have not answered."""
+        server = self._summing
+        return frozenset() if server is None else server.awaited
 
     def recall(self, client: int) -> bytes:
         """Return the answers of a client in the open exchange, without its vector, for ``take_over``.

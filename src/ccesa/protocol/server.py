@@ -5,7 +5,7 @@ nothing. Masked vectors go into one running sum and are dropped, so memory is O(
 """
 
 import os
-from collections.abc import Container, Iterable, Iterator, KeysView, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, KeysView, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -185,7 +185,23 @@ class Server:
     @property
     def held(self) -> int:
         """The number of vectors that wait for helpers to confirm their boxes."""
-        return len(self._state.pending) if isinstance(self._state, Gathering) else 0
+        return len(self.pending)
+
+    @property
+    def pending(self) -> frozenset[int]:
+        """Members whose vectors wait for helpers to confirm their boxes."""
+        return frozenset(self._state.pending) if isinstance(self._state, Gathering) else frozenset()
+
+    @property
+    def confirmed(self) -> frozenset[int]:
+        """Members whose vectors are in the sum, because all helpers have confirmed their boxes."""
+        return frozenset(self._state.summed) if isinstance(self._state, Gathering) else frozenset()
+
+    @property
+    def awaited(self) -> frozenset[int]:
+        """Helpers that were asked about boxes and have not answered."""
+        asked = self._state.asked if isinstance(self._state, Gathering) else {}
+        return frozenset(helper for helper, boxes in asked.items() if boxes)
 
     @property
     def graph(self) -> AssignmentGraph | None:
@@ -306,8 +322,11 @@ class Server:
 
     @property
     def total(self) -> Vector | None:
-        """The sum of the masked vectors that came; None before they are asked for, and with helpers."""
-        return self._state.total if isinstance(self._state, Delivered) else None
+        """The sum of the masked vectors that came, with helpers of those that all have confirmed.
+
+        None before they are asked for.
+        """
+        return self._state.total if isinstance(self._state, Delivered | Gathering) else None
 
     def recall(self, client: int) -> bytes:
         """Return the answer of a client in the open step, without its vector.
@@ -323,6 +342,7 @@ class Server:
         """Take the answers of another server of this round in the open step.
 
         Several servers can take replies to one step, each from other clients. One takes over the others' and closes it.
+        With helpers one server takes all replies. It takes over, in step mask, what all helpers have confirmed before.
 
         Args:
             answers: The results of ``recall`` there, by client.
@@ -335,10 +355,10 @@ class Server:
             ConfigError: The sum has another size; nothing has changed.
         """
         with self._exclusive, self._failing():
-            if self.config.helper_ids:
+            if self.config.helper_ids and self.step.beside is None:
                 raise OrderError("with helpers one server takes all replies of a round")
             asks_vectors = m.has_vector(self.step.reply)
-            expected = self.config.vector_bytes if asks_vectors and total else 0
+            expected = self.config.masked_bytes if asks_vectors and total else 0
             if len(total) != expected:
                 raise ConfigError(f"sum: expected {expected} bytes, got {len(total)}")
             if common := self._answered.keys() & answers.keys():
@@ -478,10 +498,7 @@ class Server:
                 raise ConflictingMessage(client, f"a second, different answer to step {step.name}")
             if first is not None:
                 return False
-            if isinstance(message, m.Complaint):
-                kept = take_complaint(self._round, self._state, client, message)
-            else:
-                kept = step.take(self._round, self._state, client, message)
+            kept = self._taker(step, message, summed)(self._round, self._state, client, message)
         except (MalformedMessage, primitives.BadKey, shamir.OutsideField) as error:
             raise FaultyClient(client, str(error)) from error
         if vector is not None and isinstance(message, m.SummedVector):
@@ -492,6 +509,12 @@ class Server:
             self._kept[client] = kept
         self._answered[client] = answer
         return self._note_taken(True)
+
+    def _taker(self, step: Step, message: m.Message, summed: bool) -> Callable[..., Any]:
+        """Return the function of a step that takes this message."""
+        if isinstance(message, m.Complaint):
+            return take_complaint
+        return step.beside.settle if summed and step.beside else step.take
 
     def _note_taken(self, is_new: bool) -> bool:
         self.taken += is_new

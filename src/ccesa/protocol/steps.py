@@ -52,6 +52,8 @@ class Beside(NamedTuple):
     ask: Callable[[ServerRound[Any], Any, bool], Requests]
     #: Server: (round, state, helper, reply) -> accusations; None if it is known. A faulty reply leaves no trace.
     take: Callable[[ServerRound[Any], Any, int, Any], frozenset[Accusation] | None]
+    #: Server: (round, state, client, reply without its vector) -> None. All helpers confirmed it, and it is in a sum.
+    settle: Callable[[ServerRound[Any], Any, int, Any], None]
 
 
 class TypedStep(NamedTuple, Generic[Request, Reply, Round, State, Agreed, Open, Kept]):
@@ -127,7 +129,7 @@ _ASSISTED = (
     TypedStep("mask", m.MaskForHelpersRequest, m.BoxedMaskReply, Joined,
         assisted_client.mask, assisted_server.take_vector, assisted_server.close_mask,
         beside=Beside("confirm", m.ConfirmBoxesRequest, m.ConfirmBoxesReply,
-            assisted_server.ask_boxes, assisted_server.take_confirmation)),
+            assisted_server.ask_boxes, assisted_server.take_confirmation, assisted_server.take_summed)),
     TypedStep("unmask", m.UnmaskSumRequest, m.UnmaskSumReply, HelperKey,
         assisted_helper.unmask, assisted_server.take_sum, assisted_server.close_unmask, by_helpers=True),
 )
