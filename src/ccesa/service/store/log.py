@@ -2,6 +2,9 @@
 
 A hub claims a reply first, under a unique key. Only the hub with the claim adds the vector to its sum, and it
 saves answer and sum together. Closing waits for saves under way, and no save comes after it.
+
+With helpers a vector is held first, whole. When all helpers have confirmed its box, it leaves this table in the
+transaction that saves the sum with it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,6 +39,14 @@ _SAVE = (
     " AND (body IS NULL OR body = ?)"
 )
 _TOTAL = "INSERT INTO sums VALUES (?, ?, ?, ?) ON CONFLICT (series, exchange, hub) DO UPDATE SET total = excluded.total"
+_HOLD = "INSERT INTO held VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_LET_GO = (
+    "DELETE FROM held WHERE series = ? AND exchange = ? AND client = ? AND EXISTS (SELECT 1 FROM answers"
+    " WHERE answers.series = held.series AND answers.exchange = held.exchange AND answers.client = held.client"
+    " AND answers.hub = ?)"
+)
+_EMPTY = "UPDATE answers SET body = ? WHERE series = ? AND exchange = ? AND client = ?"
+_HELD = "SELECT client, reply FROM held WHERE series = ? AND exchange = ? ORDER BY client"
 _RELEASED = ("", None, False)  # the place of a claim that another hub gave up in between
 
 
@@ -145,12 +156,17 @@ class Log(StorePart):
             return [*_exchanges(run, series, since)]
 
     def close_exchange(self, series: int, exchange: int, now: float) -> None:
-        """Close an exchange, unless it was closed before. Nothing is saved for it afterwards."""
+        """Close an exchange, unless it was closed before. Nothing is saved for it afterwards.
+
+        Vectors that are still held are left out: their answers are empty from now on.
+        """
         with self._database.writing() as run:
             rows = run(f"{_OPEN} FOR UPDATE", series, exchange)
             if not rows:
                 raise OrderError(f"exchange {exchange} of series {series} was never opened")
             if rows == [(None,)]:
+                held = run("DELETE FROM held WHERE series = ? AND exchange = ? RETURNING client", series, exchange)
+                run.many(_EMPTY, [(b"", series, exchange, client) for (client,) in sorted(held)])
                 run("UPDATE exchanges SET closed = ? WHERE series = ? AND exchange = ?", now, series, exchange)
                 run("DELETE FROM answers WHERE series = ? AND exchange = ? AND body IS NULL", series, exchange)
 
@@ -171,9 +187,18 @@ class Log(StorePart):
         with self._database.writing() as run:
             run.many(_RELEASE, [(series, exchange, client, hub) for client in sorted(clients)])
 
-    def save(self, series: int, exchange: int, hub: str, answers: Mapping[int, bytes], total: Data | None) -> bool:
+    def save(
+        self,
+        series: int,
+        exchange: int,
+        hub: str,
+        answers: Mapping[int, bytes],
+        total: Data | None,
+        held: Mapping[int, Data] | None = None,
+    ) -> bool:
         """Save answers that a hub has claimed, together with its whole sum in this exchange so far, if any.
 
+        ``held`` has the whole replies of those whose vectors wait for helpers, and are not in the sum.
         Saving the same answers again is harmless. Returns whether all is saved. Otherwise nothing is: the exchange
         has closed, or a claim is gone because the hub seemed dead. Then the sum in its memory no longer counts.
         """
@@ -184,11 +209,45 @@ class Log(StorePart):
             with self._database.writing() as run:
                 if not _is_open(run, series, exchange) or run.many(_SAVE, rows) != len(rows):
                     raise _Fenced
+                run.many(_HOLD, [(series, exchange, client, reply) for client, reply in sorted((held or {}).items())])
                 if total is not None:
                     run(_TOTAL, series, exchange, hub, total)
         except _Fenced:
             return False
         return True
+
+    def settle(
+        self, series: int, exchange: int, hub: str, summed: Iterable[int], left_out: Iterable[int], total: Data | None
+    ) -> bool:
+        """Note which held vectors are in this hub's sum now, and which are left out; save the sum with them.
+
+        Returns whether all is saved. Otherwise nothing is: the exchange has closed, or another hub has adopted them.
+        """
+        every, out = sorted({*summed, *left_out}), sorted(left_out)
+        if not every:
+            return True
+        try:
+            with self._database.writing() as run:
+                gone = [(series, exchange, client, hub) for client in every]
+                if not _is_open(run, series, exchange) or run.many(_LET_GO, gone) != len(gone):
+                    raise _Fenced
+                run.many(_EMPTY, [(b"", series, exchange, client) for client in out])
+                if total is not None:
+                    run(_TOTAL, series, exchange, hub, total)
+        except _Fenced:
+            return False
+        return True
+
+    def adopt(self, series: int, exchange: int, hub: str) -> dict[int, bytes]:
+        """Return all replies that are held in an open exchange, by client, for a hub that serves in place of another.
+
+        The other hub can save nothing about them any more.
+        """
+        with self._database.writing() as run:
+            held: dict[int, bytes] = dict(run(_HELD, series, exchange)) if _is_open(run, series, exchange) else {}
+            sql = "UPDATE answers SET hub = ? WHERE series = ? AND exchange = ? AND client = ?"
+            run.many(sql, [(hub, series, exchange, client) for client in held])
+            return held
 
     def answers(self, series: int, exchange: int, besides: str = "") -> dict[int, bytes]:
         """Return the saved answers by client, without those of one hub. Raises ``Forgotten``."""
@@ -224,7 +283,7 @@ class Log(StorePart):
             run("UPDATE series SET forgotten = ? WHERE series = ? AND forgotten < ?", before, series, before)
             gone = sum(
                 run.many(f"DELETE FROM {table} WHERE series = ? AND exchange < ?", [(series, before)])  # noqa: S608
-                for table in ("answers", "sums")
+                for table in ("answers", "sums", "held")
             )
         if gone:
             self._database.erase()

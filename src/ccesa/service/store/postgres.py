@@ -58,7 +58,7 @@ class PostgreSQL(Database):
     WRITE = ("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",)
     CLAIM = (*WRITE, "SET LOCAL synchronous_commit = off")
     ALONE = (*WRITE, f"SELECT pg_advisory_xact_lock({_LOCK})")
-    ERASE = ("VACUUM (SKIP_LOCKED) answers, sums",)
+    ERASE = ("VACUUM (SKIP_LOCKED) answers, sums, held",)
     runner = _PostgresRun
     errors = psycopg.Error
 

@@ -40,10 +40,14 @@ _MIGRATIONS = {
     2: (  # the latest exchange that a member claims to know, and this database did not
         "ALTER TABLE members ADD COLUMN known_series BIGINT NOT NULL DEFAULT 0",
         "ALTER TABLE members ADD COLUMN known_exchange BIGINT NOT NULL DEFAULT -1",
-    )
+    ),
+    3: (  # whole replies whose vectors wait for helpers
+        "CREATE TABLE held (series BIGINT, exchange BIGINT, client BIGINT, reply BLOB NOT NULL,"
+        " PRIMARY KEY (series, exchange, client))",
+    ),
 }
 VERSION = max(_MIGRATIONS)
-READS = (1, 2)  # versions that commands read without a change, and that a hub migrates when it starts
+READS = (1, 2, 3)  # versions that commands read without a change, and that a hub migrates when it starts
 
 
 def prepare(database: Database, create: bool) -> None:
