@@ -11,8 +11,8 @@ from ccesa.values.fields import is_positive
 class Policy(Part, frozen=True, kw_only=True):
     """How long a hub waits for its sites, or ``SecureGrid`` for its nodes, in seconds.
 
-    An exchange is open from when its requests are out. ``gather``, ``absent`` and ``faults`` are for hubs;
-    ``SecureGrid`` refuses them, because Flower decides which nodes are asked.
+    An exchange is open from when its requests are out. ``gather``, ``absent``, ``faults`` and ``helper_deadline`` are
+    for hubs; ``SecureGrid`` refuses them, because Flower decides which nodes are asked.
 
     Attributes:
         enough: The fraction of those asked that is enough after a while.
@@ -24,6 +24,7 @@ class Policy(Part, frozen=True, kw_only=True):
         absent: A member that was silent for this long is not asked to take part in a new round.
         faults: The faults or blames that set a member aside. A member that is present, but did not answer in
             this many rounds in a row, is not asked for as long as ``absent``, then twice as long.
+        helper_deadline: How long a round waits for a helper that is away. Then it is lost.
 
     Raises:
         ConfigError: A number is out of range, or a deadline is shorter than the time before it.
@@ -37,6 +38,7 @@ class Policy(Part, frozen=True, kw_only=True):
     gather: float = 30.0
     absent: float = 90.0
     faults: int = 3
+    helper_deadline: float = 86400.0
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -13,12 +13,14 @@ import msgspec
 import numpy as np
 
 from ccesa.errors import CcesaError
+from ccesa.helper_keys import ProcessKeys
 from ccesa.logfile import OpeningCounter
 from ccesa.memory import ProcessMemory
 from ccesa.policy import Policy
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
-from ccesa.protocol.series_client import SeriesClient
+from ccesa.protocol.assisted_helper import Helper
+from ccesa.protocol.series_client import SeriesClient, SeriesHelper
 from ccesa.service.coordinator import Questions
 from ccesa.service.desk import Receipt, Taken, View
 from ccesa.service.errors import Unavailable
@@ -31,7 +33,7 @@ from ccesa.service.meters import Meters
 from ccesa.service.store import Store, audit, open_store
 from ccesa.service.tasks import task_digest
 from ccesa.simulate.enrolment import new_client
-from rounds import charter, configure, federation_of
+from rounds import charter, charter_of, configure, federation_of, identity
 
 CLIENTS, WORDS = 6, 4
 #: Longer than a lease, and than a hub lives that gives no sign of life.
@@ -42,12 +44,16 @@ class Killed(BaseException):
     """Raised in the middle of something, as a kill -9 would end it."""
 
 
+#: Under the guard ``assisted``: a member that helps, and two that only help.
+HELPERS = (identity(0), identity(100), identity(101))
+
+
 def federation(guard: str = "curious", rounds: int = 2, **policy: float) -> Federation:
-    agreed = (
-        {"charter": charter(CLIENTS, bits=32, min_survivors=3)}
-        if guard == "active"
-        else {"config": configure(CLIENTS, bits=32, min_survivors=3)}
-    )
+    agreed: dict[str, Any] = {"config": configure(CLIENTS, bits=32, min_survivors=3)}
+    if guard == "active":
+        agreed = {"charter": charter(CLIENTS, bits=32, min_survivors=3)}
+    elif guard == "assisted":
+        agreed = {"charter": charter(CLIENTS, bits=32, min_survivors=3, helpers=HELPERS)}
     waits = {"after": 3, "deadline": 6, "vector_after": 3, "vector_deadline": 6, "gather": 3, "absent": 60}
     return Federation(name="a test", rounds=rounds, form=Words(words=WORDS), policy=Policy(**waits | policy), **agreed)
 
@@ -133,7 +139,7 @@ class World:
         self.url, self.federation, self.random, self.now = url, made, random.Random(seed), 1000.0
         self.lives = Counter()
         #: Clients that are there: heard from, and answering.
-        self.here = set(range(CLIENTS))
+        self.here = {*range(CLIENTS), *made.helper_ids}
         #: Every request that any hub has shown, by series, exchange and client.
         self.requests: dict[tuple[int, int, int], bytes] = {}
         #: Clients that were told that their vector has come, by series and exchange.
@@ -141,7 +147,9 @@ class World:
         self.receipts: Counter[str] = Counter()
         self._parties: dict[tuple[int, int], SeriesClient] = {}
         #: What sites remember, and why they refused rounds.
-        self.memories = {client: ProcessMemory() for client in range(CLIENTS)}
+        self.memories = {client: ProcessMemory() for client in self.here}
+        self.keys = {helper: ProcessKeys() for helper in made.helper_ids}
+        self._helping: dict[tuple[int, int], SeriesHelper] = {}
         self.refused: list[CcesaError] = []
         self._used: dict[int, set[bytes]] = {client: set() for client in range(CLIENTS)}
         #: What a client has sent last, and whether that is settled.
@@ -171,6 +179,8 @@ class World:
     def reply(self, client: int, view: View) -> bytes | None:
         """What a client sends at a view; None where it has nothing to say."""
         place = (view.series, view.exchange)
+        if client in self.keys:
+            return self.help(client, view)
         latest, reply = self._sent.get(client, ((0, -1), b""))
         if client not in view.requests or place < latest or (*place, client) in self.settled:
             return None
@@ -178,6 +188,24 @@ class World:
             reply = self._answer(client, view)
             self._sent[client] = (place, reply)
         return reply
+
+    def help(self, helper: int, view: View) -> bytes | None:
+        """What a helper sends at a view: it may be asked more than once in an exchange."""
+        place = (view.series, view.exchange)
+        request = view.beside.get(helper) or view.requests.get(helper)
+        if request is None or (helper not in view.beside and (*place, helper) in self.settled):
+            return None
+        config = decode_config(self.federation, view.config)
+        if (helper, view.series) not in self._helping:
+            self._helping[helper, view.series] = SeriesHelper(config, lambda config: self._helper(helper, config))
+        party = self._helping[helper, view.series]
+        reply = party.receive(request)
+        self.refused += party.faults.values()
+        return reply
+
+    def _helper(self, helper: int, config: Any) -> Helper:
+        options = {"memory": self.memories[helper], "keys": self.keys[helper]}
+        return Helper(config, HELPERS[helper - CLIENTS], charter_of(config), **options)
 
     def _answer(self, client: int, view: View) -> bytes:
         config = decode_config(self.federation, view.config)
@@ -204,6 +232,7 @@ class World:
     def restart(self, client: int) -> None:
         """A client that is killed and started again has its memory of used rounds, and no keys."""
         self._parties = {key: party for key, party in self._parties.items() if key[0] != client}
+        self._helping = {key: party for key, party in self._helping.items() if key[0] != client}
 
     def batch(self, clients: list[int]) -> list[Handed]:
         """What these clients have to say to whatever some hub shows them."""
@@ -220,7 +249,7 @@ class World:
 
         def done(receipt: Receipt) -> None:
             self.receipts[receipt.taken.value] += 1
-            if receipt.taken is Taken.SAVED and has_vector(reply):
+            if receipt.taken is Taken.SAVED and has_vector(reply) and client < CLIENTS:
                 self.acknowledged.setdefault(place, set()).add(client)
             if receipt.taken is not Taken.AGAIN:
                 self.settled.add((*place, client))
@@ -269,7 +298,7 @@ class World:
                 troubles -= 1
                 self.trouble(place)
             if self.random.random() < 0.01:
-                self.restart(self.random.randrange(CLIENTS))
+                self.restart(self.random.choice(sorted(self.memories)))
             self.go_on(place)
             if not troubles and all(hub.view and hub.view.state == "over" for hub in self.hubs):
                 return

@@ -25,7 +25,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr(engine, "AWAY", 0.0)
 
 
-@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("guard", [*GUARDS, "assisted"])
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(seed=st.integers(0, 1 << 32), hubs=st.integers(1, 3))
 def test_hubs_that_are_stopped_anywhere_are_one_server(guard, seed, hubs):

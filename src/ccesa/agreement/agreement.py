@@ -40,6 +40,7 @@ class Trust:
 
     digest: ClassVar = b""
     admission: ClassVar = Admission(())
+    helper_admission: ClassVar = Admission(())
     schema: ClassVar = None
     mechanism: ClassVar = None
     certificate: ClassVar = NoCertificate()
@@ -88,6 +89,10 @@ class OwnRounds(Trust):
     @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(f"client {client}" for client in range(self.any_round.clients))
+
+    @property
+    def party_names(self) -> tuple[str, ...]:
+        return self.names
 
     def series(self, length: int, bits: int) -> RoundConfig:
         given = msgspec.structs.asdict(self.any_round)

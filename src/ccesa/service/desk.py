@@ -5,7 +5,7 @@ A status has no vectors, shares or keys, and nothing that a member must not know
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal, Protocol
 
@@ -32,6 +32,8 @@ class View:
     exchange: int  # the open exchange in its series, the first of which is 0; -1 if none is open
     latest: int  # the last exchange that was opened in the series, closed or not; -1 before the first
     requests: Mapping[int, bytes]  # envelopes by client id, made on demand from any thread
+    #: Envelopes for helpers beside the open exchange, until they have answered; one helper may get several.
+    beside: Mapping[int, bytes] = field(default_factory=dict)
     task: bytes | None  # the digest of the task if this exchange asks for vectors
     closes: float  # when the exchange closes at the latest, in seconds since 1970; 0 if not decided
     next_start: float  # when the next round is likely to start, in seconds since 1970; 0 if unknown
@@ -126,6 +128,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     opened: float
     closes: float
     members: list[MemberStatus]
+    helpers: list[MemberStatus] = []
     rounds: list[RoundStatus]
     #: The certificate in words, one sentence each.
     certificate: list[str]

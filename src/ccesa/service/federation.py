@@ -2,7 +2,7 @@
 
     name = "five hospitals"
     rounds = 3                       # the number of sums
-    charter = "charter.toml"         # under the guard active: the agreement of the members
+    charter = "charter.toml"         # the agreement of the members
 
     [form]                           # if the charter leaves it open
     type = "words"
@@ -96,7 +96,7 @@ class Federation:
     Args:
         name: For people.
         rounds: The number of sums.
-        charter: The charter of the members, under the guard ``active``.
+        charter: The charter of the members.
         config: Without a charter: a round under the guard ``curious``; length and series do not matter.
         form: How contributions become vectors: a form, or a table of one, if the charter leaves it open.
         attempts: Without a charter: the maximum number of attempts at one question.
@@ -109,6 +109,7 @@ class Federation:
     Attributes:
         guard: The guard of all rounds.
         clients: The number of members or clients.
+        helper_ids: The ids of the helpers that the charter names; they follow those of the members.
         min_survivors: The minimum number of clients in a sum.
         signs_in: Whether members sign in with their identities; otherwise clients have tokens.
         digest: The name of this federation's database.
@@ -148,6 +149,7 @@ class Federation:
         self.form = form_of(self.agreement, table)
         agreed = self.agreement.any_round
         self.guard, self.clients, self.min_survivors = agreed.guard, agreed.clients, agreed.min_survivors
+        self.helper_ids = agreed.helper_ids
         self.signs_in = len(self.agreement.admission) > 0
         self.digest = labels.digest(labels.FEDERATION, name.encode(), self.guard.encode())
         self._check()

@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from ccesa.service.desk import MemberState, State, Status
 from ccesa.service.problems import KINDS
 
-STEPS = ("advertise", "share", "accept", "mask", "confirm", "unmask")
+STEPS = ("key", "advertise", "share", "accept", "mask", "confirm", "unmask")
 STATES, MEMBERS = get_args(State), get_args(MemberState)
 #: Why a round was lost: names of errors.
 LOST = (
@@ -24,6 +24,8 @@ LOST = (
     "CorruptSeeds",
     "StaleLog",
     "AttemptsSpent",
+    "HelpersMissing",
+    "CorruptSum",
     "RoundFailed",
     "VectorError",
     "TaskLost",
@@ -96,6 +98,11 @@ class Meters:
         for name, words, value in _figures(status):
             yield GaugeMetricFamily(f"ccesa_{name}", words, value=value)  # without a sample for None
         yield _by_state("members", "Members by state.", MEMBERS, [one.state for one in status.members])
+        if status.helpers:
+            here = GaugeMetricFamily("ccesa_helper_present", "1 for a helper that was heard from.", labels=["helper"])
+            for one in status.helpers:
+                here.add_metric([one.name], one.state == "present")
+            yield here
         yield _by_state("state", "1 for the federation's state.", STATES, [status.state])
 
     def render(self, accept: str) -> tuple[bytes, str]:

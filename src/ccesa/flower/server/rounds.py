@@ -43,7 +43,7 @@ MINIMUM_NODES = 3
 #: The settings that all rounds without a charter have.
 _ASSUMED = ("dropout", "collusion", "post_quantum")
 #: Fields of a policy about the members of a hub. In Flower the strategy chooses nodes.
-_OF_HUBS = ("gather", "absent", "faults")
+_OF_HUBS = ("gather", "absent", "faults", "helper_deadline")
 
 
 class UncharteredRounds:

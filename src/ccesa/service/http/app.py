@@ -106,14 +106,19 @@ class _Reading:
             return series < view.series or view.is_over
 
         def is_asked(view: View) -> bool:
-            return series == view.series and view.exchange > after and client in view.requests
+            if series != view.series:
+                return False
+            return (view.exchange > after and client in view.requests) or is_beside(view)
+
+        def is_beside(view: View) -> bool:  # a helper may be asked more than once in one exchange
+            return view.exchange >= after and client in view.beside
 
         view = await self._until(request, lambda view: is_over(view) or is_asked(view))
         self._desk.hear(client)
         if is_over(view):
             raise Problem("series-over", "ask for the federation to learn the next series", series=view.series)
         if is_asked(view):
-            envelope = view.requests[client]
+            envelope = view.beside[client] if is_beside(view) else view.requests[client]
             self._meters.sent.inc(len(envelope))
             headers = {**FRESH, "Ccesa-Exchange": str(view.exchange)}
             if view.task is not None:
@@ -124,9 +129,16 @@ class _Reading:
         has_waited = asking.patience(request, self._limits.wait_seconds) > 0
         return Response(None, 204, {**FRESH, "Retry-After": "0" if has_waited else "1"})
 
+    async def _member(self, request: Request) -> int:
+        """Return the member that asks; a helper needs no tasks and no results."""
+        client = await self._members.authenticate(request)
+        if client in self._federation.helper_ids:
+            raise Problem("not-found", "helpers get no tasks and no results: sign in as a member")
+        return client
+
     async def result(self, request: Request) -> Response:
         """Give a member a result, once it is known."""
-        client = await self._members.authenticate(request)
+        client = await self._member(request)
         question = request.path_params["question"]
         if not self._federation.hub.publish:
             raise Problem("not-found", "this federation does not publish its results")
@@ -144,7 +156,7 @@ class _Reading:
 
     async def task(self, request: Request) -> Response:
         """Give a member a task, or a range of it."""
-        await self._members.authenticate(request)
+        await self._member(request)
         digest = request.path_params["digest"]
         tag = f'"{digest.hex()}"'
         headers = {"ETag": tag, "Cache-Control": "private, max-age=31536000, immutable, no-transform"}

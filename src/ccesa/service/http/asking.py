@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ccesa import labels
+from ccesa.agreement.identity import Admission
 from ccesa.crypto import primitives
 from ccesa.errors import ConfigError
 from ccesa.service.desk import Desk
@@ -121,12 +122,14 @@ def patience(request: Request, most: int) -> int:
 
 
 class SessionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A member's answer to a challenge; bytes are in base64."""
+    """A member's or a helper's answer to a challenge; bytes are in base64."""
 
     key: bytes
     challenge: bytes
     origin: str
     signature: bytes
+    #: A site that is both has a session for each.
+    helper: bool = False
 
 
 class Members:
@@ -134,13 +137,21 @@ class Members:
 
     def __init__(self, desk: Desk, federation: Federation, limits: Limits) -> None:
         self._desk, self._federation, self._limits = desk, federation, limits
-        #: Clients by key; empty without a charter.
-        admitted = federation.agreement.admission.members
-        self._ids = {member.public: client for client, member in enumerate(admitted)}
+        #: Clients by key, and whether it is a helper's; empty without a charter.
+        self._ids = {(False, one.public): client for client, one in enumerate(self._admitted(False).members)}
+        helpers = zip(federation.helper_ids, self._admitted(True).members, strict=True)
+        self._ids |= {(True, one.public): helper for helper, one in helpers}
         self._lookups = 0  # the number of strangers' tokens that are being looked up
         #: The current minute, and the number of sessions that each member has opened in it.
         self._minute, self._opened = 0, Counter[int]()
         self._failures = Seldom()
+
+    def _admitted(self, helper: bool) -> Admission:
+        agreed = self._federation.agreement
+        return agreed.helper_admission if helper else agreed.admission
+
+    def is_helper(self, client: int) -> bool:
+        return client in self._federation.helper_ids
 
     async def authenticate(self, request: Request) -> int:
         """Return the client of a request, before anything else of the request is read."""
@@ -205,15 +216,18 @@ class Members:
         if signed.origin not in self._federation.origins:
             known = " or ".join(self._federation.origins)
             raise ConfigError(f"the member signed another address than this hub's: use {known}")
-        agreed = self._federation.agreement
-        text = signed_text(agreed.digest, signed.origin, signed.challenge)
-        client = self._ids.get(signed.key)
+        text = signed_text(self._federation.agreement.digest, signed.origin, signed.challenge)
+        client, admitted = self._ids.get((signed.helper, signed.key)), self._admitted(signed.helper)
+        if not len(admitted):
+            raise ConfigError("the charter of this federation names no helpers")
+        place = 0 if client is None else client - (self._federation.clients if signed.helper else 0)
         try:  # neither the answer nor its time may show whether a key is a member's
-            primitives.verify(agreed.admission.key(client or 0), signed.signature, text)
+            primitives.verify(admitted.key(place), signed.signature, text)
         except primitives.BadSignature:
             client = None
         if client is None:
-            raise ConfigError("no member of this federation made this signature: compare the charters and the keys")
+            who = "helper" if signed.helper else "member"
+            raise ConfigError(f"no {who} of this federation made this signature: compare the charters and the keys")
         return client
 
     def _count_session(self, client: int) -> None:

@@ -223,7 +223,8 @@ class Uploads:
         with _disk():
             reply = self._spool.map(key)
         receipt = await self._take(key, reply)
-        if receipt.taken is Taken.SAVED:
+        # A helper may answer more than once in one exchange.
+        if receipt.taken is Taken.SAVED and not self._members.is_helper(key[2]):
             self._saved[key[2]] = key, size
         if receipt.taken is not Taken.AGAIN:
             self._spool.remove(key)

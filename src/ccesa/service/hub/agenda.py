@@ -189,6 +189,15 @@ def measure_privacy(federation: Federation, rounds: Iterable[RoundRow]) -> Priva
     )
 
 
+def find_refused(pairs: Iterable[Iterable[int]], helpers: range) -> set[int]:
+    """Return the members to blame, given pairs of a member and a helper that refused its box: all helpers did.
+
+    A single helper may lie, and then it costs nobody its place.
+    """
+    counts = Counter(client for pair in {tuple(sorted(pair)) for pair in pairs} for client in pair)
+    return {client for client, count in counts.items() if client not in helpers and count == len(helpers)}
+
+
 def find_blamed(pairs: Iterable[Iterable[int]], around: int | None) -> set[int]:
     """Return the clients to blame, given pairs in which one client lied: k liars cost at most k honest clients.
 
@@ -203,6 +212,17 @@ def find_blamed(pairs: Iterable[Iterable[int]], around: int | None) -> set[int]:
         if not blamed & set(pair):
             blamed |= set(pair)
     return blamed
+
+
+def at(seconds: float) -> str:
+    """Return a time of day in words."""
+    return time.strftime("%H:%M:%S UTC", time.gmtime(seconds))
+
+
+def seat_name(federation: Federation, client: int) -> str:
+    """Return the name of a member or a helper as the charter has it."""
+    names = federation.agreement.party_names
+    return names[client].removesuffix(" (helper)") if client in federation.helper_ids else names[client]
 
 
 def elapsed(since: float, now: float) -> float:
@@ -302,6 +322,14 @@ class Presence:
         return awake if len(awake) >= self._federation.agreement.needed else here
 
     def shortage(self, now: float) -> str:
-        """Return a text with the numbers of members that are here and needed; empty if enough are here."""
+        """Return a text with the members that are here and needed, and helpers that are away; empty if all is well."""
         here, needed = len(self.present(now)), self._federation.agreement.needed
-        return "" if here >= needed else f"{here} of {self._federation.clients} are here, {needed} are needed"
+        parts = [] if here >= needed else [f"{here} of {self._federation.clients} are here, {needed} are needed"]
+        away = [one for one in self._federation.helper_ids if not self.is_here(one, now)]
+        names = ", ".join(f"{seat_name(self._federation, one)}{self._last(one)}" for one in away)
+        parts += [f"waits for helper{'s' * (len(away) > 1)} {names}"] if away else []
+        return "; ".join(parts)
+
+    def _last(self, client: int) -> str:
+        last = self.last_contact(client)
+        return f" (last heard from at {at(last)})" if last else ""

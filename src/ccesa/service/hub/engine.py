@@ -5,6 +5,7 @@ running sum in another, and only then acknowledges them. So every acknowledged r
 """
 
 import hashlib
+import logging
 import queue
 import secrets
 import threading
@@ -13,15 +14,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from ccesa.errors import CcesaError, LateMessage, StaleLog
 from ccesa.logfile import OpeningCounter
 from ccesa.service.coordinator import Coordinator
 from ccesa.service.desk import MemberState, MemberStatus, Receipt, RoundStatus, State, Status, StepStatus, Taken, View
 from ccesa.service.errors import Forgotten, NewerDatabase, Unavailable
 from ccesa.service.federation import Federation
-from ccesa.service.hub.agenda import Agenda, Presence, elapsed, measure_privacy
+from ccesa.service.hub.agenda import Agenda, Presence, at, elapsed, measure_privacy, seat_name
 from ccesa.service.hub.leader import Leader
 from ccesa.service.hub.replica import Diverged, Replica
+from ccesa.service.logs import event
 from ccesa.service.meters import Meters
 from ccesa.service.store import Store
 from ccesa.service.store.mark import Mark, count_of
@@ -47,6 +51,7 @@ _SAME = tuple({*RoundStatus.__struct_fields__} - {"survivors", "pairs"})
 #: Advice for the operator by state.
 _ADVICE: dict[State, str] = {
     "paused": "Resume when you are ready.",
+    "running": "Start the helper, or ask its people. The round goes on when it answers.",
     "stuck": "Fix the problem above. The hub tries again every few seconds.",
     "over": "To ask more questions, raise rounds in the federation's file.",
 }
@@ -57,6 +62,7 @@ _RECEIPTS = {
     Claim.OTHER: Receipt(taken=Taken.CONFLICT, reason="another reply of this client came first"),
     Claim.LATE: Receipt(taken=Taken.LATE, reason="the exchange has closed"),
 }
+_STANDS_BY = "another hub serves: rounds with helpers have one hub at a time"
 _NOT_ASKED = Receipt(taken=Taken.LATE, reason="this exchange asks this client for nothing")
 _TOO_SLOW = Receipt(taken=Taken.AGAIN, reason="this hub was too slow; send the reply again")
 
@@ -100,6 +106,8 @@ class Engine:
         self._waiting: queue.SimpleQueue[Handed | None] = queue.SimpleQueue()
         self._replica: Replica | None = None
         self._stopping = self._ended = False
+        #: Whether this hub takes replies: any hub does, but with helpers only the one that leads.
+        self._serves = not federation.helper_ids
         #: The newest series and the mark of the store at the last look.
         self._row: SeriesRow | None = None
         self._mark = Mark() if counter is None else Mark.of_count(counter.value)
@@ -178,11 +186,12 @@ class Engine:
             batch = []
             for handed, receipt in receipts:
                 handed.done(receipt)
+            self._ask_helpers(now)
             while self._leader.act(self._replica, self._presence.now()):
                 self._follow()
                 self._glance = 0.0
             self._show(now)
-            self.trouble = ""
+            self.trouble = "" if self._serves else _STANDS_BY
         except Unavailable as error:
             self._replica = None  # it may hold more than was saved
             self.trouble = str(error) or "the store cannot be reached"
@@ -217,6 +226,9 @@ class Engine:
         """Catch up with the log, with a new replica for a new series."""
         row = self._newest_series()
         changed = row != self._row
+        if self._federation.helper_ids and self._serves != self._leader.leads(self._presence.now()):
+            # Another hub has the vectors that wait from now on, or had them until now.
+            self._serves, self._replica = not self._serves, None
         if row is None or row.over:
             self._replica = None
         elif self._replica is None or self._replica.row.series != row.series:
@@ -256,15 +268,26 @@ class Engine:
             raise StaleLog(f"the database has gone back: {witnesses}, and {last}")
         return self._mark.series
 
+    def _ask_helpers(self, now: float) -> None:
+        """Ask helpers about the boxes that have come, also those that another hub held."""
+        if self._serves and self._replica is not None and self._federation.helper_ids:
+            self._replica.adopt()
+            if self._replica.ask_helpers(now):
+                self._glance = 0.0
+
     def _take(self, batch: list[Handed]) -> list[tuple[Handed, Receipt]]:
         """Claim, receive and save replies; return the receipt of each."""
         replica, due, receipts = self._replica, dict[int, Handed](), list[tuple[Handed, Receipt]]()
+        if not self._serves:
+            return [(handed, Receipt(taken=Taken.AGAIN, reason=_STANDS_BY)) for handed in batch]
         if replica is None or replica.open is None:
             return [(handed, _RECEIPTS[Claim.LATE]) for handed in batch]
         place = (replica.row.series, replica.open.exchange)
         for handed in batch:
             if (handed.series, handed.exchange) != place:
                 receipts.append((handed, _RECEIPTS[Claim.LATE]))
+            elif handed.client in self._federation.helper_ids and replica.has_beside:
+                receipts.append((handed, self._take_word(replica, place, handed)))
             elif handed.client not in replica.requests:
                 receipts.append((handed, _NOT_ASKED))
             elif handed.client in due:  # its second one in this batch
@@ -272,6 +295,19 @@ class Engine:
             else:
                 due[handed.client] = handed
         return receipts + (self._take_due(replica, place, due) if due else [])
+
+    def _take_word(self, replica: Replica, place: tuple[int, int], handed: Handed) -> Receipt:
+        """Take a helper's word about boxes. Nothing is kept of it: a hub that was killed asks again."""
+        fault = replica.take_word(handed.client, handed.reply)
+        self._glance = 0.0
+        if not self._store.settle(*place, replica.hub, *replica.settled(), replica.total):
+            self._replica = None
+            return _TOO_SLOW
+        if fault is None:
+            return _RECEIPTS[Claim.SAVED]
+        name = seat_name(self._federation, handed.client)
+        event("refused", logging.WARNING, client=handed.client, name=name, reason=str(fault))
+        return Receipt(taken=Taken.LATE, reason=str(fault))
 
     def _take_due(
         self, replica: Replica, place: tuple[int, int], due: dict[int, Handed]
@@ -293,7 +329,9 @@ class Engine:
                 receipts[client] = Receipt(taken=Taken.FAULTY, reason=str(fault))
         if refused := [client for client in own if client not in answers]:
             self._store.release(*place, replica.hub, refused)
-        saved = self._store.save(*place, replica.hub, answers, replica.total)
+        held = {client: due[client].reply for client in replica.hold(answers)}
+        total = None if replica.has_beside else replica.total
+        saved = self._store.save(*place, replica.hub, answers, total, held)
         if saved and answers:
             self._mark = replace(self._mark, saved=(*place, *next(iter(answers.items()))))
         if not saved:  # the exchange has closed, or this hub seemed dead
@@ -343,21 +381,41 @@ class Showing:
             return "paused", reason
         if replica is None or (replica.open is None and not replica.series.rounds):
             return "gathering", self._presence.shortage(self._presence.now()) or self._setback()
-        return "running", ""
+        return "running", self._late(replica)
+
+    def _late(self, replica: Replica) -> str:
+        """Return a text about helpers that everybody waits for; empty if they answer in time."""
+        now, since = self._presence.now(), self._asked_since(replica)
+        late = self._waited_for(replica)
+        if replica.open is None or not late or elapsed(since, now) < self._federation.policy.after:
+            return ""
+        names = ", ".join(seat_name(self._federation, helper) for helper in sorted(late))
+        return f"waits for helper{'s' * (len(late) > 1)} {names} since {at(since)}"
+
+    def _asked_since(self, replica: Replica) -> float:
+        if replica.waits_for_helpers and replica.open is not None:
+            return replica.open.opened
+        return replica.asked_since
+
+    def _waited_for(self, replica: Replica) -> set[int]:
+        """Return the helpers that have not answered what they were asked."""
+        if not replica.waits_for_helpers or replica.open is None:
+            return set(replica.beside)
+        return set(replica.requests) - self._store.answered(replica.row.series, replica.open.exchange)
 
     def _setback(self) -> str:
         """Return a text about rounds lost in the set-up, if the latest ones were."""
         lost = self._agenda.lost_in_setup
         if not lost:
             return ""
-        until = time.strftime("%H:%M:%S UTC", time.gmtime(self._agenda.rests_until))
+        until = at(self._agenda.rests_until)
         what = "the last round was" if lost == 1 else f"the last {lost} rounds were"
         return f"{what} lost in the set-up; the next one begins at {until}: {self._agenda.rounds[-1].reason}"
 
     def _advice(self, state: State, now: float) -> str:
         if state == "gathering":
-            missing = [client for client in range(self._federation.clients) if not self._presence.is_here(client, now)]
-            names = [self._federation.agreement.names[client] for client in missing]
+            every = self._federation.agreement.party_names
+            names = [name for client, name in enumerate(every) if not self._presence.is_here(client, now)]
             more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
             return f"Start the sites that are missing: {', '.join(names[:_NAMED])}{more}." if names else _SITES
         is_stale = state == "stuck" and self._leader.is_stale
@@ -379,6 +437,7 @@ class Showing:
             exchange=-1 if opened is None else opened.exchange,
             latest=-1 if replica is None else replica.next - 1,
             requests={} if replica is None else replica.requests,
+            beside={} if replica is None else replica.beside,
             task=None if opened is None or opened.question is None else opened.task,
             closes=self._closes(opened),
             next_start=0.0 if replica is None else self._next_start(replica),
@@ -390,6 +449,8 @@ class Showing:
         """Return the latest time at which the open exchange closes, if enough have answered by then."""
         if opened is None:
             return 0.0
+        if opened.question is None and self._federation.helper_ids:
+            return opened.opened + self._federation.policy.helper_deadline
         return opened.opened + self._federation.policy.lasts(opened.question is not None)
 
     def _next_start(self, replica: Replica) -> float:
@@ -425,6 +486,7 @@ class Showing:
             opened=0.0 if opened is None else opened.opened,
             closes=self._closes(opened),
             members=[self._member(one, one in asked, one in answered, now) for one in range(self._federation.clients)],
+            helpers=[self._helper(replica, one, asked, answered, now) for one in self._federation.helper_ids],
             rounds=[_round(row) for row in self._agenda.rounds[-MOST_ROUNDS:]],
             certificate=list(self._federation.agreement.promises),
             privacy_bits=self._federation.agreement.certificate.privacy_bits,
@@ -434,12 +496,23 @@ class Showing:
             now=now,
         )
 
+    def _helper(
+        self, replica: Replica | None, helper: int, asked: set[int], answered: set[int], now: float
+    ) -> MemberStatus:
+        """Return the status of a helper, which is also asked beside an exchange of the members."""
+        has_beside = replica is not None and replica.has_beside and replica.asked_since > 0
+        waits = has_beside and replica is not None and helper in replica.beside
+        found = self._member(
+            helper, helper in asked or has_beside, helper in answered or (has_beside and not waits), now
+        )
+        return msgspec.structs.replace(found, name=seat_name(self._federation, helper))
+
     def _member(self, client: int, asked: bool, answered: bool, now: float) -> MemberStatus:
         row = self._presence.row(client)
         here: MemberState = "present" if self._presence.is_here(client, now) else "absent"
         return MemberStatus(
             client=client,
-            name=self._federation.agreement.names[client],
+            name=self._federation.agreement.party_names[client],
             state="set aside" if row.set_aside else here,
             reason=row.set_aside,
             blames=row.blames,

@@ -7,10 +7,12 @@ decision is still made once, and the second hub follows the first.
 import dataclasses
 import logging
 import math
+from collections.abc import Iterable
 
 import msgspec
 
 from ccesa.errors import CcesaError, CorruptShares, RoundFailed, VectorError
+from ccesa.evidence import by_id
 from ccesa.protocol import messages as m
 from ccesa.protocol.schedule import with_number
 from ccesa.protocol.series import Ended
@@ -25,7 +27,9 @@ from ccesa.service.hub.agenda import (
     Presence,
     elapsed,
     find_blamed,
+    find_refused,
     measure_privacy,
+    seat_name,
 )
 from ccesa.service.hub.replica import Replica, Started, first_round, masked_in
 from ccesa.service.logs import event
@@ -34,7 +38,7 @@ from ccesa.service.store import Store
 from ccesa.service.store.rows import ExchangeRow, RoundRow
 from ccesa.service.tasks import task_digest
 
-_LAST = "unmask"  # the last step of a round
+_LAST, _LAST_OF_MEMBERS = "unmask", "mask"  # the last step of a round, and with helpers the last that asks members
 LEASE, PATIENCE = 10.0, 5.0  # seconds of a lease, and seconds after which a failed action is tried again
 ROUNDS = 1 << 31  # a series never comes to its last round
 
@@ -96,7 +100,9 @@ class Leader:
         agreed, form = self._federation.agreement, self._federation.form
         config = first_round(self._federation, form.length(self._agenda.task(pending[0])))
         body = {"series_id": config.series_id.hex(), "charter": agreed.digest.hex() or None}
-        row = self._store.begin_series(config.encode(), ROUNDS, body, now, agreed.names, msgspec.json.encode(form))
+        row = self._store.begin_series(
+            config.encode(), ROUNDS, body, now, agreed.party_names, msgspec.json.encode(form)
+        )
         self._presence.reload()
         event("series", series=row.series, questions=len(pending))
         self._gathering = now
@@ -145,7 +151,9 @@ class Leader:
         """Close the open exchange if the policy allows it; clients that declined with an empty reply do not count."""
         place, seconds = (replica.row.series, opened.exchange), elapsed(opened.opened, now)
         answers, empty = self._store.count_answered(*place)
-        if self._federation.policy.stays_open(
+        if self._waits_for_helpers(replica, answers, now):
+            return False
+        if not replica.waits_for_helpers and self._federation.policy.stays_open(
             asked=len(replica.requests) - empty,
             answered=answers - empty,
             minimum=min(self._federation.min_survivors, len(replica.requests)),
@@ -159,11 +167,19 @@ class Leader:
             faulty = len(silent & self._faulty)
             self._meters.count_step(name, seconds, len(asked), len(silent), faulty)
             self._presence.note_silent(set(silent), now)
-            if name == _LAST:
+            if name == (_LAST_OF_MEMBERS if replica.config.helper_ids else _LAST):
                 self._presence.note_answered(set(asked & answered))
         self._faulty.clear()
         self._store.close_exchange(*place, now)
         return True
+
+    def _waits_for_helpers(self, replica: Replica, answers: int, now: float) -> bool:
+        """Return whether the open exchange stays open for helpers: they are few, and each is needed."""
+        if replica.open is None or not (replica.waits_for_helpers or replica.beside):
+            return False
+        since = replica.asked_since if replica.beside else replica.open.opened
+        is_answered = not replica.beside and answers >= len(replica.requests)
+        return not is_answered and elapsed(since, now) < self._federation.policy.helper_deadline
 
     # Rounds and faults
 
@@ -214,7 +230,9 @@ class Leader:
 
     def fault(self, client: int, reason: str) -> None:
         self._faulty.add(client)
-        event("refused", logging.WARNING, client=client, reason=reason)
+        event("refused", logging.WARNING, client=client, name=seat_name(self._federation, client), reason=reason)
+        if client in self._federation.helper_ids:  # without it there are no rounds
+            return
         why, limit = f"it sent an invalid reply: {reason}", self._federation.policy.faults
         self._log_aside(self._store.blame({client: 1}, why, self._presence.now(), limit), why)
 
@@ -229,7 +247,9 @@ class Leader:
         if row.outcome == SUM:
             self._agenda.report_all()
             row = self._report(row)
-        blames = find_blamed(row.pairs, self._federation.agreement.certificate.around)
+        helpers = self._federation.helper_ids
+        around = self._federation.agreement.certificate.around
+        blames = find_refused(row.pairs, helpers) if helpers else find_blamed(row.pairs, around)
         if isinstance(ended.failure, CorruptShares):
             blames.add(ended.failure.client)
         aside = self._store.put_round(row, blames, self._federation.policy.faults, self._promises(row))
@@ -259,11 +279,20 @@ class Leader:
             "delta": None if privacy is None else privacy.delta,
         }
 
+    def _naming(self, clients: Iterable[int]) -> str:
+        """Return words for clients; helpers have names, because people have to go and ask."""
+        every = sorted(clients)
+        if not every or any(one not in self._federation.helper_ids for one in every):
+            return by_id(every)
+        return ", ".join(f"helper {seat_name(self._federation, one)}" for one in every)
+
     def _row(self, replica: Replica, ended: Ended, started: Started, now: float) -> RoundRow:
         outcome = ended.failure or ended.result()
-        lost, name, reason = isinstance(outcome, RoundFailed), type(outcome).__name__, str(outcome)
+        lost, name = isinstance(outcome, RoundFailed), type(outcome).__name__
+        reason = outcome.described(self._naming) if isinstance(outcome, RoundFailed) else ""
         if lost and ended.released and not self._agenda.is_noisy:
-            name, reason = TASK_LOST, f"{name} after shares were released: {reason}"
+            after = "helpers were asked for their sums" if self._federation.helper_ids else "shares were released"
+            name, reason = TASK_LOST, f"{name} after {after}: {reason}"
         return RoundRow(
             series=replica.row.series,
             number=ended.number,

@@ -4,6 +4,9 @@ Everything that a replica computes follows from the log and is not stored. So a 
 replays the log, and a client may reach any of several hubs on one store: they are the same server.
 """
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -36,6 +39,8 @@ class Started:
     task: bytes = b""
 
 
+#: A helper that gave no valid answer about boxes so often in an exchange is not waited for.
+_MUTE = 3
 _NEVER = 1 << 62  # above the number of any exchange
 
 
@@ -62,7 +67,9 @@ def decode_config(federation: Federation, config: bytes) -> RoundConfig:
 
 def masked_in(federation: Federation, exchange: int) -> int:
     """Return the number of the round for whose vectors an exchange of a series asks."""
-    rounds = msgspec.structs.replace(federation.agreement.any_round, accept=True)
+    rounds = federation.agreement.any_round
+    if not rounds.helper_ids:
+        rounds = msgspec.structs.replace(rounds, accept=True)
     place = next(place for place, step in enumerate(steps_of(rounds)) if m.has_vector(step.reply))
     return (exchange - place) // Schedule.of(rounds).stride
 
@@ -95,6 +102,14 @@ class Replica:
         self.series = Series(begun, server=self._server, rounds=max(left, 1))
         self.open: ExchangeRow | None = None
         self.requests: Requests = {}
+        #: Clients whose vectors the store holds for this replica, until helpers have confirmed their boxes.
+        self._held: set[int] = set()
+        #: Envelopes for helpers about these, until they have answered, and since when.
+        self.beside: dict[int, bytes] = {}
+        self.asked_since = 0.0
+        #: By helper: how often it gave no valid answer to such an envelope.
+        self._mute: Counter[int] = Counter()
+        self._has_adopted = False
         self.started: dict[int, Started] = {}
         #: Rounds that are over and not recorded yet, as far as this replica knows.
         self.ended: list[Ended] = []
@@ -141,8 +156,9 @@ class Replica:
             m.limit(kind, self.config)
             for step in steps_of(self.config)
             for kind in step.replies
-            if vectors or not m.has_vector(kind)
+            if vectors or not m.is_masked_vector(kind)
         ]
+        limits += [m.limit(step.beside.reply, self.config) for step in steps_of(self.config) if step.beside]
         return sum(limits) + 4 * len(limits)
 
     def follow(self) -> bool:
@@ -163,7 +179,72 @@ class Replica:
             self.series.receive(client, reply)
         except FaultyClient as error:
             fault = error
+        if self.waits_for_helpers:
+            return bytes(reply) if self.series.recall(client) else b"", fault
         return self.series.recall(client), fault
+
+    # Helpers
+
+    @property
+    def waits_for_helpers(self) -> bool:
+        """Whether the open exchange asks helpers, and no members. Their answers are kept whole."""
+        return bool(self.config.helper_ids) and self.open is not None and self.open.question is None
+
+    @property
+    def has_beside(self) -> bool:
+        """Whether helpers confirm boxes beside the open exchange."""
+        return bool(self.config.helper_ids) and self.open is not None and self.open.question is not None
+
+    def hold(self, clients: Iterable[int]) -> set[int]:
+        """Return which of these have sent a vector that waits for helpers, and count them as held."""
+        new = set(clients) & self.series.pending
+        self._held |= new
+        return new
+
+    def adopt(self) -> bool:
+        """Take over vectors that wait for helpers from a hub that is gone, once; return whether there are any."""
+        if self._has_adopted or not self.has_beside or self.open is None:
+            return False
+        held = self._store.adopt(self.row.series, self.open.exchange, self.hub)
+        self._has_adopted = True
+        for client, reply in held.items():
+            with suppress(FaultyClient):
+                self.series.receive(client, reply)
+        return bool(self.hold(held))
+
+    def ask_helpers(self, now: float) -> bool:
+        """Ask about vectors that have come, once the questions before are answered; return whether anyone is asked."""
+        if not self.has_beside or self.beside or not self._held:
+            return False
+        asked = self.series.ask_helpers()
+        self.beside = {helper: asked[helper] for helper in asked if not self.is_mute(helper)}
+        self.asked_since = now
+        return bool(self.beside)
+
+    def take_word(self, helper: int, reply: Data) -> FaultyClient | None:
+        """Take a helper's word about boxes; return its fault, if any."""
+        fault = None
+        try:
+            self.series.receive(helper, reply)
+        except FaultyClient as error:
+            fault = error
+        if fault is not None or not reply:
+            self._mute[helper] += 1
+        self.beside = {one: self.beside[one] for one in sorted(self.beside.keys() & self.series.awaited)}
+        if self.is_mute(helper):
+            self.beside.pop(helper, None)
+        return fault
+
+    def is_mute(self, helper: int) -> bool:
+        """Return whether a helper has declined, or its answers made no sense: it is not waited for."""
+        return self._mute[helper] >= _MUTE
+
+    def settled(self) -> tuple[set[int], set[int]]:
+        """Return which held vectors are in the sum now, and which were refused; they are no longer held."""
+        summed = self._held & self.series.confirmed
+        refused = self._held - summed - self.series.pending
+        self._held -= summed | refused
+        return summed, refused
 
     @property
     def total(self) -> Data | None:
@@ -172,10 +253,13 @@ class Replica:
         return None if total is None else total.data.cast("B")
 
     def _server(self, config: RoundConfig) -> Server:
-        return Server(config, self._federation.agreement, dropout=self._federation.dropout, now=self._now)
+        # Keys of helpers are shown while a round is open; their time cannot be checked as of its beginning.
+        now = None if config.helper_ids else self._now
+        return Server(config, self._federation.agreement, dropout=self._federation.dropout, now=now)
 
     def _open(self, logged: ExchangeRow) -> None:
         self.open, self.next, self._has_taken = logged, logged.exchange + 1, False
+        self._held, self.beside, self._mute, self._has_adopted = set(), {}, Counter(), False
         if logged.exchange < self._start:
             return
         before, masking = set(self.series.rounds), self.series.masking
@@ -187,17 +271,32 @@ class Replica:
             self.started[masking].question, self.started[masking].task = logged.question, logged.task
 
     def _close(self, logged: ExchangeRow) -> None:
-        self.open = None
+        asked_helpers = self.waits_for_helpers
+        self.open, self.beside = None, {}
         if logged.exchange < self._start:
             return
         others = self._store.answers(self.row.series, logged.exchange, besides=self.hub)
-        sums = []
-        if self.series.total is not None:  # else they are of a round that is over
-            sums = self._store.sums(self.row.series, logged.exchange, besides=self.hub)
-        if self.series.take_over(others, _add(sums, self.config.bits)) and self._has_taken:
+        if asked_helpers:
+            faults = self._receive_all(others)
+        else:
+            sums = []
+            if self.series.total is not None:  # else they are of a round that is over
+                sums = self._store.sums(self.row.series, logged.exchange, besides=self.hub)
+            faults = self.series.take_over(others, _add(sums, self.config.bits))
+        if faults and self._has_taken:
             raise Diverged
         self.ended += self.series.close()
         self.requests = {}
+
+    def _receive_all(self, replies: Mapping[int, bytes]) -> list[FaultyClient]:
+        """Take the whole replies of helpers; return their faults."""
+        faults = []
+        for helper, reply in replies.items():
+            try:
+                self.series.receive(helper, reply)
+            except FaultyClient as fault:
+                faults.append(fault)
+        return faults
 
 
 def _add(sums: list[bytes], bits: int) -> bytes:
