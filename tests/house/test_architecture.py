@@ -292,9 +292,9 @@ def test_the_package_stays_small():
     Contributions that fail without being seen took 150, a look at a table before it is counted 150,
     releasing once 300, and asking about a model in one series 150. Migrations, a store that goes back, and a
     hub that waits took 350, sites on bad lines and with bounded memory 350. A log in a file took 190.
-    Helpers took 850 of protocol and cryptography.
+    Helpers took 900 of protocol and cryptography.
     """
     sizes = {file.name: code_lines(file) for file in FILES}
     core = sum(size for name, size in sizes.items() if name.startswith(("crypto/", "protocol/")))
-    assert core <= 4850
+    assert core <= 4900
     assert sum(sizes.values()) <= 24500

@@ -230,13 +230,13 @@ def test_a_certificate_that_is_bad_for_a_while_does_not_end_a_site(tmp_path):
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(driver, "carry", carry)
-        carrier = driver._Carrier(None, ProcessMemory())
+        carrier = driver.Carrier(None, ProcessMemory())
         found = [carrier(Call(method="GET", path="/")) for _ in range(4)]
         assert [one.status for one in found] == [204, 0, 0, 204]
         assert found[1].reason == str(refused)
         answers += [refused]
         with pytest.raises(FaultyServer):
-            driver._Carrier(None, ProcessMemory())(Call(method="GET", path="/"))
+            driver.Carrier(None, ProcessMemory())(Call(method="GET", path="/"))
 
 
 def test_keys_of_connections_are_written_nowhere(tmp_path, monkeypatch):
@@ -473,7 +473,7 @@ def test_a_memory_is_swept_while_a_site_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "carry", lambda client, call: HubAnswer(status=204))
     clock = [0.0]
     monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
-    carrier = driver._Carrier(None, memory)
+    carrier = driver.Carrier(None, memory)
     for hour in range(80):
         clock[0] = hour * 3600.0 + 1
         carrier(Call(method="GET", path="/"))

@@ -10,7 +10,7 @@ from ccesa.cli.charter import charter
 from ccesa.cli.demo import demo
 from ccesa.cli.hub import audit, invite, results, serve
 from ccesa.cli.identity import identity
-from ccesa.cli.join import join
+from ccesa.cli.join import assist, join
 from ccesa.cli.ledger import ledger
 from ccesa.cli.plan import plan
 from ccesa.cli.simulate import simulate
@@ -25,7 +25,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for command in (audit, demo, invite, join, plan, results, serve, simulate):
+for command in (assist, audit, demo, invite, join, plan, results, serve, simulate):
     app.command()(command)
 for name, group in {"charter": charter, "identity": identity, "ledger": ledger, "statistics": statistics}.items():
     app.add_typer(group, name=name)

@@ -18,6 +18,7 @@ from ccesa import files
 from ccesa.agreement.charter import Charter
 from ccesa.cli import STOPPED, options
 from ccesa.errors import ConfigError, shown
+from ccesa.service.participant.assistant import Assistant
 from ccesa.service.participant.calls import Event
 from ccesa.service.participant.driver import Participant
 from ccesa.service.participant.site import Contribute
@@ -63,7 +64,7 @@ class SiteOptions:
     def make(self, url: str, **others: Any) -> Participant:
         memory = self.memory
         if memory is None and self.identity is not None:
-            memory = self.identity.with_name(self.identity.name + ".memory")
+            memory = memory_of(self.identity)
         token = self.token
         if token is not None and token.startswith("@"):  # a file hides it from the list of processes
             token = files.read_trusted(token[1:], 4096, private=True).strip()
@@ -118,6 +119,43 @@ def join(
         participant.run(contribute)
     if results is not None and not results.exists():
         files.write_new(results, "", private=False)  # nothing was published
+
+
+def assist(
+    url: Annotated[str, Argument(metavar="URL", help="Address of the hub.")],
+    charter: Annotated[Path, Option(help="Your own copy of the charter.")],
+    identity: Annotated[Path, Option(help="Your private key.")],
+    memory: Annotated[
+        Path | None, Option(help="Folder of this helper's memory (IDENTITY.memory), beside its keys. Never restore it.")
+    ] = None,
+    ca: Annotated[Path | None, Option(help="File with certificates of a private authority.")] = None,
+    insecure_http: Annotated[
+        bool, Option("--insecure-http", help="Allow another machine without TLS, for use inside a tunnel.")
+    ] = False,
+    quiet: Annotated[bool, Option("--quiet", help="Print only problems.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object per event.")] = False,
+) -> None:
+    """Help the members of a federation until it is over, without taking part.
+
+    A helper holds a key of each round, for some days at most. The hub can open a sum only with the answers of all
+    helpers. A member that is also a helper runs `ccesa join`, which does both.
+    """
+    assistant = Assistant(
+        url,
+        charter=charter,
+        identity=identity,
+        memory=memory_of(identity) if memory is None else memory,
+        ca=ca,
+        insecure_http=insecure_http,
+        progress=_Printer(quiet, as_json),
+    )
+    with _stopped_by(signal.SIGTERM):
+        assistant.run()
+
+
+def memory_of(identity: Path) -> Path:
+    """Return the usual folder of a memory."""
+    return identity.with_name(identity.name + ".memory")
 
 
 def contribute_table(table: Path, charter: Path | None) -> Contribute:

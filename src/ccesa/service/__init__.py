@@ -1,7 +1,8 @@
 """A service: a hub and many sites that talk over HTTP, in rounds that survive restarts.
 
-``Hub`` runs a federation; ``Participant`` takes part in one. Both are what ``ccesa serve`` and ``ccesa join``
-run. Nothing here knows about cryptography: the parties of ``ccesa.protocol`` do all of it.
+``Hub`` runs a federation; ``Participant`` takes part in one, and ``Assistant`` helps in one. They are what ``ccesa
+serve``, ``ccesa join`` and ``ccesa assist`` run. Nothing here knows about cryptography: the parties of
+``ccesa.protocol`` do all of it.
 """
 
 from importlib import import_module
@@ -16,10 +17,11 @@ from ccesa.service.forms import Arrays, Statistics, Words
 
 if TYPE_CHECKING:
     from ccesa.service.hub.hub import Hub
-    from ccesa.service.participant import Participant
+    from ccesa.service.participant import Assistant, Participant
 
 __all__ = [
     "Arrays",
+    "Assistant",
     "Averaging",
     "Coordinator",
     "EngineFailed",
@@ -39,6 +41,7 @@ __all__ = [
 #: Names that need packages of one side only: module, command, and extra.
 _SIDES = {
     "Hub": ("ccesa.service.hub.hub", "ccesa serve", "service"),
+    "Assistant": ("ccesa.service.participant", "ccesa assist", "join"),
     "Participant": ("ccesa.service.participant", "ccesa join", "join"),
 }
 

@@ -62,7 +62,7 @@ def take_part(site: Site) -> Flow[None]:
     line = Line(member=standing.member, token=standing.token, patience=site.patience, tell=site.tell)
     number, failures = 0, list[VectorError]()
     while True:
-        announced = yield from _next_series(site, line, number)
+        announced = yield from next_series(site, line, number)
         if announced.state == OVER:
             if site.results is not None:
                 form = form_of(standing.agreement, announced.form)
@@ -71,8 +71,7 @@ def take_part(site: Site) -> Flow[None]:
             site.tell(Event(kind="over", text=f"the federation is over{without}"))
             break
         number = announced.series
-        # Neither one call for each byte, nor all of the memory for one part.
-        line.part_bytes = site.part_bytes or min(max(announced.part_bytes, 1 << 16), 1 << 26)
+        line.part_bytes = part_of(site, announced)
         taking = Taking(site, line, announced)
         done = yield from taking.run()
         failures += taking.failures.values()
@@ -95,7 +94,12 @@ class Announced(msgspec.Struct, frozen=True, kw_only=True):
     question: int = -1  # the highest question that has an answer, or -1
 
 
-def _next_series(site: Site, line: Line, after: int) -> Flow[Announced]:
+def part_of(site: Site, announced: Announced) -> int:
+    """Return the size of parts: neither one call for each byte, nor all of the memory for one part."""
+    return site.part_bytes or min(max(announced.part_bytes, 1 << 16), 1 << 26)
+
+
+def next_series(site: Site, line: Line, after: int) -> Flow[Announced]:
     """Return the announcement of the series after this one, or of the end of the federation, once it comes."""
     waited = False
     while True:
@@ -131,7 +135,8 @@ class Taking:
             )
         self._length, self._account = config.length, self._account_for(self._form)
         self._series = SeriesClient(config, self._client, used_rounds=UsedOnce(site.memory, ROUND))
-        self._steps = steps_of(config)
+        #: Those that members answer.
+        self._steps = tuple(step for step in steps_of(config) if not step.by_helpers)
         self._most = sum(sorted(m.limit(step.request, config) + 4 for step in self._steps)[-envelope.MOST :])
         #: The id of this client; if it is unknown, the hub says it in its first request.
         self._place = site.standing.client
@@ -172,7 +177,7 @@ class Taking:
             if answer.status == 204:
                 yield Pause(seconds=pause_of(answer))
                 continue
-            latest = _exchange(answer, latest)
+            latest = exchange_of(answer, latest)
             if not answer.body:  # the series is over for this site
                 return False
             yield from self._get_task(answer)
@@ -184,7 +189,8 @@ class Taking:
 
     def _get_task(self, answer: HubAnswer) -> Flow[None]:
         """Fetch the task that the hub names, if this site needs it and does not have it yet."""
-        if "ccesa-task" not in answer.headers or not self._series.rounds:
+        sends_at_once = m.has_vector(self._steps[0].reply)
+        if "ccesa-task" not in answer.headers or not (self._series.rounds or sends_at_once):
             return
         named = _digest(answer.headers["ccesa-task"])
         if self._task is not None and self._task[0] == named:
@@ -252,13 +258,13 @@ class Taking:
         done = False
         for message in envelope.unpack(reply):
             kind, number = m.kind_of(message), self._joined.get(m.context_of(message) or b"")
-            if kind is self._steps[0].reply:
-                self._tell("joined", f"joined round {number}", number)
-            elif kind is not None and m.has_vector(kind):
+            if kind is not None and m.has_vector(kind):
                 self._tell("sent", f"sent a masked vector of {len(message):,} bytes for round {number}", number)
+            elif kind is self._steps[0].reply:
+                self._tell("joined", f"joined round {number}", number)
             elif kind is self._steps[-1].reply:
                 self._tell("summed", f"in the sum of round {number}", number)
-                done = self._site.once
+            done = done or (self._site.once and kind is self._steps[-1].reply)
         return done
 
     def _client(self, config: RoundConfig) -> Client:
@@ -338,7 +344,7 @@ class Taking:
         self._site.tell(Event(kind=kind, text=text, round=number))
 
 
-def _exchange(answer: HubAnswer, latest: int) -> int:
+def exchange_of(answer: HubAnswer, latest: int) -> int:
     """Return the number of an answer's exchange; raise FaultyServer unless it is a later one."""
     exchange = answer.number("ccesa-exchange")
     if answer.status != 200 or exchange is None:

@@ -10,7 +10,7 @@ import random
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -18,18 +18,20 @@ from threading import Thread
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ccesa import files
 from ccesa.agreement.agreement import ATTEMPTS
 from ccesa.agreement.charter import Charter
 from ccesa.agreement.config import Floor
 from ccesa.agreement.identity import Identity
 from ccesa.errors import ConfigError, FaultyServer, quoted
 from ccesa.extras import missing
-from ccesa.memory import Entry, FolderMemory, Memory, ProcessMemory
+from ccesa.helper_keys import HelperKeys
+from ccesa.memory import Memory, ProcessMemory
 from ccesa.privacy.ledger import Ledger
-from ccesa.service.participant.calls import Call, Event, Flow, HubAnswer, Pause, Tell, silent
+from ccesa.service.participant.calls import Call, Flow, HubAnswer, Pause, Tell, silent
 from ccesa.service.participant.core import take_part
-from ccesa.service.participant.site import Contribute, Make, Site, TakeResult, at_once, standing_of
+from ccesa.service.participant.helping import assist
+from ccesa.service.participant.home import Home
+from ccesa.service.participant.site import Contribute, Enrolled, Helping, Make, Site, TakeResult, at_once, standing_of
 from ccesa.words import Vector
 
 if TYPE_CHECKING:
@@ -38,15 +40,14 @@ if TYPE_CHECKING:
 _CONNECT, _SILENCE = 20.0, 60.0  # seconds to connect, and between two pieces of a body
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _PORTS = {"http": 80, "https": 443}
-#: In a memory: its lock and its owner. Beside an identity: the mark that it was used with a memory.
-_LOCK, _OWNER, _USED = "lock", "identity", ".used"
-_DAY = 86400.0
+_DAY, _MINUTE = 86400.0, 60.0
+_LOOK, _FAREWELL = 1.0, 5.0  # seconds between two looks at a helper's thread, and to wait for one that is stopped
 #: The errors of a plain connection to a port that expects TLS.
 _BROKEN = ("ReadError", "RemoteProtocolError")
 
 
 class Participant:
-    """A site's part in a federation, until the federation is over.
+    """A site's part in a federation, until the federation is over. A site that is a helper in the charter helps, too.
 
     Args:
         url: Address of the hub, ``https://hub.example``; without TLS only on this machine.
@@ -55,7 +56,7 @@ class Participant:
         token: Without a charter: the client's token from ``ccesa invite``.
         client: Without a charter: the id of this client; by default from the hub.
         memory: Folder with the memory of this site. With a charter it is required, because the hub may lie.
-            Without one, the memory ends with the process unless a folder is given.
+            Without one, the memory ends with the process unless a folder is given. A helper's keys are beside it.
         ledger: The ledger that is charged for vectors with noise, or its file.
         floor: Without a charter: this site's own minimum.
         attempts: Without a charter: the maximum number of vectors that leave for one task.
@@ -103,8 +104,8 @@ class Participant:
         answer_after: float | None = None,
     ) -> None:
         self._origin = origin_of(url, insecure_http)
-        self._ca, self._memory = ca, None if memory is None else Path(memory)
-        self._used = Path(f"{identity}{_USED}") if isinstance(identity, Path | str) else None
+        self._ca, self._file = ca, identity if isinstance(identity, Path | str) else None
+        self._memory = None if memory is None else Path(memory)
         standing = standing_of(
             charter=Charter.load(charter) if isinstance(charter, Path | str) else charter,
             identity=Identity.load(identity) if isinstance(identity, Path | str) else identity,
@@ -148,61 +149,32 @@ class Participant:
             OSError: The hub has been away for too long, or the memory cannot be written.
             VectorError: With ``strict`` and noise, in the end: the site had no vector in some round.
         """
-        with self._open_memory() as memory, self._http() as client:
-            site = replace(self._site, contribute=contribute, memory=memory)
-            drive(take_part(site), _Carrier(client, memory))
+        standing = self._site.standing
+        home = Home(folder=self._memory, identity=standing.identity, file=self._file, tell=self._site.tell)
+        with home.open() as memory, open_line(self._origin, self._ca) as client, contextlib.ExitStack() as closing:
+            site, check = replace(self._site, contribute=contribute, memory=memory), _nothing
+            if isinstance(standing, Enrolled) and (helping := standing.as_helper()) is not None:
+                beside = closing.enter_context(open_line(self._origin, self._ca))
+                helper = closing.enter_context(HelperThread(site, helping, home.keys(), beside))
+                check = helper.check
+            drive(take_part(site), Carrier(client, memory, check=check))
 
-    @contextlib.contextmanager
-    def _open_memory(self) -> Iterator[Memory]:
-        """Open this site's memory for this process alone; without a folder it ends with the process."""
-        folder, identity = self._memory, self._site.standing.identity
-        if folder is None:
-            yield ProcessMemory()
-            return
-        if self._used is not None and self._used.exists() and not folder.exists():
-            raise self._wrong_memory(folder)
-        memory = FolderMemory(folder)
-        try:
-            lock = files.lock(folder / _LOCK)
-        except BlockingIOError:
-            raise ConfigError(f"another process uses the memory in {folder}") from None
-        try:
-            if identity is not None:
-                self._check_owner(memory, Entry(_OWNER, identity.public), folder)
-            memory.sweep(time.time())
-            yield memory
-        finally:
-            os.close(lock)
 
-    def _check_owner(self, memory: Memory, owner: Entry, folder: Path) -> None:
-        """Refuse another memory than the one with which this identity was used before."""
-        if owner not in memory:
-            if self._used is not None and self._used.exists():
-                raise self._wrong_memory(folder)
-            text = f"a new memory begins in {folder}: use it wherever this identity takes part"
-            self._site.tell(Event(kind="waiting", text=text))
-            memory.add(owner)
-        if self._used is not None:
-            with contextlib.suppress(OSError):  # a read-only folder
-                self._used.touch(mode=0o600)
+def open_line(origin: str, ca: Path | str | None) -> "httpx.Client":
+    """Return an HTTP client for the hub at this origin."""
+    try:
+        import httpx
+    except ImportError as error:
+        raise missing("ccesa join", "httpx", "join") from error
+    trusting, headers = _trusting(ca), {"accept-encoding": "identity", "user-agent": "ccesa"}
+    try:
+        return httpx.Client(base_url=origin, verify=trusting, follow_redirects=False, headers=headers)
+    except (ImportError, ValueError) as error:
+        raise ConfigError(f"the proxies of the environment cannot be used: {error}") from error
 
-    def _wrong_memory(self, folder: Path) -> ConfigError:
-        return ConfigError(
-            f"{folder} is not the memory of this identity, and {self._used} says that the identity was used before: "
-            "give its folder. If the folder is lost, make a new identity, and a new charter with it. If this identity "
-            f"has never sent anything, delete {self._used}"
-        )
 
-    def _http(self) -> "httpx.Client":
-        try:
-            import httpx
-        except ImportError as error:
-            raise missing("ccesa join", "httpx", "join") from error
-        trusting, headers = _trusting(self._ca), {"accept-encoding": "identity", "user-agent": "ccesa"}
-        try:
-            return httpx.Client(base_url=self._origin, verify=trusting, follow_redirects=False, headers=headers)
-        except (ImportError, ValueError) as error:
-            raise ConfigError(f"the proxies of the environment cannot be used: {error}") from error
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _trusting(ca: Path | str | None) -> ssl.SSLContext:
@@ -223,18 +195,24 @@ def _trusting(ca: Path | str | None) -> ssl.SSLContext:
     return context
 
 
-class _Carrier:
-    """Makes the calls of one site."""
+class Carrier:
+    """Makes the calls of one site, and sweeps its memory and keys. ``check`` may raise before a call."""
 
-    def __init__(self, client: "httpx.Client", memory: Memory) -> None:
+    def __init__(
+        self,
+        client: "httpx.Client",
+        memory: Memory,
+        keys: HelperKeys | None = None,
+        check: Callable[[], None] = _nothing,
+    ) -> None:
         self._client, self._met = client, False
         self._memory, self._swept = memory, time.monotonic()
+        self._keys, self._check, self._keys_swept = keys, check, -math.inf
 
     def __call__(self, call: Call) -> HubAnswer:
         """Make one call. A hub that was reached before may have a bad certificate for a while."""
-        if time.monotonic() - self._swept > _DAY:
-            self._memory.sweep(time.time())
-            self._swept = time.monotonic()
+        self._check()
+        self._sweep(time.monotonic())
         try:
             answer = carry(self._client, call)
         except FaultyServer as error:
@@ -245,6 +223,63 @@ class _Carrier:
             _check_scheme(self._client.base_url)
         self._met = self._met or answer.is_hubs
         return answer
+
+    def _sweep(self, now: float) -> None:
+        if now - self._swept > _DAY:
+            self._memory.sweep(time.time())
+            self._swept = now
+        if self._keys is not None and now - self._keys_swept > _MINUTE:
+            self._keys.sweep(time.time())
+            self._keys_swept = now
+
+
+class HelperThread:
+    """A site's part as a helper, in a thread beside its part as a member. In the end it waits for the thread.
+
+    The member may train for an hour, and the helper has to answer meanwhile.
+    """
+
+    def __init__(self, site: Site, standing: Helping, keys: HelperKeys, client: "httpx.Client") -> None:
+        carrier = Carrier(client, site.memory, keys, self._go_on)
+        self._core, self._carry = assist(site, standing, keys), carrier
+        self._failure: BaseException | None = None
+        self._stopping, self._client = False, client
+        self._thread = Thread(target=self._run, name="ccesa-helper", daemon=True)
+
+    def __enter__(self) -> "HelperThread":
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            while kind is None and self._thread.is_alive():  # the member is done; others may still need the helper
+                self._thread.join(_LOOK)
+        finally:
+            self._stopping = True
+            self._client.close()
+            self._thread.join(_FAREWELL)
+        if kind is None:
+            self.check()
+
+    def check(self) -> None:
+        """Raise what has ended the helper."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _go_on(self) -> None:
+        if self._stopping:
+            raise _Stopped
+
+    def _run(self) -> None:
+        try:
+            drive(self._core, self._carry)
+        except BaseException as error:  # for the thread of the member
+            if not self._stopping:
+                self._failure = error
+
+
+class _Stopped(BaseException):
+    """Ends the helper of a site that is being stopped."""
 
 
 def drive(core: Flow[None], carry: Callable[[Call], HubAnswer], sleep: Callable[[float], None] = time.sleep) -> None:

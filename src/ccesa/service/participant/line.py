@@ -108,6 +108,7 @@ class Line:
             "challenge": asked.challenge,
             "origin": member.origin,
             "signature": in_base64(member.signature(challenge)),
+            **({"helper": True} if member.helps else {}),
         }
         body, headers = msgspec.json.encode(signed), {"content-type": "application/json"}
         return (yield from self.ask(Call(method="POST", path="/v1/sessions", body=body, headers=headers)))

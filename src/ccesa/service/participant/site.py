@@ -14,6 +14,7 @@ from ccesa.guards import guard_named
 from ccesa.memory import Memory
 from ccesa.privacy.ledger import Account, Ledger
 from ccesa.privacy.mechanism import Mechanism
+from ccesa.protocol.assisted_helper import Helper
 from ccesa.protocol.client import ActiveClient, Client
 from ccesa.service.participant.calls import Tell, silent
 from ccesa.service.tokens import signed_text
@@ -49,9 +50,10 @@ class Enrolled:
 
     token: ClassVar = None
     needs_folder: ClassVar = True
+    helps: ClassVar = False
 
     def __post_init__(self) -> None:
-        self.agreement.admission.id_of(self.identity.public)
+        _ = self.client  # which the charter has
         self.agreement.check_current()
 
     @property
@@ -86,8 +88,29 @@ class Enrolled:
             raise ConfigError("the charter has noise: take part with a ledger")
         return ledger.account(mechanism, self.agreement.digest)
 
+    def as_helper(self) -> "Helping | None":
+        """Return the other part of this site, if the charter names it as a helper."""
+        if self.identity.public not in {seat.key for seat in self.agreement.helper_seats}:
+            return None
+        return Helping(agreement=self.agreement, identity=self.identity, origin=self.origin)
+
     def make_client(self, config: RoundConfig, place: int | None, vector: Make, **options: Any) -> Client:
         return ActiveClient(config, self.identity, self.agreement, vector, **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Helping(Enrolled):
+    """A helper that the charter names. It may be a member, too, and then it signs in twice."""
+
+    helps: ClassVar = True
+
+    @property
+    def client(self) -> int:
+        """The id of this helper in rounds."""
+        return self.agreement.helper_id(self.identity.public)
+
+    def make_helper(self, config: RoundConfig, **options: Any) -> Helper:
+        return Helper(config, self.identity, self.agreement, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
