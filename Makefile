@@ -121,8 +121,8 @@ test-flower-versions:  ## the default tests of ccesa.flower with each version of
 	    build/flwr-$$version/bin/python -m pytest -n 3 --dist worksteal -q tests/flower || exit 1; \
 	done
 
-test-adversarial: install  ## ten thousand rounds on a hostile network; ADVERSARIAL_ROUNDS=n for more or fewer
-	$(BIN)/python -m pytest -m adversarial -n 3 --dist worksteal -v tests/protocol/test_stateful.py
+test-adversarial: install  ## ten thousand rounds on a hostile network, and two thousand with helpers; ADVERSARIAL_ROUNDS=n for more or fewer
+	$(BIN)/python -m pytest -m adversarial -n 3 --dist worksteal -v tests/protocol/test_stateful.py tests/protocol/test_assisted_hostile.py
 
 fuzz: install  ## every decoder, ten minutes in all; FUZZ_SECONDS=n for more or less
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'

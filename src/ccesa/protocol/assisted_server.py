@@ -182,11 +182,10 @@ def ask_boxes(round: Round, state: Gathering, again: bool) -> Requests:
     """Ask each helper about the boxes that it was not shown yet; with ``again`` about all that it is silent about."""
     requests = {}
     for helper in round.config.helper_ids:
-        shown = state.shown.setdefault(helper, set())
         silent = {client for client in state.pending if helper not in state.confirmed[client]}
-        new = sorted(silent if again else silent - shown)
+        new = sorted(silent if again else silent - state.shown.get(helper, set()))
         if new:
-            shown.update(new)
+            state.shown.setdefault(helper, set()).update(new)
             requests[helper] = _ask_about(round, state, helper, new)
     return requests
 
