@@ -243,6 +243,8 @@ class Helper:
 
     def reply(self, data):
         name, fields = self.read(data)
+        if fields[0] != le4(self.fields["number"]):
+            refuse("U0.4", "FaultyServer")
         answers = {"helper-keys-request": self.keys, "confirm-boxes-request": self.confirm}
         return answers.get(name, self.unmask)(*fields[1:])
 
@@ -255,8 +257,6 @@ class Helper:
             refuse("U0.2", "FaultyServer")
         if client != self.id:
             refuse("U0.3", "FaultyServer")
-        if fields[0] != le4(self.fields["number"]):
-            refuse("U0.4", "FaultyServer")
         return name, fields
 
     def message(self, name, *fields):

@@ -11,12 +11,14 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 import second
+import second_assisted
+import second_assisted_replay
 import second_client
 import second_lists
 import second_messages
 from second import KEY_BYTES, Stream, bytes_of, field_words, le4, raw, words_of
 from second_active import signature_of
-from second_config import FLOOR
+from second_config import FLOOR, check_words
 from second_refusals import Refused, named, refuse
 from vector_files import load
 
@@ -30,8 +32,10 @@ SECTIONS = [part.split("```")[0] for part in PAGE.split("```python\n")[1:]]
 PROBES = [
     probe
     for probe in vectors.probes(vectors.load())
-    if probe.question["kind"] == "client" and not probe.file.startswith(("hybrid", "helped", "refused_help"))
+    if probe.question["kind"] == "client" and "hybrid" not in probe.file
 ]
+#: Files of the guard with helpers, without those of the other agreement.
+TRIED = ("refused_helped", "refused_helpers")
 
 
 # The words of the page
@@ -149,21 +153,22 @@ def second_messages_cut(name, data, count, size):
 
 # The page's clients, in the place of the second implementation's
 
+AGREED = "number series_id bits generator accept min_survivors graph threshold guard least_roster"
+
 
 def of_page(guard, kind):
     """A client whose steps are those of the page; order, repeats and messages are the second's."""
 
     class OfPage(kind):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
             self.seed, self.taken = self.random, []
             self.start()
 
         def start(self):
             fields = self.fields
             self.me = SimpleNamespace(
-                **{name: fields[name] for name in ("number", "series_id", "bits", "graph", "threshold")},
-                **{name: fields[name] for name in ("generator", "accept", "min_survivors", "guard")},
+                **{name: fields.get(name) for name in AGREED.split()},
                 i=self.client,
                 n=fields["clients"],
                 x=self.vector,
@@ -175,14 +180,14 @@ def of_page(guard, kind):
                 key_size=KEY_BYTES[fields["generator"]],
                 members=getattr(self, "members", None),
                 identity=getattr(self, "identity", None),
-                least_roster=fields.get("least_roster"),
                 memory=self.memory,
+                **of_charter(fields),
             )
             self.run = vocabulary(Stream(self.seed))[guard](self.me)
             next(self.run)
 
         def answered(self, *fields):
-            self.me.memory = self.memory
+            self.me.memory, self.me.now = self.memory, getattr(self, "now", None)
             try:
                 reply = self.run.send(fields)
             except StopIteration as end:
@@ -205,22 +210,75 @@ def of_page(guard, kind):
     return OfPage
 
 
+def of_charter(fields):
+    """What a round with helpers has beside."""
+    if "helpers" not in fields:
+        return {}
+    helpers = [key for _, key in fields["helpers"]]
+    return {"helpers": helpers, "key_days": fields["key_days"], "charter": fields["charter"]}
+
+
+class HelperOfPage(second_assisted.Helper):
+    """A helper that answers as the page does; U0.1 to U0.3 and the form of its memory are the second's."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        fields = self.fields
+        self.me = SimpleNamespace(
+            **{name: fields[name] for name in ("number", "bits", "generator", "min_survivors")},
+            **of_charter(fields),
+            i=self.id,
+            n=fields["clients"],
+            place=self.place,
+            members=self.members,
+            identity=self.identity,
+            context=self.context,
+            has_noise="privacy" in fields,
+            key_size=KEY_BYTES[fields["generator"]],
+            masked_size=(fields["length"] + check_words(fields["bits"])) * fields["bits"] // 8,
+            secret=None,
+            not_after=None,
+            answer=None,
+        )
+        self.run = vocabulary(Stream(self.random))["helper"]
+
+    def reply(self, data):
+        name, fields = self.read(data)
+        self.me.now, self.me.memory = self.now, {entry_of(*one) for one in self.memory.items()}
+        reply = self.run(self.me, name, *fields)
+        self.memory = dict(map(kept_as, self.me.memory))
+        return self.message(*reply)
+
+
+def entry_of(about, value):
+    """The entry of 19.10; the second implementation calls an *answer* a task."""
+    kind, *rest = about
+    return ("answer" if kind == "task" else kind), *rest, value
+
+
+def kept_as(entry):
+    kind, *about, value = entry
+    return ("task" if kind == "answer" else kind, *about), value
+
+
 CLIENTS = {
-    "Client": of_page("curious", second_client.Client),
-    "ActiveClient": of_page("active", second_client.ActiveClient),
+    (second_client, "Client"): of_page("curious", second_client.Client),
+    (second_client, "ActiveClient"): of_page("active", second_client.ActiveClient),
+    (second_assisted, "Member"): of_page("assisted", second_assisted.Member),
+    (second_assisted, "Helper"): HelperOfPage,
 }
 
 
 @pytest.fixture(autouse=True)
 def page_in_place(monkeypatch):
-    for name, kind in CLIENTS.items():
-        monkeypatch.setattr(second_client, name, kind)
-    monkeypatch.setattr(second_client, "Stream", lambda seed: seed)
+    for (module, name), kind in CLIENTS.items():
+        monkeypatch.setattr(module, name, kind)
+        monkeypatch.setattr(module, "Stream", lambda seed: seed)
 
 
 def test_each_listing_fits_on_a_page():
     assert all(len(section.splitlines()) < 100 for section in SECTIONS)
-    assert [name for name in ("curious", "active") if any(f"def {name}(me)" in one for one in SECTIONS)]
+    assert all(any(f"def {name}(me" in one for one in SECTIONS) for name in ("curious", "active", "assisted", "helper"))
     assert all(len(line) <= 120 for line in PAGE.splitlines())
 
 
@@ -236,10 +294,21 @@ def test_the_page_gives_every_reply_of_the_rounds(file):
                         assert client.receive(raw(each["request"])).hex() == each["reply"], case["name"]
 
 
+@pytest.mark.parametrize("case", load("helped_round", "rounds"), ids=lambda case: case["name"])
+def test_members_and_helpers_of_the_page_give_every_reply(case):
+    assert list(second_assisted_replay.rounds(case)) == []
+
+
+@pytest.mark.parametrize("file", TRIED)
+def test_members_and_helpers_of_the_page_answer_refuse_and_repeat(file):
+    told = {name: load(file, name) for name in ("parties", "exchanges")}
+    assert list(second_assisted_replay.exchanges(told)) == []
+
+
 def test_the_page_refuses_what_the_vectors_refuse_by_the_same_check():
-    assert len(PROBES) > 600
+    assert len(PROBES) > 700
     for probe in PROBES:
-        client = second_client.joined(probe.question["party"])
+        client = second_assisted.joined(probe.question["party"])
         *before, last = probe.question["asked"]
         for each in before:
             asked(client, each)
@@ -247,8 +316,7 @@ def test_the_page_refuses_what_the_vectors_refuse_by_the_same_check():
 
 
 def asked(client, each):
-    if "memory" in each:
-        client.memory = second_client.remembered(each["memory"])
+    second_assisted.told(client, each)
     try:
         client.receive(raw(each["request"]))
     except Refused as refusal:
