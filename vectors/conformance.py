@@ -19,45 +19,48 @@ from probes import Case, Files, Probe, load, probes
 #: What an implementation says to a question: {"refused": true or false}; None if it has no such part.
 Answer = Callable[[Case], Any]
 
-#: Who has to pass a file: a client of ``curious``, one of ``active``, one of a series under ``active``, a
-#: site, a server. A word in place of "all" names the option without which the file may be left out.
-ROLES = ("curious", "active", "series", "site", "server")
+#: Who has to pass a file: a client of ``curious``, one of ``active``, one of a series under ``active``, a member and a
+#: helper of ``assisted``, a site, a server. A word in place of "all" names the option without which the file may be
+#: left out.
+ROLES = ("curious", "active", "series", "member", "helper", "site", "server")
+_CHARTERED = ROLES[1:]
+_ALONG_A_GRAPH = ("curious", "active", "series", "site", "server")
 NEEDED: dict[str, dict[str, str]] = {
     "derivations": dict.fromkeys(ROLES, "all"),
     "masks": dict.fromkeys(ROLES, "all"),
-    "sharing": dict.fromkeys(ROLES, "all"),
-    "sealing": dict.fromkeys(ROLES[:4], "all"),
-    "graphs": dict.fromkeys(ROLES[1:], "all"),
-    "messages": dict.fromkeys(ROLES, "all"),
+    "sharing": dict.fromkeys(_ALONG_A_GRAPH, "all"),
+    "sealing": dict.fromkeys(_ALONG_A_GRAPH[:4], "all"),
+    "graphs": dict.fromkeys(_ALONG_A_GRAPH[1:], "all"),
+    "messages": dict.fromkeys(_ALONG_A_GRAPH, "all"),
     "round": {"curious": "all", "server": "all"},
     "accept_round": {"curious": "all", "server": "all"},
-    "refused": dict.fromkeys(ROLES[:4], "all"),
-    "refused_accept": dict.fromkeys(ROLES[:4], "all"),
-    "identities": dict.fromkeys(ROLES[1:], "all"),
-    "signatures": dict.fromkeys(ROLES[1:], "all"),
-    "lists": dict.fromkeys(ROLES[1:], "all"),
-    "charters": dict.fromkeys(ROLES[1:], "all"),
-    "roster": dict.fromkeys(ROLES[1:], "all"),
-    "active_messages": dict.fromkeys(ROLES[1:], "all"),
-    "active_round": dict.fromkeys(ROLES[1:], "all"),
-    "active_accept_round": dict.fromkeys(ROLES[1:], "all"),
-    "active_refused": dict.fromkeys(ROLES[1:], "all"),
-    "refused_active": dict.fromkeys(ROLES[1:4], "all"),
+    "refused": dict.fromkeys(_ALONG_A_GRAPH[:4], "all"),
+    "refused_accept": dict.fromkeys(_ALONG_A_GRAPH[:4], "all"),
+    "identities": dict.fromkeys(_CHARTERED, "all"),
+    "signatures": dict.fromkeys(_CHARTERED, "all"),
+    "lists": dict.fromkeys(_CHARTERED, "all"),
+    "charters": dict.fromkeys(_CHARTERED, "all"),
+    "roster": dict.fromkeys(_ALONG_A_GRAPH[1:], "all"),
+    "active_messages": dict.fromkeys(_ALONG_A_GRAPH[1:], "all"),
+    "active_round": dict.fromkeys(_ALONG_A_GRAPH[1:], "all"),
+    "active_accept_round": dict.fromkeys(_ALONG_A_GRAPH[1:], "all"),
+    "active_refused": dict.fromkeys(_ALONG_A_GRAPH[1:], "all"),
+    "refused_active": dict.fromkeys(_ALONG_A_GRAPH[1:4], "all"),
     "series": dict.fromkeys(("series", "site", "server"), "all"),
     "refused_replies": {"server": "all"},
     "hybrid": dict.fromkeys(ROLES, "hybrid"),
-    "hybrid_round": dict.fromkeys(ROLES, "hybrid"),
-    "hybrid_active_round": dict.fromkeys(ROLES[1:], "hybrid"),
+    "hybrid_round": dict.fromkeys(_ALONG_A_GRAPH, "hybrid"),
+    "hybrid_active_round": dict.fromkeys(_ALONG_A_GRAPH[1:], "hybrid"),
     "service": {"site": "all", "server": "all"},
     "quantizer": dict.fromkeys(("site", "server"), "learning"),
     "noise": dict.fromkeys(("site", "server"), "noise"),
     "statistics": dict.fromkeys(("site", "server"), "statistics"),
-    "helped_messages": dict.fromkeys(ROLES[1:], "helpers"),
-    "helped_round": dict.fromkeys(ROLES[1:], "helpers"),
-    "helped_series": dict.fromkeys(("series", "site", "server"), "helpers"),
-    "helped_hybrid": dict.fromkeys(ROLES[1:], "helpers, hybrid"),
-    "refused_helped": dict.fromkeys(ROLES[1:], "helpers"),
-    "refused_helpers": dict.fromkeys(ROLES[1:], "helpers"),
+    "helped_messages": {"member": "all", "helper": "all", "site": "helpers", "server": "helpers"},
+    "helped_round": {"member": "all", "helper": "all", "site": "helpers", "server": "helpers"},
+    "helped_series": {"member": "series", "helper": "series", "site": "helpers", "server": "helpers"},
+    "helped_hybrid": {"member": "hybrid", "helper": "hybrid", "site": "helpers, hybrid", "server": "helpers, hybrid"},
+    "refused_helped": {"member": "all", "helper": "all", "site": "helpers", "server": "helpers"},
+    "refused_helpers": {"helper": "all", "site": "helpers"},
 }
 #: Questions for servers alone, and for clients alone.
 _SERVERS = ("server", "correct", "mean", "noisy mean", "total")
@@ -90,7 +93,18 @@ def chosen(files: Files, role: str, without: Iterable[str] = ()) -> list[Probe]:
 def _concerns(question: Case, role: str) -> bool:
     if role == "curious" and "charter" in {*question, *question.get("party", ())}:
         return False
+    if role in ("member", "helper") and (question["kind"] == "hybrid text" or helps(question) is (role == "member")):
+        return False
     return question["kind"] not in (_CLIENTS if role == "server" else _SERVERS)
+
+
+def helps(question: Case) -> bool | None:
+    """Whether a helper is asked, and not a client; None if it is asked neither."""
+    if question["kind"] == "series":
+        return question["client"] in [one["client"] for one in question["series"].get("helpers", ())]
+    if question["kind"] in ("client", "joining"):
+        return bool(question.get("party", question).get("helps"))
+    return None
 
 
 @contextmanager
@@ -127,7 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--without",
         action="append",
         default=[],
-        choices=("helpers", "hybrid", "learning", "noise", "statistics"),
+        choices=("helpers", "hybrid", "learning", "noise", "series", "statistics"),
         help="an option that it does not have; may be given several times",
     )
     parser.add_argument("--all", action="store_true", help="print every vector, not the first of each check")

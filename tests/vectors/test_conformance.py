@@ -187,3 +187,11 @@ def test_every_file_has_its_roles():
     assert all(set(roles) <= set(conformance.ROLES) for roles in conformance.NEEDED.values())
     for role in conformance.ROLES:
         assert conformance.chosen(FILES, role)
+
+
+@pytest.mark.parametrize(("role", "helper"), [("member", False), ("helper", True)])
+def test_members_and_helpers_are_asked_what_concerns_them(role, helper):
+    every = conformance.chosen(FILES, role)
+    assert {conformance.helps(probe.question) for probe in every} == {None, helper}
+    assert {probe.question["kind"] for probe in every} >= {"client", "series", "joining", "charter", "message"}
+    assert len(conformance.chosen(FILES, role, ("series", "hybrid"))) < len(every)
