@@ -14,7 +14,7 @@ from ccesa import labels
 from ccesa.agreement.charter import Charter, Learning, Stated
 from ccesa.agreement.config import RoundConfig
 from ccesa.agreement.identity import Admission, Identity
-from ccesa.crypto import keys, merkle
+from ccesa.crypto import check_words, keys, merkle, primitives
 from ccesa.crypto.keys import AGREEMENTS, vector_digest
 from ccesa.graphs import Harary
 from ccesa.privacy.mechanism import Mechanism
@@ -23,7 +23,10 @@ from ccesa.protocol import messages as m
 from ccesa.protocol import signed_texts
 from ccesa.protocol.client import Client
 from ccesa.protocol.messages import Size, record_bytes
+from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.steps import steps_of
+from ccesa.protocol.submission import Sending, confirmed_text, keyring_of, question_digest, sum_text
+from ccesa.simulate.enrolment import Enrolment, new_client, new_helper, new_server
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, FORMATS = ((DOCS / name).read_text(encoding="utf-8") for name in ("protocol.md", "formats.md"))
@@ -318,6 +321,73 @@ def test_the_worked_example_of_the_active_guard():
     squeezed = re.sub(r"\s", "", example_text)
     for name, value in example().items():
         assert value.hex() in squeezed, name
+
+
+def assisted_example(text: str) -> dict[str, bytes]:
+    """A round of three members and two helpers under this charter, as the page describes it."""
+    charter, now, task = Charter.parse(text), 2_000_000_000, bytes([7]) * 32
+    every = [Identity(bytes([k]) * 32) for k in range(5)]
+    enrolment = Enrolment(identities=every[:3], charter=charter, helpers=every[3:])
+    config, vector = charter.config(series_id=bytes(range(32)), length=2), np.array([1, 2], np.uint8)
+
+    def filled(value):
+        return lambda count: bytes([value]) * count
+
+    members = {i: {"task": task, "random": filled(0x40 + i), "now": now} for i in range(3)}
+    parties = {i: new_client(config, i, vector, enrolment, **given) for i, given in members.items()}
+    helpers = {3 + a: {"random": filled(0x30 + a), "clock": lambda: now} for a in range(2)}
+    parties |= {h: new_helper(config, h - 3, enrolment, **given) for h, given in helpers.items()}
+    said = {}
+    carry = in_memory(parties)
+
+    def heard(step, requests):
+        for party, reply in carry(step, requests):
+            said[step.name, party] = m.decode(requests[party], 1000), m.decode(reply, 1000)
+            yield party, reply
+
+    found = run_round(new_server(config, enrolment, task=task, now=now), heard)
+    keys, sent = {h: said["key", h][1] for h in helpers}, {i: said["mask", i][1] for i in members}
+    (_, confirmed), (asked, answer) = said["mask", 3], said["unmask", 3]
+    keyring, question = keyring_of(config.context, [keys[3].keys, keys[4].keys]), question_digest(asked, 3)
+    secrets = primitives.agree_each(primitives.private_key(filled(0x42)(32)), [keys[3].keys, keys[4].keys])
+    sending = Sending(config=config, context=config.context, task=task, keyring=keyring)
+    masks = [sending.mask_key(secret, 2, a, sent[2].key, b"") for a, secret in enumerate(secrets)]
+    total = np.sum([np.frombuffer(one.vector, np.uint8) for one in sent.values()], axis=0, dtype=np.uint8)
+    words = [check_words.make(one, config.context, config.generator) for one in (vector, found.vector)]
+    return {
+        "charter": charter.digest,
+        "context": config.context,
+        "not_after": keys[3].not_after,
+        "signature of 3": keys[3].signature,
+        "keyring": keyring,
+        **{f"bundle of {h}": keys[h].keys for h in helpers},
+        **{f"Z_2{a}": secret for a, secret in enumerate(secrets)},
+        **{f"key_2{a}": one.key for a, one in enumerate(masks)},
+        **{f"box_2{a}": one.box for a, one in enumerate(masks)},
+        "check words": words[0].tobytes(),
+        **{name: getattr(sent[2], name) for name in ("key", "tag", "vector", "signature")},
+        "submission": sending.text(2, sent[2].key, sent[2].boxes, b"", sent[2].tag),
+        "asked": confirmed.boxes,
+        "its word": confirmed_text(config.context, 3, confirmed.boxes, b""),
+        "its signature": confirmed.signature,
+        "question": question,
+        "R_0": answer.vector,
+        "R_1": said["unmask", 4][1].vector,
+        "tag of R_0": answer.tag,
+        "its answer": sum_text(config.context, 3, question, answer.tag),
+        "signature of R_0": answer.signature,
+        "sum of vectors": total.tobytes(),
+        "sum": found.vector.tobytes() + words[1].tobytes(),
+    }
+
+
+def test_the_worked_example_of_the_guard_with_helpers():
+    section = PAGE.split("### 19.13")[1].split("## Appendix")[0]
+    text = section.split("```toml")[1].split("```")[0]
+    assert len(Charter.parse(text).encode()) == int(re.search(r"Its encoding has (\d+) bytes", section).group(1))
+    squeezed = re.sub(r"\s", "", section)
+    for name, value in assisted_example(text).items():
+        assert bytes(value).hex() in squeezed, name
 
 
 def test_the_list_on_the_page_is_one():
