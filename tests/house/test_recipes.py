@@ -16,7 +16,7 @@ PACKAGE = ROOT / "src" / "ccesa"
 MENTIONED = {
     "A family of assignment graphs": r"erdos-renyi",
     "A generator": r"chacha20",
-    "A guard": r'"active"',
+    "A guard": r'"(active|assisted)"',
     "A field of a message": r'"advertise-reply"',
 }
 #: What is there for each name that a recipe leaves open. One of them has each file.
