@@ -17,7 +17,20 @@ from ccesa.flower.node import mod
 from ccesa.privacy.ledger import Ledger
 from ccesa.protocol import assisted_client
 from ccesa.protocol.submission import MaskKey, Sending
-from flower_grid import DROP, ERROR, RESTART, SILENT, MemoryGrid, as_record, lose, make_app, model_in, new_model, number
+from flower_grid import (
+    DROP,
+    ERROR,
+    RESTART,
+    SILENT,
+    SLOW,
+    MemoryGrid,
+    as_record,
+    lose,
+    make_app,
+    model_in,
+    new_model,
+    number,
+)
 from flower_noise import SURVIVORS, changed, large_model, ledgers, mechanism, plain_mean, residue
 from flower_rounds import NODES, assert_mean, enrol, messages
 
@@ -189,13 +202,14 @@ def test_a_lost_round_is_repeated_in_the_same_form_only(assisted, said):
     assert any("step aside" in line for line in said)
 
 
-def test_the_same_model_again_after_its_sum_ends_the_training(assisted, said):
+def test_the_same_model_again_after_its_sum_ends_the_training(assisted, tmp_path, said):
     grid = federate(assisted)
     secure = SecureGrid(grid, charter=assisted[0])
     assert_mean(ask(secure, grid), number(NODES))
     with pytest.raises(AttemptsSpent, match="may not contribute to this task again"):
         ask(secure, grid)
     assert any("this helper has answered about this task in another round" in line for line in said)
+    assert not [node for node in HELPING if keys_of(tmp_path, node)]
 
 
 def test_a_helper_keeps_no_key_of_a_round_that_does_not_go_on(assisted, tmp_path, monkeypatch):
@@ -216,7 +230,14 @@ def test_a_helper_keeps_no_key_of_a_round_that_does_not_go_on(assisted, tmp_path
 def test_the_policy_waits_longer_for_helpers(assisted, clock):
     """All of them are needed, so there are never enough of them, and they have as long as members that train."""
     policy = Policy(enough=0.5, after=1, deadline=2, vector_after=3, vector_deadline=500)
-    grid = federate(assisted, delay=400.0, faults=lose("slow", "unmask", OUTSIDE[0]))
+    grid = federate(assisted, delay=400.0, faults=lose(SLOW, "unmask", OUTSIDE[0]))
+    assert_mean(ask(SecureGrid(grid, charter=assisted[0], policy=policy), grid), number(NODES))
+    assert 400 <= clock.now < 500
+
+
+def test_a_first_round_waits_for_a_helper_that_is_slow_to_introduce_itself(assisted, clock):
+    policy = Policy(enough=0.5, after=1, deadline=2, vector_after=3, vector_deadline=500)
+    grid = federate(assisted, delay=400.0, faults=lose(SLOW, "introduce", OUTSIDE[0]))
     assert_mean(ask(SecureGrid(grid, charter=assisted[0], policy=policy), grid), number(NODES))
     assert 400 <= clock.now < 500
 
