@@ -173,16 +173,16 @@ def test_the_default_reliability_gives_way_where_it_cannot_be_had():
     ("arguments", "words"),
     [
         ({"clients": 10, "dropout": 0.1, "reliability_bits": 20}, "reliability of 20 bits"),
-        ({"clients": 100, "dropout": 0.6}, "it is less than one bit; .* --dropout 0.484$"),
+        ({"clients": 100, "dropout": 0.6}, "it is less than one bit; .* --dropout 0.484; or name helpers"),
         ({"clients": 100, "dropout": 0.1, "collusion": 0.9}, "40 bits of privacy, it is less than one bit"),
         ({"clients": 3, "dropout": 0.1, "guard": "active"}, "privacy of 128 bits .* no threshold gives it"),
         (
             {"clients": 30, "dropout": 0.1, "guard": "active", "reliability_bits": 20},
-            "--reliability-bits 18, --dropout 0.092, --collusion 0.033 or --clients 35$",
+            "--reliability-bits 18, --dropout 0.092, --collusion 0.033 or --clients 35; or name helpers",
         ),
         (
             {"clients": 34, "dropout": 0.1, "guard": "active", "reliability_bits": 20},
-            "--reliability-bits 18, --dropout 0.094, --collusion 0.088 or --clients 35$",
+            "--reliability-bits 18, --dropout 0.094, --collusion 0.088 or --clients 35; or name helpers",
         ),
         ({"clients": 100_000, "dropout": 0.1, "graph": "complete"}, "at most 65520 holders"),
         ({"clients": 3, "dropout": 0.3}, "reliability"),
@@ -203,9 +203,12 @@ CROWDS = [(4500, 5000, 0.47), pytest.param(MAX_HOLDERS, 1_000_000, 0.49, marks=p
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({}, "try --reliability-bits 2 or --dropout 0.4[58].$"),
+        ({}, "try --reliability-bits 2 or --dropout 0.4[58].; or name helpers"),
         ({"collusion": 0.3, "guard": "active"}, "128 bits of privacy, .* try --dropout 0.[23]"),
-        ({"graph": "erdos-renyi"}, "try --graph best --reliability-bits 2 or --graph best --dropout 0.4[58].$"),
+        (
+            {"graph": "erdos-renyi"},
+            "--graph best --reliability-bits 2 or --graph best --dropout 0.4[58].; or name helpers",
+        ),
         ({"graph": "complete"}, "need a sparse graph; try --graph best --reliability-bits 2"),
     ],
 )

@@ -6,6 +6,7 @@ A lying server uses every choice against one client, also within limits: a graph
 import math
 import numbers
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +44,7 @@ _MOST = 2**53 - 1
 #: The fields of a round that a charter leaves open.
 _LEFT_OPEN = ("series_id", "number", "length", "accept")
 #: The fields of a charter under each of its guards.
-_OF_GRAPHS = ("graph", "threshold", "least_roster", "certificate")
+OF_GRAPHS = ("graph", "threshold", "least_roster", "certificate")
 _OF_HELPERS = ("helpers", "key_days", "colluders")
 _LEFT_OUT: Any = msgspec.UNSET
 _NO_GRAPH = (Complete(), Majority())
@@ -220,11 +221,11 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
     def _settle_guard(self) -> None:
         """Refuse fields of another guard. With helpers nobody reads those of graphs, which get fixed values."""
         has_helpers = self.helpers is not msgspec.UNSET
-        needed, foreign = (_OF_HELPERS, _OF_GRAPHS) if has_helpers else (_OF_GRAPHS, _OF_HELPERS)
+        needed, foreign = (_OF_HELPERS, OF_GRAPHS) if has_helpers else (OF_GRAPHS, _OF_HELPERS)
         absent = [name for name in needed if name != "key_days" and getattr(self, name) is msgspec.UNSET]
         given = [name for name in foreign if getattr(self, name) is not msgspec.UNSET]
         if absent or (given and not has_helpers):
-            either, wrong = f"either {', '.join(_OF_GRAPHS)} or {', '.join(_OF_HELPERS)}", [*absent, *given][0]
+            either, wrong = f"either {', '.join(OF_GRAPHS)} or {', '.join(_OF_HELPERS)}", [*absent, *given][0]
             raise ConfigError(f"a charter has {either}: check {wrong}")
         if has_helpers:
             self._settle_helpers()
@@ -246,7 +247,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             )
         stated = _state_helpers(colluders, least - colluders, len(self.members))
         settled = {"helpers": seats, "key_days": days, "colluders": colluders, "min_survivors": least}
-        settled |= dict(zip(_OF_GRAPHS, (*_NO_GRAPH, max(3, least), stated), strict=True))
+        settled |= dict(zip(OF_GRAPHS, (*_NO_GRAPH, max(3, least), stated), strict=True))
         for name, value in settled.items():
             msgspec.structs.force_setattr(self, name, value)
 
@@ -339,14 +340,9 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         return (*(self._promises_of_helpers() if self.helper_seats else self._promises_of_graph()), self._says_which())
 
     def _promises_of_helpers(self) -> tuple[str, ...]:
-        every = [seat.name for seat in self.helper_seats]
-        names = f"{', '.join(every[:-1])} and {every[-1]}"
-        return (
-            f"A member's vector is opened only if the hub and all of {names} work together. Whatever the hub does, "
-            f"every sum covers at least {self.certificate.least_honest} honest members if at most {self.colluders} of "
-            f"{len(self.members)} work with it, and for each task it learns at most one sum.",
-            "A round waits while a helper is away, and is lost if one stays away.",
-        )
+        honest, members = self.certificate.least_honest, len(self.members)
+        who = all_of([seat.name for seat in self.helper_seats])
+        return promise_of_helpers(who, honest, self.certificate.colluders, members, noisy=self.mechanism is not None)
 
     def _promises_of_graph(self) -> tuple[str, ...]:
         stated = self.certificate
@@ -528,7 +524,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         written = [key for _, key in [*tables["members"], *tables.get("helpers", ())]]
         if written != [in_base64(seat.key) for seat in (*charter.members, *charter.helper_seats)]:
             raise ConfigError("a key of the charter has another spelling; copy it unchanged")
-        if charter.helper_seats and (foreign := [name for name in (*_OF_GRAPHS, "releases") if name in tables]):
+        if charter.helper_seats and (foreign := [name for name in (*OF_GRAPHS, "releases") if name in tables]):
             raise ConfigError(f"a charter with helpers has no {foreign[0]}: take it out")
         return charter
 
@@ -552,7 +548,7 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         """Leave out fields that older charters do not have, so that their digests stay."""
         if self.releases == 1:
             del fields["releases"]
-        for name in _OF_GRAPHS if self.helper_seats else ():
+        for name in OF_GRAPHS if self.helper_seats else ():
             del fields[name]
         return fields
 
@@ -568,6 +564,20 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
 def current_time() -> float:
     """Return seconds since 1970: the clock of everybody who is not given another."""
     return time.time()
+
+
+def all_of(names: Sequence[str]) -> str:
+    return f"all of {', '.join(names[:-1])} and {names[-1]}"
+
+
+def promise_of_helpers(who: str, honest: int, colluders: int, members: int, *, noisy: bool) -> tuple[str, str]:
+    """Return the promise of rounds with helpers, and its price, in sentences; ``who`` are all helpers."""
+    one_sum = "" if noisy else ", and the hub learns at most one sum for each task"  # with noise a task may come again
+    return (
+        f"A member's vector is opened only if the hub and {who} work together. Otherwise every sum covers at least "
+        f"{honest:,} honest members if at most {colluders:,} of {members:,} work with the hub{one_sum}.",
+        "A round waits while a helper is away, and is lost if one stays away.",
+    )
 
 
 def _pair(seat: Seat) -> tuple[str, bytes]:

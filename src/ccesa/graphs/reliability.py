@@ -20,7 +20,7 @@ _NATS = 180.0
 #: The number of terms of a tail that are summed.
 _TERMS = 512
 #: A sum over two clients would reveal to each of them the other's vector, so no round ends with fewer.
-_MIN_SUM = 3
+MIN_SUM = 3
 
 
 @lru_cache(maxsize=1 << 8)
@@ -87,7 +87,7 @@ def log_unconfirmed(assumptions: Assumptions, degrees: Counts, t: Counts) -> Log
 
 def log_few(assumptions: Assumptions) -> float:
     """Return ln P(fewer than three answer every step but the last); zero without dropouts per step."""
-    return -math.inf if assumptions.per_step is None else log_fewer(assumptions, _MIN_SUM)
+    return -math.inf if assumptions.per_step is None else log_fewer(assumptions, MIN_SUM)
 
 
 def log_fewer(assumptions: Assumptions, least: int) -> float:

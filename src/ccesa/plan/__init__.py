@@ -1,16 +1,31 @@
 """How many neighbours are enough: exact certificates, the planner, and the price of a round.
 
 ``certificate`` bounds the events, ``search`` finds the cheapest graph or explains why no graph works, ``result`` is the
-plan, ``noise`` adds noise to it, and ``planner`` puts them together. Then there are ``price`` with its ``calibration``,
-``paper`` for comparison, ``report`` and ``charters``. docs/planning.md has the mathematics.
+plan, ``noise`` adds noise to it, and ``planner`` puts them together. ``helpers`` plans without a graph. Then there are
+``price`` with its ``calibration``, ``paper`` for comparison, ``report`` and ``charters``. docs/planning.md has the
+mathematics.
 """
 
 from ccesa.graphs.assumptions import Assumptions
 from ccesa.plan.calibration import calibrate
 from ccesa.plan.certificate import Certificate
 from ccesa.plan.charters import charter
+from ccesa.plan.helpers import AssistedPlan, plan_helpers
 from ccesa.plan.planner import check, plan
 from ccesa.plan.price import Cost, Rates, price
 from ccesa.plan.result import Plan
 
-__all__ = ["Assumptions", "Certificate", "Cost", "Plan", "Rates", "calibrate", "charter", "check", "plan", "price"]
+__all__ = [
+    "AssistedPlan",
+    "Assumptions",
+    "Certificate",
+    "Cost",
+    "Plan",
+    "Rates",
+    "calibrate",
+    "charter",
+    "check",
+    "plan",
+    "plan_helpers",
+    "price",
+]

@@ -12,7 +12,8 @@ from ccesa.agreement.identity import Admission
 from ccesa.errors import ConfigError
 from ccesa.graphs.per_step import ORDER
 from ccesa.guards import guard_named
-from ccesa.plan.planner import check
+from ccesa.plan.helpers import AssistedPlan
+from ccesa.plan.planner import AnyPlan, check
 from ccesa.plan.result import Plan
 from ccesa.privacy import Mechanism
 from ccesa.values.fields import WORD_BITS
@@ -45,40 +46,75 @@ def state(plan: Plan) -> Stated:
 
 
 def charter(
-    plan: Plan, members: Admission, *, expires: date | datetime | int, serial: int = 1, **others: Any
+    plan: AnyPlan,
+    members: Admission,
+    helpers: Admission | None = None,
+    *,
+    expires: date | datetime | int,
+    serial: int = 1,
+    **others: Any,
 ) -> Charter:
     """Return the charter of some members on the terms of a plan.
 
     Args:
-        plan: A plan for as many clients, under the guard ``active``.
+        plan: A plan for as many clients, under the guard ``active``, or one of ``plan_helpers``.
         members: The members. The id of a client is its place in the list.
+        helpers: With a plan of ``plan_helpers``: as many helpers, of whom as many are members.
         expires: The end, after which nobody joins a round: a date, a time with its offset, or seconds since 1970.
         serial: The number of this charter, 1 or greater. Sites accept the newest.
         **others: More fields of Charter, such as ``attempts`` and ``learning``.
 
     Raises:
-        ConfigError: Another number of clients, another guard, or a field out of range.
+        ConfigError: Another number of clients or helpers, another guard, or a field out of range.
     """
     if len(members) != plan.clients:
         raise ConfigError(f"the plan is for {plan.clients} clients, but the list has {len(members)} members")
+    guarded = _of_helpers(plan, members, helpers) if isinstance(plan, AssistedPlan) else _of_graph(plan, helpers)
     return Charter(
         serial=serial,
         expires=toml.seconds(expires),  # type: ignore[arg-type]  # checked by the charter itself
-        members=tuple(Seat(one.name, one.public) for one in members.members),
-        graph=plan.graph,
-        threshold=plan.threshold,
+        members=_seats(members),
         agreement=plan.agreement,
         bits=WORD_BITS if others.get("learning") or others.get("statistics") else plan.bits,  # type: ignore[arg-type]  # checked by itself
-        least_roster=plan.least_roster,
         min_survivors=plan.min_survivors,
-        certificate=state(plan),
         privacy=plan.mechanism or msgspec.UNSET,
+        **guarded,
         **others,
     )
 
 
+def _seats(admitted: Admission) -> tuple[Seat, ...]:
+    return tuple(Seat(one.name, one.public) for one in admitted.members)
+
+
+def _of_graph(plan: Plan, helpers: Admission | None) -> dict[str, Any]:
+    if helpers is not None:
+        raise ConfigError("this plan has a graph and no helpers: plan with plan_helpers, or leave helpers out")
+    rule = {"threshold": plan.threshold, "least_roster": plan.least_roster, "certificate": state(plan)}
+    return {"graph": plan.graph, **rule}
+
+
+def _of_helpers(plan: AssistedPlan, members: Admission, helpers: Admission | None) -> dict[str, Any]:
+    if helpers is None or len(helpers) != plan.helpers:
+        given = "none" if helpers is None else len(helpers)
+        raise ConfigError(f"the plan is for {plan.helpers} helpers, but the list has {given}")
+    if count_helping(members, helpers) != plan.helping_members:
+        raise ConfigError(
+            f"the plan is for {plan.helping_members} helpers that are members, but {count_helping(members, helpers)} "
+            "are: plan again with helping_members"
+        )
+    return {"helpers": _seats(helpers), "colluders": plan.colluders}
+
+
+def count_helping(members: Admission, helpers: Admission) -> int:
+    """Return how many of the helpers are members, with the same key."""
+    return len({one.public for one in members.members} & {one.public for one in helpers.members})
+
+
 def shortfalls(agreed: Charter) -> tuple[str, ...]:
     """Return the promises of a charter that its graph and rule do not keep. A planned charter has none."""
+    if not agreed.guard.has_graph:
+        return ()  # the promise has no probability, and the charter refuses what it cannot keep
     states = agreed.certificate
     each = states.dropout_per_step
     steps = None if each is msgspec.UNSET else dict(zip(ORDER, each, strict=True))

@@ -17,12 +17,13 @@ from ccesa.errors import ConfigError, ImpossiblePlan
 from ccesa.graphs import BEST, Harary
 from ccesa.graphs.assumptions import MAX_PLANNED, Assumptions, Demand
 from ccesa.graphs.per_step import PerStep
-from ccesa.guards import CURIOUS, guard_named
+from ccesa.guards import ASSISTED, CURIOUS, guard_named
 from ccesa.parts import check_type
+from ccesa.plan.helpers import USUAL_HELPERS, AssistedPlan, HelpersRequest
 from ccesa.plan.noise import WantedNoise
 from ccesa.plan.report import compute_figures
 from ccesa.plan.result import Plan, insist_on, make_plan
-from ccesa.plan.search import Found, Option, Wanted, note_if_all_needed, search, take_complete, thin_masks
+from ccesa.plan.search import Found, Option, Wanted, in_words, note_if_all_needed, search, take_complete, thin_masks
 from ccesa.privacy import DifferentialPrivacy
 from ccesa.privacy.accounting import gaussian_epsilon, gaussian_mu
 from ccesa.privacy.mechanism import MAX_EPSILON
@@ -66,7 +67,7 @@ def plan(
             this or ``dropout_per_step``.
         collusion: The fraction of clients that work with the server, in [0, 1); by default none, or a tenth under
             ``active``, where at least one client counts as a colluder.
-        guard: ``curious`` or ``active``.
+        guard: ``curious`` or ``active``; ``plan_helpers`` plans for ``assisted``.
         length: Words of a vector; with ``privacy`` the parameters of a model, several of them in a word.
         bits: Bits of a word, 8, 16, 32 or 64; with ``privacy`` 64.
         privacy_bits: All privacy events together have probability 2^-privacy_bits at most; by default 40, or 80 with
@@ -174,13 +175,14 @@ class PlanRequest:
         if needs_accept(self.agreement):
             object.__setattr__(self, "accept", True)
 
-    def plan(self, *, explained: bool = True) -> Plan:
-        """Return the plan; if no graph works and ``explained``, the error names changes that do."""
+    def plan(self, *, explained: bool = True, helped: bool = True) -> Plan:
+        """Return the plan; if no graph works and ``explained``, the error names changes that do, and helpers."""
         if self.privacy is not None and self.collusion and self.guard == CURIOUS.name and not self.accept:
-            made = replace(self, accept=True).plan(explained=explained)
+            made = replace(self, accept=True).plan(explained=explained, helped=helped)
             return replace(made, notes=(*made.notes, _ACCEPTS))
         demand = self.demand
-        wanted = Wanted(self.graph, self.degree, self.works_with if explained else None)
+        works, advice = self.works_with if explained else None, self._advise_helpers if helped else str
+        wanted = Wanted(self.graph, self.degree, works, advice)
         wanted.check(self.clients)
         RoundConfig(clients=self.clients, graph=Harary(degree=2), **self.terms)  # refuses bad terms
         gives_way = self.reliability_bits is None  # only a default does
@@ -210,6 +212,8 @@ class PlanRequest:
     def demand(self) -> Demand:
         """The demand, with the guard's defaults for what is not given."""
         guard, bits = guard_named(self.guard), self.privacy_bits
+        if not guard.has_graph:
+            raise ConfigError(f"guard = {guard.name} has helpers in place of a graph: use ccesa.plan.plan_helpers")
         if bits is None and self.privacy is not None and self.collusion and guard is CURIOUS:
             bits = _AGAINST_PICKED_KEYS
         if (self.dropout is None) == (self.dropout_per_step is None):
@@ -238,8 +242,38 @@ class PlanRequest:
         except ConfigError:
             return False
 
+    def _advise_helpers(self) -> str:
+        """Say which options plan the same with helpers, and what that changes; say nothing if there is no such plan."""
+        names = ("clients", "collusion", "length", "bits", "reliability_bits", "exact_dropout", "agreement", "privacy")
+        given: dict[str, Any] = {name: getattr(self, name) for name in (*names, "field_bits")}
+        option: Option = {"guard": ASSISTED.name, "helpers": USUAL_HELPERS}
+        option |= {name: None for name in ("degree", "privacy_bits") if getattr(self, name) is not None}
+        if self.dropout_per_step is not None:
+            option |= {"dropout": round(self.demand.assumptions.dropout, 3), "dropout_per_step": None}
+        request = HelpersRequest(**given | {"dropout": option.get("dropout", self.dropout)})
+        try:
+            made = request.plan()
+        except ImpossiblePlan as error:
+            change = next(iter(error.options), None)
+            if change is None:
+                return ""
+            option, made = option | change, request.change(change).plan()
+        except ConfigError:
+            return ""
+        lost = f"2^{made.unreliable:.1f}" if made.unreliable > -math.inf else "0"
+        return (
+            f"; or name helpers, {in_words((option,)).removeprefix('try ')}: members then hold no "
+            f"shares, and a round is lost only if fewer than {made.min_survivors} of {made.clients} members answer, "
+            f"with a probability of {lost}, or if a helper stays away"
+        )
 
-def advise(made: Plan, asked: PlanRequest) -> tuple[Option, ...]:
+
+#: A plan with a graph, or with helpers, and what was asked for.
+AnyPlan = Plan | AssistedPlan
+AnyRequest = PlanRequest | HelpersRequest
+
+
+def advise(made: AnyPlan, asked: AnyRequest) -> tuple[Option, ...]:
     """Return single changes with which the noise does not drown the mean. Each of them was planned.
 
     A denser graph comes first, by its ``degree`` or as ``graph``; then ``clients``, ``epsilon`` and ``length``.
@@ -262,7 +296,7 @@ def advise(made: Plan, asked: PlanRequest) -> tuple[Option, ...]:
     return tuple(option for option in changes if option is not None)
 
 
-def _more_clients(clients: int, drowning: float, asked: PlanRequest) -> Option | None:
+def _more_clients(clients: int, drowning: float, asked: AnyRequest) -> Option | None:
     """Return a number of clients that is enough, by the slope between the last two numbers."""
     power = 1.0
     for _ in range(_TRIES):
@@ -277,18 +311,18 @@ def _more_clients(clients: int, drowning: float, asked: PlanRequest) -> Option |
     return None
 
 
-def _first_enough(asked: PlanRequest, options: Iterable[Option]) -> Option | None:
+def _first_enough(asked: AnyRequest, options: Iterable[Option]) -> Option | None:
     return next((option for option in options if _drowning_with(asked, option) <= 1), None)
 
 
-def _drowning_with(asked: PlanRequest, option: Option) -> float:
+def _drowning_with(asked: AnyRequest, option: Option) -> float:
     try:
         return _drowning(asked.change(option).plan())
     except ConfigError:
         return math.inf
 
 
-def _drowning(made: Plan) -> float:
+def _drowning(made: AnyPlan) -> float:
     return 0.0 if made.mechanism is None else compute_figures(made, made.mechanism).drowning
 
 

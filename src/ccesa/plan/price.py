@@ -7,10 +7,11 @@ are given per step.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ccesa.crypto import check_words
 from ccesa.crypto.keys import DEFAULT, POST_QUANTUM
 from ccesa.crypto.merkle import HASH_BYTES
 from ccesa.errors import ConfigError
@@ -181,12 +182,14 @@ def price(what: "Plan | Shape", rates: Rates | None = None) -> Cost:
 
 
 def _message_bytes(kind: type[m.Message], shape: Shape) -> float:
+    items = {"vector_bytes": shape.vector_bytes, "neighbours": shape.degree, "proof": _proof_bytes(shape)}
+    return _array_bytes(kind, _mean_id_bytes(shape.clients), agreement=shape.agreement, clients=shape.clients, **items)
+
+
+def _array_bytes(kind: type[m.Message], id_bytes: float, **items: Any) -> float:
     """Return the size of an array of name, context, client's id and fields, with headers in msgpack's shortest form."""
-    head = 1 + 1 + len(str(kind.__struct_config__.tag)) + 2 + _CONTEXT_BYTES + _mean_id_bytes(shape.clients)
-    sizes = [
-        size.of(shape.agreement, shape.clients, shape.vector_bytes, shape.degree, proof=_proof_bytes(shape))
-        for size in m.sizes(kind).values()
-    ]
+    head = 1 + 1 + len(str(kind.__struct_config__.tag)) + 2 + _CONTEXT_BYTES + id_bytes
+    sizes = [size.of(**items) for size in m.sizes(kind).values()]
     return head + sum(size + (2 if size < 1 << 8 else 3 if size < 1 << 16 else 5) for size in sizes)
 
 
@@ -202,13 +205,13 @@ def _proof_bytes(shape: Shape) -> float:
     return HASH_BYTES * siblings
 
 
-def _mean_id_bytes(clients: int) -> float:
-    """Return the mean size of an id, over all ids 0 ... clients - 1."""
-    total, first = 0, 0
+def _mean_id_bytes(clients: int, first: int = 0) -> float:
+    """Return the mean size of an id, over all ids from the first one to ``clients`` - 1."""
+    total, start = 0, first
     for end, size in _ID_FORMS:
-        total += size * (min(end, clients) - first)
-        first = min(end, clients)
-    return total / clients
+        total += size * max(min(end, clients) - start, 0)
+        start = max(start, min(end, clients))
+    return total / (clients - first)
 
 
 def _pairs_to_open(shape: Shape) -> float:
@@ -230,15 +233,15 @@ def _client_seconds(shape: Shape, rates: Rates) -> float:
         len(shape.steps) * _CLIENT_HANDLINGS * rates.taking.at(0)
         + 2 * rates.key_pair
         + (shape.degree + shape.mask_degree) * rates.agreement
-        + shape.degree * _sealing_seconds(shape, rates)
+        + shape.degree * _sealing_seconds(shape.agreement, rates)
         + _verifications(shape) * rates.verification
         + rates.splitting.at((shape.degree + 1) * shape.threshold)
         + (shape.mask_degree + 1) * rates.masking.at(shape.vector_bytes)
     )
 
 
-def _sealing_seconds(shape: Shape, rates: Rates) -> float:
-    if shape.agreement != POST_QUANTUM:
+def _sealing_seconds(agreement: str, rates: Rates) -> float:
+    if agreement != POST_QUANTUM:
         return rates.sealing
     if rates.hybrid_sealing is None:
         raise ConfigError(f"the rates have no time for {POST_QUANTUM}: measure them with cryptography 48 or newer")
@@ -265,3 +268,100 @@ def _taking_seconds(reply: type[m.Message], shape: Shape, rates: Rates) -> float
     if m.has_vector(reply):
         return signed + (rates.signed_taking if is_signed else rates.taking).at(shape.vector_bytes)
     return signed + _SERVER_HANDLINGS * rates.taking.at(0)
+
+
+# With helpers
+
+
+@dataclass(frozen=True, kw_only=True)
+class HelpedShape:
+    """The properties of a round with helpers that its cost depends on."""
+
+    clients: int
+    helpers: int
+    length: int
+    bits: int
+    agreement: str = DEFAULT
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of one masked vector, with its check words."""
+        return (self.length + check_words.count(self.bits)) * self.bits // 8
+
+
+class Work(NamedTuple):
+    """The work of one party in a round with helpers, if nobody drops out.
+
+    Attributes:
+        sent_bytes: Bytes that it sends, a mean over ids of one to five bytes.
+        received_bytes: Bytes that it receives, the same mean.
+        agreements: Agreements on a secret.
+        verifications: Signatures that it checks.
+        keystream_bytes: Keystream for masks.
+        seconds: Processor time of one core; None without rates.
+    """
+
+    sent_bytes: float
+    received_bytes: float
+    agreements: float
+    verifications: float
+    keystream_bytes: float
+    seconds: float | None = None
+
+
+class HelpedCost(NamedTuple):
+    """The cost of a round with helpers, for one member, one helper, and the hub."""
+
+    member: Work
+    helper: Work
+    hub: Work
+
+
+def price_helpers(shape: HelpedShape, rates: Rates | None = None) -> HelpedCost:
+    """Return the cost of one round with helpers, which are asked about all vectors at once.
+
+    Args:
+        shape: The shape of the round, as ``AssistedPlan.shape`` gives it.
+        rates: The speed of a machine, as ``calibrate()`` measures it; adds the seconds.
+    """
+    n, a, vector = shape.clients, shape.helpers, shape.vector_bytes
+    to_member, from_member = (_helped_bytes(one, shape) for one in (m.MaskForHelpersRequest, m.BoxedMaskReply))
+    to_helper = sum(
+        _helped_bytes(one, shape) for one in (m.HelperKeysRequest, m.ConfirmBoxesRequest, m.UnmaskSumRequest)
+    )
+    from_helper = sum(_helped_bytes(one, shape) for one in (m.HelperKeysReply, m.ConfirmBoxesReply, m.UnmaskSumReply))
+    counts = {
+        "member": (from_member, to_member, a, a, a * vector),
+        "helper": (from_helper, to_helper, n, n, n * vector),
+        "hub": (n * to_member + a * to_helper, n * from_member + a * from_helper, 0, n + 3 * a, 0),
+    }
+    seconds: dict[str, float] = {} if rates is None else _helped_seconds(shape, rates)
+    return HelpedCost(**{name: Work(*figures, seconds.get(name)) for name, figures in counts.items()})
+
+
+def _helped_bytes(kind: type[m.Message], shape: HelpedShape) -> float:
+    """Return the size of a message of a round with helpers in which nobody drops out, and no box is refused."""
+    n, names_members = shape.clients, kind in (m.ConfirmBoxesRequest, m.UnmaskSumRequest)
+    by_member = kind in (m.MaskForHelpersRequest, m.BoxedMaskReply)
+    id_bytes = _mean_id_bytes(n) if by_member else _mean_id_bytes(n + shape.helpers, n)
+    items = {"agreement": shape.agreement, "clients": n, "vector_bytes": shape.vector_bytes, "neighbours": 0}
+    return _array_bytes(kind, id_bytes, **items, helpers=shape.helpers, named=n * names_members)
+
+
+def _helped_seconds(shape: HelpedShape, rates: Rates) -> dict[str, float]:
+    """Return the seconds of each party. Under hybrid agreements a secret costs as much as with a neighbour.
+
+    A vector that is held, or checked by its words, comes from memory twice.
+    """
+    n, a, vector, handling = shape.clients, shape.helpers, shape.vector_bytes, rates.taking.at(0)
+    each = rates.agreement + rates.verification + _kem_seconds(shape, rates)
+    mask = rates.masking.at(vector)
+    return {
+        "member": _CLIENT_HANDLINGS * handling + rates.key_pair + a * (each + mask) + 2 * rates.taking.at(vector),
+        "helper": 3 * _CLIENT_HANDLINGS * handling + rates.key_pair + n * (each + mask) + rates.taking.at(vector),
+        "hub": (n + 3 * a) * (handling + rates.verification) + (2 * n + a) * rates.taking.at(vector),
+    }
+
+
+def _kem_seconds(shape: HelpedShape, rates: Rates) -> float:
+    return 0.0 if shape.agreement != POST_QUANTUM else _sealing_seconds(shape.agreement, rates)

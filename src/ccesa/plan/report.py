@@ -12,6 +12,7 @@ from ccesa.graphs.tails import LN2
 from ccesa.graphs.thresholds import Fixed, Threshold
 from ccesa.guards import guard_named
 from ccesa.plan import paper
+from ccesa.plan.helpers import AssistedPlan
 from ccesa.plan.price import Cost, Rates, price
 from ccesa.plan.result import Plan, noise_ratio
 from ccesa.plan.search import Option, in_words
@@ -53,7 +54,7 @@ class Figures:
         return self.drowning > 1
 
 
-def compute_figures(plan: Plan, mechanism: Mechanism) -> Figures:
+def compute_figures(plan: Plan | AssistedPlan, mechanism: Mechanism) -> Figures:
     """Return the figures of a plan with this noise, for the expected number of survivors."""
     expected = plan.assumptions.staying
     in_sum = mechanism.noise(expected)
@@ -73,7 +74,7 @@ def compute_figures(plan: Plan, mechanism: Mechanism) -> Figures:
     )
 
 
-def _protection(plan: Plan, mechanism: Mechanism, against: str) -> Protection | None:
+def _protection(plan: Plan | AssistedPlan, mechanism: Mechanism, against: str) -> Protection | None:
     """Return the protection against a server, even if the noise was made for another kind."""
     promise = plan.promise(against)
     if promise is None:
@@ -159,7 +160,7 @@ def as_json(plan: Plan, rates: Rates | None = None) -> dict[str, object]:
     }
 
 
-def _noise(plan: Plan, mechanism: Mechanism) -> dict[str, object]:
+def _noise(plan: Plan | AssistedPlan, mechanism: Mechanism) -> dict[str, object]:
     fields = msgspec.to_builtins(mechanism) | {"fails": max(mechanism.fails, IMPOSSIBLE)}
     offers = [one._asdict() | {"graph": one.graph.name} for one in plan.offers]
     return {**asdict(compute_figures(plan, mechanism)), "mechanism": fields, "offers": offers}
@@ -221,6 +222,14 @@ def promise_in_words(plan: Plan) -> str:
         f"{plan.colluders:,} of all {plan.clients:,} clients collude with it{unless}"
         f"{one_sum_in_words(plan.threshold, plan.clients, plan.colluders) * (plan.mechanism is None)}"
     )
+
+
+def assumed_in_words(helping: int, colluders: int) -> str:
+    """Say what has to be true of helpers and members, in one assumption or in two."""
+    most = f"at most {colluders:,} of the members work with the hub"
+    if helping > colluders:
+        return f"{most}; then one of the {helping} helpers that are members does not"
+    return f"two things: {most}, and one of the helpers does not, whether it is a member or not"
 
 
 def covers_in_words(honest: str, *, noisy: bool, releases: int = 1) -> str:
@@ -286,7 +295,7 @@ def number_in_words(mechanism: Mechanism) -> str:
     return "count" if mechanism.unit else "parameter"
 
 
-def noise_in_words(plan: Plan, mechanism: Mechanism) -> Iterator[tuple[str, str]]:
+def noise_in_words(plan: Plan | AssistedPlan, mechanism: Mechanism) -> Iterator[tuple[str, str]]:
     """Yield lines about the promise, the amount and the cost of the noise."""
     found, expected, each = compute_figures(plan, mechanism), plan.assumptions.staying, number_in_words(mechanism)
     yield "noise", demand_in_words(mechanism)

@@ -260,6 +260,8 @@ class Wanted(NamedTuple):
     degree: int | None
     #: Plans the same with a change; without it a failure is not explained.
     works: Tries | None = None
+    #: Says which options plan the same without a graph, or nothing.
+    helped: Callable[[], str] = str
 
     def check(self, clients: int) -> None:
         """Refuse a family that does not exist, and a degree that does not fit."""
@@ -292,7 +294,9 @@ class Wanted(NamedTuple):
                 return ImpossiblePlan(f"{problem}; {in_words((change,))}", (change,))
         free: Option = {} if self.degree is None else {"degree": None}
         options = _options(demand, self.graph, works, free, gives_way=gives_way)
-        return ImpossiblePlan(f"{_problem(demand, self.graph)}; {in_words(options)}", options)
+        # Helpers are named where no graph works.
+        helped = "" if options == ({"graph": BEST},) else self.helped()
+        return ImpossiblePlan(f"{_problem(demand, self.graph)}; {in_words(options)}{helped}", options)
 
 
 def search(demand: Demand, wanted: Wanted, *, gives_way: bool, margins: tuple[float, ...] = ()) -> tuple[Found, Demand]:
