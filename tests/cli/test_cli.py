@@ -26,6 +26,9 @@ FIELDS = {
     "server_ms",
     "client_bytes",
     "peak_rss_mb",
+    "helpers",
+    "helper_ms",
+    "helper_bytes",
     "noise",
 }
 

@@ -163,7 +163,7 @@ def test_the_small_print_is_shown():
     assert "too few for a sparse graph" in run("plan", "--clients", "33").stdout
     assert "20 bits is out of reach" in " ".join(run("plan", "--clients", "10").stdout.split())
     text = " ".join(run("plan", "--clients", "30", "--guard", "active").stdout.split())
-    assert "--reliability-bits 18, --dropout 0.092, --collusion 0.033 or --clients 35; planned with" in text
+    assert "--reliability-bits 18, --dropout 0.092, --collusion 0.033 or --clients 35; or name helpers" in text
     assert "planned with 18.7 bits" in text
 
 
@@ -183,7 +183,10 @@ def test_the_small_print_is_shown():
         (["--clients", "100", "--precision", "1e-4", "--clip", "nan"], "--clip must be a positive number"),
         (["--clients", "100", "--precision", "1e-4", "--value-bits", "8"], "--value-bits and --precision say"),
         (["--clients", "100", "--dropout-per-step", "0.1", "--dropout", "0.1"], "either --dropout or"),
-        (["--clients", "100", "--dropout-per-step", "0.1", "--exact-dropout"], "not with dropout per step"),
+        (
+            ["--clients", "100", "--dropout-per-step", "0.1", "--exact-dropout"],
+            "for the whole round, not dropout per step",
+        ),
         (["--clients", "100", "--dropout-per-step", "much"], "share=0.01,mask=0.05, not 'much'"),
         (["--clients", "100", "--dropout-per-step", "mask=much"], "not 'much'"),
         (["--clients", "100", "--dropout-per-step", "mask=0.1,mask=0.2"], "a step twice"),

@@ -13,7 +13,7 @@ from rich.markup import escape
 from typer import Argument, Option
 
 from ccesa import files
-from ccesa.agreement.charter import Charter
+from ccesa.agreement.charter import OF_GRAPHS, Charter
 from ccesa.agreement.identity import Identity
 from ccesa.cli import options
 from ccesa.cli.output import end_wrong, table
@@ -28,6 +28,12 @@ charter = typer.Typer(
 )
 #: The maximum of members, groups or values that are shown by name.
 _NAMES = 100
+#: What two charters are compared by, besides their members and helpers.
+_STATED = ("colluders", "least_honest", "privacy_bits")
+_COMPARED = (
+    *(*_STATED, *OF_GRAPHS[:3], "key_days", "min_survivors", "agreement", "generator", "bits", "attempts"),
+    *("releases", "learning", "privacy", "statistics"),
+)
 _File = Annotated[Path, Argument(metavar="FILE", help="File of the charter.")]
 _Key = Annotated[
     Path | None, Option("--identity", help="This site's private key, to check that it is among the members.")
@@ -40,6 +46,8 @@ def show(path: _File, as_json: options.Json = False) -> None:
     agreed = Charter.load(path)
     if as_json:
         plain = msgspec.to_builtins(agreed)
+        for name in () if agreed.guard.has_graph else OF_GRAPHS:
+            del plain[name]  # placeholders that nobody reads
         for part in plain.keys() & {"certificate", "privacy"}:  # JSON has no infinity
             figures = {name: value for name, value in plain[part].items() if isinstance(value, float)}
             plain[part] |= {name: max(value, report.IMPOSSIBLE) for name, value in figures.items()}
@@ -79,6 +87,8 @@ def accept(
         problems.append(f"serial {agreed.serial} is not above {before.serial}, the one in force here")
     if problems:
         raise ConfigError(f"{path} is not accepted: {'; '.join(problems)}")
+    for line in list_changes(before, agreed):
+        Console().print(f"changed  {line}", soft_wrap=True)
     files.replace(accepted, str(agreed))
     typer.echo(f"{accepted}: serial {agreed.serial} is in force from now on; digest {agreed.fingerprint}")
 
@@ -88,19 +98,71 @@ def _problems(agreed: Charter, identity: Path | None) -> list[str]:
     try:
         agreed.check_current(time.time())
         if identity is not None:
-            agreed.admission.id_of(Identity.load(identity).public)
+            _check_named(agreed, Identity.load(identity).public)
     except ConfigError as error:
         problems.append(str(error))
     return problems
 
 
+def _check_named(agreed: Charter, key: bytes) -> None:
+    """Refuse a key that is neither a member's nor a helper's."""
+    if key not in {seat.key for seat in agreed.helper_seats}:
+        agreed.admission.id_of(key)
+
+
+def list_changes(before: Charter | None, after: Charter) -> Iterator[str]:
+    """Yield what a charter changes, but for serial and expiry."""
+    if before is None:
+        return
+    if before.guard != after.guard:
+        yield f"guard: {before.guard.name} -> {after.guard.name}"
+    for name, one, other in (
+        ("members", before.members, after.members),
+        ("helpers", before.helper_seats, after.helper_seats),
+    ):
+        old, new = ({seat.name: seat.key for seat in seats} for seats in (one, other))
+        gone, come = old.keys() - new.keys(), new.keys() - old.keys()
+        keys = {seat for seat in old.keys() & new.keys() if old[seat] != new[seat]}
+        for what, names in (("leave", gone), ("join", come), ("have another key", keys)):
+            if names:
+                yield f"{name} that {what}: {_some(sorted(names))}"
+    for name in _COMPARED:
+        was, now = _figure(before, name), _figure(after, name)
+        if was != now:
+            yield f"{name}: {was} -> {now}"
+
+
+def _figure(agreed: Charter, name: str) -> str:
+    """Return a field in words; a promise about colluders is in the certificate under every guard."""
+    value = getattr(agreed.certificate if name in _STATED else agreed, name)
+    if (name in OF_GRAPHS and not agreed.guard.has_graph) or value is msgspec.UNSET:
+        return "none"
+    return _part(value) if isinstance(value, msgspec.Struct) else _shown(value)
+
+
 def _in_words(agreed: Charter) -> Iterator[tuple[str, str]]:
     """Yield the lines of a charter, the promise first."""
-    stated, noise, members = agreed.certificate, agreed.mechanism, len(agreed.members)
+    noise, members = agreed.mechanism, len(agreed.members)
     expired = " [red bold]EXPIRED[/red bold]" if time.time() >= agreed.expires else ""
     yield "[bold]charter[/bold]", f"serial {agreed.serial}, until {agreed.expiry}{expired}"
     yield "digest", f"[bold]{agreed.fingerprint}[/bold]"
     yield "members", f"{members:,}: {_some([seat.name for seat in agreed.members])}"
+    yield from _helpers_in_words(agreed) if agreed.helper_seats else _graph_in_words(agreed)
+    yield "agreement", agreed.agreement
+    yield "vectors", f"{agreed.bits} bits, masks by {agreed.generator}"
+    if agreed.learning is not None:
+        yield "learning", _part(agreed.learning)
+    if agreed.schema is not None:
+        yield from _statistics_in_words(agreed.schema)
+    if noise is not None:
+        yield from _noise_in_words(noise, members)
+    elif agreed.learning is not None:
+        yield "words", Fields(agreed.learning.field_bits, members).in_words
+
+
+def _graph_in_words(agreed: Charter) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a charter whose members mask along a graph."""
+    stated, noise, members = agreed.certificate, agreed.mechanism, len(agreed.members)
     yield "against", f"a server that lies, and up to {stated.colluders:,} of the members working with it"
     honest = f"at least {stated.least_honest:,} honest members"
     covers = report.covers_in_words(honest, noisy=noise is not None, releases=agreed.releases)
@@ -125,16 +187,27 @@ def _in_words(agreed: Charter) -> Iterator[tuple[str, str]]:
     yield "is lost", f"with probability {chance} if {leaving}"
     yield "graph", _part(agreed.graph)
     yield "threshold", _part(agreed.threshold)
-    yield "agreement", agreed.agreement
-    yield "vectors", f"{agreed.bits} bits, masks by {agreed.generator}"
-    if agreed.learning is not None:
-        yield "learning", _part(agreed.learning)
-    if agreed.schema is not None:
-        yield from _statistics_in_words(agreed.schema)
-    if noise is not None:
-        yield from _noise_in_words(noise, members)
-    elif agreed.learning is not None:
-        yield "words", Fields(agreed.learning.field_bits, members).in_words
+
+
+def _helpers_in_words(agreed: Charter) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a charter with helpers."""
+    stated, seats = agreed.certificate, {seat.key for seat in agreed.members}
+    promise, waits, _ = agreed.promises
+    names = [_shown(seat.name) + " (also a member)" * (seat.key in seats) for seat in agreed.helper_seats]
+    helping = sum(seat.key in seats for seat in agreed.helper_seats)
+    yield "helpers", f"{len(names)}: {', '.join(names)}"
+    yield (
+        "trusted with",
+        "each helper: not to open vectors together with the hub and all other helpers, to answer in every round, and "
+        f"to keep its keys out of backups; it destroys each key after {agreed.longest_key_days} day(s) at the latest",
+    )
+    yield "against", f"a server that lies, and up to {stated.colluders:,} of the members working with it"
+    yield "promise", f"[green]{escape(promise)}[/green]"
+    yield "assumes", report.assumed_in_words(helping, stated.colluders)
+    yield "a task", _attempts_in_words(agreed)
+    if agreed.mechanism is None:
+        yield "excepted", "a server that calls the same work another task; a member or helper that lost its memory"
+    yield "needs", f"{quorum_in_words(agreed)}: with fewer there is no sum. {waits}"
 
 
 def _attempts_in_words(agreed: Charter) -> str:
@@ -142,6 +215,8 @@ def _attempts_in_words(agreed: Charter) -> str:
     sent = f"gets up to {agreed.attempts} vector(s) of a member"
     if agreed.mechanism is not None:
         return f"{sent}, each of which is charged to its ledger"
+    if not agreed.guard.has_graph:
+        return f"{sent}, in one series, and each helper answers about it in one round"
     released = "once" if agreed.releases == 1 else f"{agreed.releases} times: its sums may differ by few members"
     line = f"{sent}, in one series, and shares for it are released {released}"
     if agreed.schema is None or agreed.attempts == 1:
@@ -153,7 +228,7 @@ def _attempts_in_words(agreed: Charter) -> str:
 
 
 def quorum_in_words(agreed: Charter) -> str:
-    return f"{agreed.needed:,} of the {len(agreed.members):,} members"
+    return f"{agreed.needed:,} of the {len(agreed.members):,} members" + " and all helpers" * bool(agreed.helper_seats)
 
 
 def _statistics_in_words(schema: Schema) -> Iterator[tuple[str, str]]:

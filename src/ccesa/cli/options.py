@@ -79,7 +79,12 @@ Bits = Annotated[int, Option(help="Bits of an element: 8, 16, 32 or 64.")]
 Dropout = Annotated[float, Option(help="Probability that a client drops out of a round, in any of its steps.")]
 Degree = Annotated[int | None, Option(help="Neighbours of a client, even (harary); planned by default.")]
 GraphName = Annotated[str, _one_of(NAMES, "Assignment graph. The planner chooses its parameters that you leave out.")]
-GuardName = Annotated[str, _one_of(GUARDS, "Against a server that only reads (curious), or that also lies (active).")]
+_GUARDS = (
+    "Against a server that only reads (curious), or that also lies, along a graph (active) or with helpers (assisted)."
+)
+GuardName = Annotated[str, _one_of(GUARDS, _GUARDS)]
+#: The guard of the charter before, if there is one, or curious, unless another one is given.
+AnyGuardName = Annotated[str | None, _one_of(GUARDS, f"{_GUARDS} By default curious, or as in --replaces.")]
 GeneratorName = Annotated[str, _one_of(GENERATORS, "Mask generator.")]
 PostQuantum = Annotated[
     bool, Option("--post-quantum", help=f"Agree on keys by {POST_QUANTUM}: safe even if X25519 is broken later.")

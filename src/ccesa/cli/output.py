@@ -22,6 +22,13 @@ def table(rows: Iterable[Sequence[str]], title: str | None = None, columns: Sequ
     return made
 
 
+def seconds_in_words(value: float) -> str:
+    for unit, size, below in (("µs", 1e-6, 1e-3), ("ms", 1e-3, 1.0), ("s", 1.0, 120.0), ("min", 60.0, 7200.0)):
+        if value < below:
+            return f"{value / size:,.3g} {unit}"
+    return f"{value / 3600:,.3g} h"
+
+
 def end_wrong(*problems: str) -> NoReturn:
     """Print problems on standard error, and exit with 1."""
     for problem in problems:

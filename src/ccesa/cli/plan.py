@@ -19,14 +19,15 @@ from ccesa import files
 from ccesa.agreement.charter import Charter, Learning
 from ccesa.agreement.identity import Admission
 from ccesa.cli import options
-from ccesa.cli.charter import quorum_in_words
-from ccesa.cli.output import check_output, table
+from ccesa.cli.charter import list_changes, quorum_in_words
+from ccesa.cli.helpers import HelperOptions, show_helpers
+from ccesa.cli.output import check_output, seconds_in_words, table
 from ccesa.crypto.keys import DEFAULT
 from ccesa.errors import ConfigError
 from ccesa.graphs import BEST
-from ccesa.guards import CURIOUS, guard_named
+from ccesa.guards import ASSISTED, CURIOUS, Guard, guard_named
 from ccesa.plan import Plan, Rates, calibrate, charters, paper, report
-from ccesa.plan.planner import PlanRequest, advise
+from ccesa.plan.planner import AnyPlan, PlanRequest, advise
 from ccesa.privacy import DifferentialPrivacy
 from ccesa.statistics import Schema
 from ccesa.values.fields import WORD_BITS, Fields, is_positive
@@ -46,7 +47,7 @@ class DemandOptions:
         float | None,
         Option(help="Fraction of clients that may work with the server (0; under active 0.1, at least one client)."),
     ] = None
-    guard: options.GuardName = CURIOUS.name
+    guard: options.AnyGuardName = None
     graph: options.GraphName = BEST
     degree: options.Degree = None
     accept: options.Accept = False
@@ -99,9 +100,12 @@ class CharterOptions:
     """The members and the file of a charter, and its values that no plan has."""
 
     members: Annotated[Path | None, Option(help="Admission list, a line per client: plan for all of them.")] = None
-    path: Annotated[Path | None, Option("--charter", help="New file for their charter (active, --members).")] = None
+    path: Annotated[
+        Path | None, Option("--charter", help="New file for their charter (active or assisted, --members).")
+    ] = None
     replaces: Annotated[
-        Path | None, Option(help="The charter before this one, with the values to keep if you give no others.")
+        Path | None,
+        Option(help="The charter before this one, with guard, helpers and values to keep if you give no others."),
     ] = None
     expires: Annotated[
         datetime | None,
@@ -122,15 +126,21 @@ class CharterOptions:
     learning: Annotated[bool, Option("--learning", help="Add a table of learning; fill it in before sending.")] = False
     statistics: Annotated[Path | None, Option(help="Plan for joint statistics by this schema, not --length.")] = None
 
-    def load_members(self, guard: str) -> Admission | None:
+    def guard(self, given: str | None) -> Guard:
+        """Return the guard that is asked for, or that of the charter before, or ``curious``."""
+        if given is not None:
+            return guard_named(given)
+        return CURIOUS if self.before is None else self.before.guard
+
+    def load_members(self, guard: Guard) -> Admission | None:
         """Load the admission list; refuse options that cannot make a charter before the plan is made."""
         members = None if self.members is None else Admission.load(self.members)
         if self.path is None:
             if self.replaces or self.expires or self.attempts or self.releases or self.learning:
                 raise ConfigError("--replaces, --expires, --attempts, --releases and --learning go with --charter FILE")
             return members
-        if not guard_named(guard).chartered:
-            raise ConfigError(f"--charter goes with --guard active: {guard} rounds have no charter")
+        if not guard.chartered:
+            raise ConfigError(f"--charter goes with --guard active or assisted: {guard.name} rounds have no charter")
         if members is None:
             raise ConfigError("--charter needs --members: the admission list of all who agree on it")
         check_output(self.path, "--charter")
@@ -138,35 +148,36 @@ class CharterOptions:
             raise ConfigError(f"--charter: {self.path} already exists and will not be overwritten")
         if self.expires is not None and self._ends <= time.time():
             raise ConfigError(f"--expires {self.expires:%Y-%m-%d} is in the past")
-        _ = self._before
+        _ = self.before
         return members
 
     def agreement(self, post_quantum: bool) -> str:
         """Return how two members agree on keys: never in a weaker way than in the charter before."""
-        if post_quantum or self._before is None:
+        if post_quantum or self.before is None:
             return options.agreement(post_quantum)
-        return self._before.agreement
+        return self.before.agreement
 
     @cached_property
     def schema(self) -> Schema | None:
         """The schema of the statistics, from its file or from the charter before."""
         if self.statistics is not None:
             return Schema.load(self.statistics)
-        return None if self._before is None else self._before.schema
+        return None if self.before is None else self.before.schema
 
-    def write(self, made: Plan, members: Admission, vectors: VectorOptions) -> None:
-        """Write the charter of a plan to a new file, and print the next steps on standard error."""
+    def write(self, made: AnyPlan, members: Admission, vectors: VectorOptions, **helped: Any) -> None:
+        """Write the charter of a plan to a new file, and print changes and next steps on standard error."""
         if self.path is None:
             return
-        before = self._before
+        before = self.before
         learned = None if before is None or self.schema else before.learning
         agreed = charters.charter(
             made,
             members,
             expires=self._ends,
+            **helped,
             serial=1 if before is None else before.serial + 1,
             attempts=self.attempts or (2 if before is None else before.attempts),
-            releases=self.releases or (1 if before is None else before.releases),
+            releases=self.releases or (1 if before is None or helped else before.releases),
             learning=vectors.learning(learned, len(members)) if learned or self.learning else None,
             statistics=self.schema or msgspec.UNSET,
         )
@@ -174,15 +185,17 @@ class CharterOptions:
         path, next_step = escape(str(self.path)), f"digest   [bold]{agreed.fingerprint}[/bold]"
         if self.learning:
             next_step = f"fill in its table \\[learning], then: ccesa charter show {path}"
+        changes = "".join(f"changed  {line}\n" for line in list_changes(before, agreed))
         Console(stderr=True).print(
             f"\n[bold]charter[/bold]  {path}, serial {agreed.serial}, until {agreed.expiry}\n{next_step}\n"
             f"needs    {quorum_in_words(agreed)} to be present for a round\n"
+            f"{changes}"
             "Send it to every member. Each compares the digest: ccesa charter show FILE",
             soft_wrap=True,
         )
 
     @cached_property
-    def _before(self) -> Charter | None:
+    def before(self) -> Charter | None:
         return None if self.replaces is None else Charter.load(self.replaces)
 
     @cached_property
@@ -202,6 +215,7 @@ def plan(
     post_quantum: options.PostQuantum = False,
     noise: options.NoiseOptions,
     charter: CharterOptions,
+    helped: HelperOptions,
     calibrated: Annotated[bool, Option("--calibrate", help="Measure this machine; show costs in seconds.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -222,26 +236,56 @@ def plan(
     With --statistics vectors are counts of the members' tables. If the schema has privacy_unit = record, give
     --epsilon, --delta and --rounds: noise then hides any single record, not a whole client.
     """
-    members = charter.load_members(demand.guard)
+    guard = charter.guard(demand.guard)
+    helped.check(guard)
+    members = charter.load_members(guard)
     count = _count(clients, members)
     privacy, vectors = _planned_values(noise, vectors, charter)
     has_fields = privacy is None and (vectors.have_values or charter.learning)
     fields = vectors.fields(count) if has_fields else None
+    asked: dict[str, Any] = {
+        "clients": count,
+        "length": vectors.length if fields is None else fields.length(vectors.length),
+        "bits": vectors.bits if fields is None else WORD_BITS,
+        "agreement": charter.agreement(post_quantum),
+        "privacy": privacy,
+        "field_bits": vectors.field_bits,
+    }
+    rates = calibrate() if calibrated else None
+    if not guard.has_graph:
+        _refuse_graph_options(demand, dropouts, charter)
+        before, admitted = charter.before, helped.load(members, charter.before)
+        if charter.path is not None and isinstance(admitted, int):
+            raise ConfigError("--charter needs the helpers by name: --helpers a,b,c, or --helper-list FILE")
+        asked |= {name: getattr(demand, name) for name in ("collusion", "reliability_bits", "exact_dropout")}
+        wanted = helped.request(members, admitted, before, dropout=dropouts.fraction, **asked)
+        shown = show_helpers(wanted, admitted, fields=fields, rates=rates)
+        typer.echo(json.dumps(shown.as_json())) if as_json else shown.print()
+        if members is not None:
+            charter.write(shown.made, members, vectors, helpers=admitted, key_days=helped.days(before))
+        return
     request = PlanRequest(
-        clients=count,
-        dropout=dropouts.fraction,
-        dropout_per_step=dropouts.per_step,
-        length=vectors.length if fields is None else fields.length(vectors.length),
-        bits=vectors.bits if fields is None else WORD_BITS,
-        agreement=charter.agreement(post_quantum),
-        privacy=privacy,
-        field_bits=vectors.field_bits,
-        **vars(demand),
+        dropout=dropouts.fraction, dropout_per_step=dropouts.per_step, **vars(demand) | {"guard": guard.name}, **asked
     )
     made = request.plan()
-    _show(made, fields, calibrate() if calibrated else None, advise(made, request), as_json)
+    _show(made, fields, rates, advise(made, request), as_json)
     if members is not None:
         charter.write(made, members, vectors)
+
+
+def _refuse_graph_options(demand: DemandOptions, dropouts: options.DropoutOptions, charter: CharterOptions) -> None:
+    """Refuse options that helpers have no use for."""
+    unused = {
+        "--dropout-per-step": dropouts.per_step,
+        "--graph": None if demand.graph == BEST else demand.graph,
+        "--degree": demand.degree,
+        "--accept": demand.accept or None,
+        "--privacy-bits": demand.privacy_bits,
+        "--releases": charter.releases,
+    }
+    given = [name for name, value in unused.items() if value is not None]
+    if given:
+        raise ConfigError(f"{given[0]} does not go with --guard {ASSISTED.name}, which has no graph: leave it out")
 
 
 def _planned_values(
@@ -332,13 +376,6 @@ def _bill(made: Plan, rates: Rates | None) -> Iterator[list[str]]:
     yield ["neighbours", f"{made.degree:,.4g}", degree, f"{made.clients - 1:,}"]
 
 
-def _seconds(value: float) -> str:
-    for unit, size, below in (("µs", 1e-6, 1e-3), ("ms", 1e-3, 1.0), ("s", 1.0, 120.0), ("min", 60.0, 7200.0)):
-        if value < below:
-            return f"{value / size:,.3g} {unit}"
-    return f"{value / 3600:,.3g} h"
-
-
 #: The lines of the bill: a name, the figure of ``Cost``, and how it is written.
 _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("client sends", "sent_bytes", report.bytes_in_words),
@@ -349,6 +386,6 @@ _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("through the server", "server_bytes", report.bytes_in_words),
     ("server key agreements", "server_agreements", "{:,.0f}".format),
     ("server makes keystream", "server_keystream_bytes", report.bytes_in_words),
-    ("client works, about", "client_seconds", _seconds),
-    ("server works, about", "server_seconds", _seconds),
+    ("client works, about", "client_seconds", seconds_in_words),
+    ("server works, about", "server_seconds", seconds_in_words),
 )

@@ -21,8 +21,9 @@ from ccesa.crypto.keys import needs_accept
 from ccesa.errors import ConfigError, RoundFailed
 from ccesa.graphs import BEST, KINDS, Graph, kind_named
 from ccesa.graphs.thresholds import Fixed
-from ccesa.guards import CURIOUS, guard_named
-from ccesa.plan import Plan, charters
+from ccesa.guards import ASSISTED, CURIOUS, guard_named
+from ccesa.plan import AssistedPlan, Plan, charters
+from ccesa.plan.helpers import USUAL_HELPERS
 from ccesa.simulate import Independent, StepProbabilities
 
 
@@ -76,6 +77,7 @@ def simulate(
     graphs: GraphOptions,
     threshold: Annotated[int | None, Option(help="The paper's t, for all (majority of neighbours).")] = None,
     guard: options.GuardName = CURIOUS.name,
+    helpers: Annotated[int | None, Option(help=f"Number of helpers (assisted): {USUAL_HELPERS}.")] = None,
     generator: options.GeneratorName = "aes128-ctr",
     post_quantum: options.PostQuantum = False,
     accept: options.Accept = False,
@@ -87,8 +89,9 @@ def simulate(
     """Run one round in memory and show the result, times and bytes.
 
     Times are processor time in milliseconds, means over the clients that took the step. Bytes are those of a
-    client that stays to the end. Rounds have the step accept with --accept and with --post-quantum. The exit
-    status is 0 if the sum is the plain sum, 1 if it is not, and 3 if the round was lost and has no sum.
+    client that stays to the end. With --guard assisted there are those of a helper, too. Rounds have the step
+    accept with --accept and with --post-quantum. The exit status is 0 if the sum is the plain sum, 1 if it is
+    not, and 3 if the round was lost and has no sum.
 
     With --epsilon, --delta, --rounds and --norm graph and noise are planned together, --length counts
     parameters, and clients have made-up models with noise. The output shows how much noise the sum has. The
@@ -99,9 +102,16 @@ def simulate(
         raise ConfigError("with noise graph and threshold are planned: leave out their options")
     accept, mechanism = accept or needs_accept(agreement), None
     agreed: dict[str, Any] = {"graph": graph, "bits": bits}
-    if graph is None:
-        steps: dict[str, Any] = {"guard": guard, "agreement": agreement, "accept": accept}
-        planned = _plan(clients, dropouts, graph=graphs.graph, length=length, privacy=privacy, **steps)
+    asked: dict[str, Any] = {"length": length, "privacy": privacy, "agreement": agreement}
+    if not guard_named(guard).has_graph:
+        if (graph, graphs.graph, threshold, accept and not post_quantum) != (None, BEST, None, False):
+            raise ConfigError(f"guard {guard} has no graph: leave out the options of graphs, --threshold and --accept")
+        helped = _plan_helpers(clients, dropouts, USUAL_HELPERS if helpers is None else helpers, **asked)
+        agreed, accept, mechanism = simulation.agree_helpers(helped, bits), False, helped.mechanism
+    elif helpers is not None:
+        raise ConfigError(f"--helpers goes with --guard {ASSISTED.name}: guard {guard} has no helpers")
+    elif graph is None:
+        planned = _plan(clients, dropouts, graph=graphs.graph, guard=guard, accept=accept, **asked)
         agreed, accept, mechanism = _agree(planned, bits), planned.accept, planned.mechanism
     agreed |= {"generator": generator, "agreement": agreement}
     if threshold is not None:
@@ -132,10 +142,24 @@ def simulate(
 def _plan(clients: int, dropouts: options.DropoutOptions, **asked: Any) -> Plan:
     """Return the planner's choice, and print its notes."""
     planned = simulation.usual_plan(clients, dropouts.fraction, dropout_per_step=dropouts.per_step, **asked)
+    _print_notes(planned)
+    return planned
+
+
+def _plan_helpers(clients: int, dropouts: options.DropoutOptions, helpers: int, **asked: Any) -> AssistedPlan:
+    """Return the plan with this number of helpers. Members leave in step mask or not at all."""
+    each = dropouts.per_step
+    leaving = each.get("mask", 0.0) if isinstance(each, dict) else each
+    dropout = dropouts.fraction if leaving is None else leaving
+    planned = simulation.usual_helpers(clients, dropout or 0.0, helpers=helpers, **asked)
+    _print_notes(planned)
+    return planned
+
+
+def _print_notes(planned: Plan | AssistedPlan) -> None:
     for note in planned.notes:
         # Notes name options of the planner, not all of which are here.
         Console(stderr=True).print(f"note  ccesa plan says: {note}", soft_wrap=True)
-    return planned
 
 
 def _agree(planned: Plan, bits: int) -> dict[str, Any]:
@@ -202,9 +226,14 @@ def _in_words(report: simulation.SimulatedRound, noise: dict[str, Any] | None) -
     if noise is not None:
         yield from _noise_in_words(noise)
     yield "clients", f"{report.clients}, {report.survivors} in the sum"
-    yield "neighbours", f"{report.degree_mean:.1f} hold shares, {report.mask_degree_mean:.1f} share a mask (means)"
+    if not report.helpers:
+        yield "neighbours", f"{report.degree_mean:.1f} hold shares, {report.mask_degree_mean:.1f} share a mask (means)"
     steps = ", ".join(f"{name} {ms:.2f}" for name, ms in report.client_ms.items())
     yield "client", f"{sum(report.client_ms.values()):.2f} ms ({steps})"
     yield "", f"{report.client_bytes['sent']:,.0f} bytes sent, {report.client_bytes['received']:,.0f} received"
+    if report.helpers:
+        answers = ", ".join(f"{name} {ms:.2f}" for name, ms in report.helper_ms.items())
+        yield "helper", f"one of {report.helpers}: {sum(report.helper_ms.values()):.2f} ms ({answers})"
+        yield "", f"{report.helper_bytes['sent']:,.0f} bytes sent, {report.helper_bytes['received']:,.0f} received"
     yield "server", f"{report.server_ms:.1f} ms"
     yield "memory", f"{report.peak_rss_mb:.0f} MB at the peak"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast, overload
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,10 +16,12 @@ from ccesa.errors import ConfigError, RoundFailed, VectorError
 from ccesa.graphs import Graph
 from ccesa.graphs.thresholds import Majority, Threshold
 from ccesa.parts import check_type, whole_number
+from ccesa.plan.helpers import AssistedPlan, plan_helpers
 from ccesa.plan.planner import plan, plan_or_complete
 from ccesa.plan.result import Plan
 from ccesa.privacy import DifferentialPrivacy, Mechanism, NoisyQuantizer
 from ccesa.protocol.server import Aggregate
+from ccesa.simulate.enrolment import Enrolment, federate
 from ccesa.simulate.simulation import Dropout, Independent, SimulatedRound, simulate
 from ccesa.values.fields import WORD_BITS, Arrays, Layout
 from ccesa.values.quantize import Clip, Model, Quantized, Quantizer, T
@@ -129,6 +132,7 @@ class Options(TypedDict, total=False):
     privacy: DifferentialPrivacy | None
     graph: Graph | None
     threshold: Threshold | None
+    helpers: int | None
     seed: int | None
     threads: int
 
@@ -158,6 +162,7 @@ def aggregate(
     privacy: DifferentialPrivacy | None = None,
     graph: Graph | None = None,
     threshold: Threshold | None = None,
+    helpers: int | None = None,
     seed: int | None = None,
     threads: int = 0,
 ) -> AggregatedModels[Any]:
@@ -173,12 +178,14 @@ def aggregate(
         bits: Bits of one client's value, 2 to 53. By default each has 32 bits on the wire, enough for the
             sum over all clients.
         precision: In place of ``bits``: the maximum error of a value of an unweighted mean.
-        privacy: Asks for noise in the mean, against a server that follows the protocol. Every client counts
-            one and is clipped to ``privacy.norm``; ``weights``, ``clip``, ``bits``, ``precision``, ``graph``
-            and ``threshold`` do not go with it. The round is one of ``privacy.rounds``: count them yourself,
-            there is no ledger here.
+        privacy: Asks for noise in the mean, against a server that follows the protocol; with ``helpers`` also
+            against one that lies. Every client counts one and is clipped to ``privacy.norm``; ``weights``,
+            ``clip``, ``bits``, ``precision``, ``graph`` and ``threshold`` do not go with it. The round is one of
+            ``privacy.rounds``: count them yourself, there is no ledger here.
         graph: The assignment graph; planned for the dropout by default.
         threshold: How many holders open a secret; planned with the graph, or ``Majority`` beside a graph.
+        helpers: In place of a graph: the number of helpers, 2 to 16, with whom clients mask. Clients then send
+            once.
         seed: Repeats dropouts and rounding. Keys and noise are always new.
         threads: The maximum of threads that the round uses; 0: as many as help.
 
@@ -193,6 +200,9 @@ def aggregate(
     given, chance = _as_list("models", models), dropout if isinstance(dropout, Dropout) else Independent(dropout)
     are_arrays = all(hasattr(one, "shape") for one in given)
     models = [[one] for one in given] if are_arrays else given
+    if helpers is not None and (graph, threshold) != (None, None):
+        raise ConfigError("helpers take the place of a graph: leave out graph and threshold")
+    federation: Enrolment | None = None
     quantizer: Quantizer[Any] | NoisyQuantizer[Any]
     if privacy is not None:
         others = {"clip": clip, "bits": bits, "precision": precision, "graph": graph, "threshold": threshold}
@@ -202,21 +212,30 @@ def aggregate(
         _check(models, [1.0] * len(models), seed)
         check_type("privacy", privacy, DifferentialPrivacy)
         layout = Layout.of(models[0])
-        planned = usual_plan(len(models), _expected(chance), length=layout.size, privacy=privacy)
-        quantizer = NoisyQuantizer(layout=layout, mechanism=cast(Mechanism, planned.mechanism))
-        config = planned.config()
+        if helpers is None:
+            planned = usual_plan(len(models), _expected(chance), length=layout.size, privacy=privacy)
+            config, mechanism = planned.config(), planned.mechanism
+        else:
+            asked = {"helpers": helpers, "length": layout.size, "privacy": privacy}
+            config, federation = _config_with_helpers(len(models), chance, **asked)
+            mechanism = federation.charter.mechanism
+        quantizer = NoisyQuantizer(layout=layout, mechanism=cast(Mechanism, mechanism))
         encoded = [_of_client(client, quantizer.encode, model, config.context) for client, model in enumerate(models)]
     else:
         weights = [1.0] * len(models) if weights is None else _as_list("weights", weights)
         _check(models, weights, seed)
         quantizer = _quantizer(models, weights, clip, bits=bits, precision=precision)
-        config = _config(quantizer, chance, graph, threshold)
+        if helpers is None:
+            config = _config(quantizer, chance, graph, threshold)
+        else:
+            asked = {"helpers": helpers, "length": quantizer.length}
+            config, federation = _config_with_helpers(len(models), chance, **asked)
         rounding = np.random.default_rng(seed).integers(2**63, size=len(models))
         encoded = [
             quantizer.encode(model, weight, np.random.default_rng(own))
             for model, weight, own in zip(models, weights, rounding, strict=True)
         ]
-    found = _play(config, encoded, quantizer, dropout=chance, seed=seed, threads=threads)
+    found = _play(config, encoded, quantizer, dropout=chance, seed=seed, threads=threads, federation=federation)
     return replace(found, mean=found.mean[0]) if are_arrays else found
 
 
@@ -260,6 +279,22 @@ def usual_plan(
     if privacy is not None:
         return plan(clients, dropout, length=length, privacy=privacy, **asked)
     return plan_or_complete(clients, dropout, **asked)
+
+
+def usual_helpers(clients: int, dropout: float, **asked: Any) -> AssistedPlan:
+    """Plan a round with helpers for a dropout of 0.05 or more; ``asked`` are other arguments of ``plan_helpers``."""
+    return plan_helpers(clients, max(dropout, MINIMUM_DROPOUT), **asked)
+
+
+def agree_helpers(planned: AssistedPlan, bits: int) -> dict[str, Any]:
+    """Return the arguments of ``federate`` for a plan with helpers. Noise decides about the bits of words."""
+    return {
+        "helpers": planned.helpers,
+        "colluders": planned.colluders,
+        "min_survivors": planned.min_survivors,
+        "bits": bits if planned.mechanism is None else planned.bits,
+        "privacy": planned.mechanism or msgspec.UNSET,
+    }
 
 
 def _as_list(name: str, given: Iterable[Any]) -> list[Any]:
@@ -320,3 +355,10 @@ def _config(
         graph=graph,
         threshold=rule if threshold is None else threshold,
     )
+
+
+def _config_with_helpers(clients: int, dropout: Dropout, **asked: Any) -> tuple[RoundConfig, Enrolment]:
+    """Return the configuration of a round with new helpers, and the federation. As along a graph, nobody colludes."""
+    planned = usual_helpers(clients, _expected(dropout), colluders=0, **asked)
+    federation = federate(clients, **agree_helpers(planned, WORD_BITS))
+    return federation.charter.config(length=planned.length), federation

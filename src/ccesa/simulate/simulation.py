@@ -21,11 +21,12 @@ from ccesa.agreement.config import RoundConfig
 from ccesa.crypto.masks import helpful_threads
 from ccesa.errors import ConfigError, RoundFailed
 from ccesa.plan.paper import step_dropout
+from ccesa.protocol.assisted_helper import Helper
 from ccesa.protocol.client import Client
 from ccesa.protocol.round import run_round
 from ccesa.protocol.server import Aggregate, Server
 from ccesa.protocol.steps import Requests, Step, steps_of
-from ccesa.simulate.enrolment import Enrolment, new_client, new_server
+from ccesa.simulate.enrolment import Enrolment, new_client, new_helpers, new_server
 from ccesa.words import Vector
 
 #: For each step's name, the clients that drop out in it.
@@ -103,6 +104,9 @@ def _check_steps(known: list[str], named: Iterable[str]) -> None:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+#: The name of the exchange with helpers about vectors that have come, beside the step in which members mask.
+BESIDE = "confirm"
+_WAYS = ("sent", "received")
 #: Called after every reply: the step's name, replies so far, replies asked for.
 Progress = Callable[[str, int, int], None]
 #: Called for every message on the wire, with the client that it is for or from.
@@ -123,6 +127,10 @@ class SimulatedRound:
     server_ms: float
     client_bytes: dict[str, float]
     peak_rss_mb: float
+    #: Of one helper; empty without helpers.
+    helpers: int = 0
+    helper_ms: dict[str, float] = field(default_factory=dict)
+    helper_bytes: dict[str, float] = field(default_factory=dict)
     #: The sum, or the failure.
     result: Aggregate | RoundFailed = field(repr=False)
 
@@ -144,22 +152,23 @@ def simulate(
     """Run one round. ``seed`` repeats dropouts and default inputs, never keys.
 
     ``vector`` makes each client's input when it is needed (twice: to send it and to check the sum).
-    ``overhear`` is called for every request and reply on the wire. ``federation`` has the members and the
-    charter of the configuration, if its guard needs one. ``threads`` is the maximum of clients that work at
-    the same time; 0: as many as help.
+    ``overhear`` is called for every request and reply on the wire. ``federation`` has the members, the helpers and
+    the charter of the configuration, if its guard needs one. No helper drops out. ``threads`` is the maximum of
+    clients that work at the same time; 0: as many as help.
     """
     seed = draw_seed() if seed is None else seed
     source = vector or random_vectors(config, seed)
-    steps, rng = steps_of(config), np.random.default_rng([seed, 0])
+    steps, rng = [step for step in steps_of(config) if not step.by_helpers], np.random.default_rng([seed, 0])
     dropouts = (dropout or Independent(0.0)).draw(steps, config.clients, rng)
     server = new_server(config, federation, threads=threads)
+    helpers = new_helpers(config, federation, threads=1)
     clients = {
         number: new_client(config, number, partial(source, number), federation, threads=1)
         for number in range(config.clients)
     }
-    masks = 1 + round(config.graph.mean_mask_degree(config.clients))
+    masks = len(helpers) or 1 + round(config.graph.mean_mask_degree(config.clients))
     at_once = helpful_threads(threads, config.vector_bytes, masks)
-    wire = _Wire(clients, dropouts, at_once, overhear, progress)
+    wire = _Wire({**clients, **helpers}, config.helper_ids, dropouts, at_once, overhear, progress)
     result: Aggregate | RoundFailed
     try:
         result = run_round(server, wire.carry)
@@ -185,21 +194,37 @@ def random_vectors(config: RoundConfig, seed: int) -> Callable[[int], Vector]:
 
 @dataclass
 class _Wire:
-    """The transport between the server and the clients, with dropouts and costs."""
+    """The transport between the server and clients and helpers, with dropouts and costs."""
 
-    clients: Mapping[int, Client]
+    parties: Mapping[int, Client | Helper]
+    helper_ids: range
     dropouts: Dropouts
     threads: int
     overhear: Overhear
     progress: Progress
-    #: By name, the figures of each client that took a step.
+    #: By name, the figures of each client that took a step, and of each answer of a helper.
     figures: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     server_ms: float = 0.0
+    #: Whether an exchange is under way, and the time of its pauses, whose own server's part is counted already.
+    _within: bool = False
+    _paused_ms: float = 0.0
     _server_since: float = field(default_factory=time.process_time)
 
     def carry(self, step: Step, requests: Requests) -> Iterator[tuple[int, bytes]]:
+        beside = not step.by_helpers and any(number in self.helper_ids for number in requests)
+        name, gone = (BESIDE, frozenset[int]()) if beside else (step.name, self.dropouts.get(step.name, frozenset()))
+        if self._within:  # helpers are asked while vectors come, in a pause of that exchange
+            start = time.thread_time()
+            yield from self._exchange(name, requests, gone)
+            self._paused_ms += 1e3 * (time.thread_time() - start)
+            return
         self.server_has_worked()
-        gone = self.dropouts.get(step.name, frozenset())
+        self._within = True
+        yield from self._exchange(name, requests, gone)
+        self._within = False
+        self._server_since = time.process_time()
+
+    def _exchange(self, name: str, requests: Requests, gone: frozenset[int]) -> Iterator[tuple[int, bytes]]:
         asked = [number for number in requests if number not in gone]
         for number, request in requests.items():
             self.overhear(number, request)
@@ -207,14 +232,13 @@ class _Wire:
         for done, (number, reply, received, ms, server_ms) in enumerate(replies, 1):
             self.overhear(number, reply)
             self.server_ms += server_ms
-            self.figures[step.name].append(ms)
-            self.figures[f"{step.name} received"].append(received)
-            self.figures[f"{step.name} sent"].append(len(reply))
-            start = time.thread_time()
+            self.figures[name].append(ms)
+            self.figures[f"{name} received"].append(received)
+            self.figures[f"{name} sent"].append(len(reply))
+            start, paused_ms = time.thread_time(), self._paused_ms
             yield number, reply  # the server takes it before it asks for the next one
-            self.server_ms += 1e3 * (time.thread_time() - start)
-            self.progress(step.name, done, len(asked))
-        self._server_since = time.process_time()
+            self.server_ms += 1e3 * (time.thread_time() - start) - (self._paused_ms - paused_ms)
+            self.progress(name, done, len(asked))
 
     def server_has_worked(self) -> None:
         """Count the time of the process between two steps as the server's. No client works then."""
@@ -225,18 +249,24 @@ class _Wire:
         before = time.thread_time()
         request = requests[number]
         start = time.thread_time()
-        reply = self.clients[number].receive(request)
+        reply = self.parties[number].receive(request)
         end = time.thread_time()
         return number, reply, len(request), 1e3 * (end - start), 1e3 * (start - before)
 
     def mean(self, name: str) -> float:
         return fmean(self.figures[name] or [0.0])
 
+    def each_helper(self, name: str) -> float:
+        """Return the mean over helpers, which may have answered several times beside a step."""
+        return sum(self.figures[name]) / max(len(self.helper_ids), 1)
+
 
 def _report(
     server: Server, wire: _Wire, result: Aggregate | RoundFailed, source: Callable[[int], Vector]
 ) -> SimulatedRound:
-    names, graph = [step.name for step in steps_of(server.config)], server.graph
+    steps, graph = steps_of(server.config), server.graph
+    names = [step.name for step in steps if not step.by_helpers]
+    helped = [name for step in steps for name in [step.name] * step.by_helpers + [BESIDE] * (step.beside is not None)]
     found = result if isinstance(result, Aggregate) else None
     plain = words.zeros(server.config.length, server.config.bits)
     for number in found.survivors if found else ():
@@ -251,7 +281,10 @@ def _report(
         mask_degree_mean=0.0 if graph is None else float(graph.carries_masks.sum() / graph.size),
         client_ms={name: wire.mean(name) for name in names},
         server_ms=wire.server_ms,
-        client_bytes={way: sum(wire.mean(f"{name} {way}") for name in names) for way in ("sent", "received")},
+        client_bytes={way: sum(wire.mean(f"{name} {way}") for name in names) for way in _WAYS},
+        helpers=len(wire.helper_ids),
+        helper_ms={name: wire.each_helper(name) for name in helped},
+        helper_bytes={way: sum(wire.each_helper(f"{name} {way}") for name in helped) for way in _WAYS if helped},
         peak_rss_mb=peak_rss_mb(),
         result=result,
     )
