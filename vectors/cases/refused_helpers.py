@@ -102,6 +102,15 @@ def _keys(party: HelperParty) -> None:
             "keys a day later are the same": [first, (first, {"now": NOW + DAY})],
         },
     )
+    asked = {"about": "question", "context": party.context, "question": sample("a question")}
+    answered = {**asked, "context": sample("another round")}
+    party.tries(
+        0,
+        {
+            "keys, where a question was answered before the key was lost": (first, {"memory": [asked]}),
+            "keys, where a question was answered in another round": (first, {"memory": [answered]}),
+        },
+    )
     party.tries(1, {"a question without boxes before": question})
     party.tries(3, {"keys after the answer": first, "boxes after the answer": boxes})
 
@@ -290,6 +299,8 @@ def _times(party: HelperParty) -> None:
             "keys once more, when their time is up": (first, end),
             "boxes when the time of the keys is up": (boxes, end),
             "a question when the time of the keys is up": (question, end),
+            "other keys, once those whose time is up are gone": [(first, end), first, first],
+            "no other keys after an answer whose time is up": [question, (first, end), first],
             "a question after time was up, with an earlier clock": [(question, end), (question, {"now": NOW})],
         },
     )
