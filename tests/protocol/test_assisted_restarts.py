@@ -2,9 +2,10 @@
 
 import pytest
 
-from ccesa.errors import FaultyServer, HelpersMissing
+from ccesa.errors import FaultyClient, FaultyServer, HelpersMissing
 from ccesa.helper_keys import FolderKeys, ProcessKeys
 from ccesa.memory import FolderMemory, ProcessMemory
+from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.assisted_helper import KEY_MARGIN
 from ccesa.protocol.log import RoundLog
@@ -90,6 +91,27 @@ def test_a_replay_of_a_series_does_not_look_at_the_clock_again(logged):
     assert ended.result().survivors == (0, 1, 2, 3)
 
 
+def test_a_server_that_follows_another_takes_keys_that_have_expired_since():
+    """A hub that starts again takes what its store has; what comes from a helper now has to be in time."""
+
+    def series() -> Series:
+        return Series(CONFIG, rounds=1, server=lambda c: new_server(c, FEDERATION, now=NOW + 30 * DAY))
+
+    parties = helpers()
+    first, second = series(), series()
+    numbers = {"context": CONFIG.context, "number": bytes(4)}
+    shown = {one: parties[one].receive(m.HelperKeysRequest(client=one, **numbers).encode()) for one in parties}
+    first.open()
+    with pytest.raises(FaultyClient, match="has expired"):
+        first.receive(4, envelope.pack([shown[4]]))
+    second.open()
+    with second.from_log():
+        for helper, reply in shown.items():
+            second.receive(helper, envelope.pack([reply]))
+    assert second.close() == []
+    assert second.open().keys() == {0, 1, 2, 3}
+
+
 def test_boxes_that_helpers_were_asked_about_before_a_replay_are_asked_about_again(logged):
     parties = members() | helpers()
     server = new_server(CONFIG, FEDERATION, log=logged(), now=NOW)
@@ -112,6 +134,7 @@ def test_boxes_that_helpers_were_asked_about_before_a_replay_are_asked_about_aga
     assert (third.held, third.ask_helpers(again=True).keys()) == (1, {4, 5})
     take(third, parties, third.ask_helpers(again=True))
     assert third.ask_helpers(again=True) == {}
+    assert third.awaited == set()
     take(third, parties, third.close())
     third.close()
     assert third.result().survivors == (0, 1, 2, 3)

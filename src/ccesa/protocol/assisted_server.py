@@ -259,7 +259,7 @@ def _settle(round: Round, state: Gathering, helper: int, client: int, refused: b
         state.summed[client] = done.record, done.ciphertexts
 
 
-def _is_silent(state: Gathering, helper: int) -> bool:
+def is_silent(state: Gathering, helper: int) -> bool:
     """Tell whether a helper was shown a box and has not said whether it fits."""
     shown = state.shown.get(helper, set())
     return any(client in shown and helper not in state.confirmed[client] for client in state.pending)
@@ -269,7 +269,7 @@ def close_mask(round: Round, state: Gathering, kept: Iterable[int]) -> tuple[Ask
     """Settle V3, the members that every helper has confirmed, and ask each helper for the sum of its masks."""
     left, least = len(state.summed), round.config.min_survivors
     if left < least:
-        check_helpers(round, (one for one in round.config.helper_ids if not _is_silent(state, one)))
+        check_helpers(round, (one for one in round.config.helper_ids if not is_silent(state, one)))
         raise TooFewClients(f"step mask: {left} with boxes that fit every helper, the round needs {least}")
     survivors = tuple(sorted(state.summed))
     requests, questions = {}, {}

@@ -5,8 +5,8 @@ with the stride of the guard: a round costs two exchanges in place of five under
 under ``active``. Each round has its own keys, graph and context, and keeps all promises of a single round.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from ccesa.agreement.config import MAX_NUMBER, RoundConfig
@@ -101,7 +101,7 @@ class Series:
         #: All clients that were ever asked: one that missed an exchange since may hold keys.
         self._asked: set[int] = set()
         self._exclusive = OneCallAtATime("series", fragile=True)
-        self._log = log
+        self._log, self._from_log = log, False
 
     @property
     def finished(self) -> bool:
@@ -177,7 +177,7 @@ class Series:
             if self._log is None:
                 raise ConfigError("make the series with log=RoundLog(...) to replay it")
             try:
-                with self._log.replay("series", self.config.context) as rows:
+                with self._log.replay("series", self.config.context) as rows, self.from_log():
                     return self._repeat(rows)
             except RoundFailed:
                 self._servers, self._due, self._left, self._is_open = {}, {}, 0, False
@@ -217,6 +217,15 @@ class Series:
         if faults:
             del reply, view  # the fault may be kept without them
             raise faults.pop(0)
+
+    @contextmanager
+    def from_log(self) -> Iterator[None]:
+        """Take replies that a server of this series has taken before: they are not too old, however old they are."""
+        self._from_log = True
+        try:
+            yield
+        finally:
+            self._from_log = False
 
     @property
     def total(self) -> Vector | None:
@@ -358,7 +367,7 @@ class Series:
                 case AskRow():
                     self._ask_helpers(row.again)
                 case ReplyRow():
-                    self._faults(row.client, row.reply, from_log=True)
+                    self._faults(row.client, row.reply)
                 case SumRow():
                     self._take_over(row.answers, row.total)
         return requests
@@ -398,20 +407,20 @@ class Series:
         server = make_party(self._make, with_number(self.config, self._number), Server)
         return server, server.open(self.members)
 
-    def _faults(self, client: int, reply: Data, from_log: bool = False) -> list[FaultyClient]:
+    def _faults(self, client: int, reply: Data) -> list[FaultyClient]:
         try:
             messages = envelope.unpack(reply)
         except MalformedMessage as error:
             return [FaultyClient(client, str(error))]
-        return [fault for fault in (self._take(client, one, from_log) for one in messages) if fault is not None]
+        return [fault for fault in (self._take(client, one) for one in messages) if fault is not None]
 
-    def _take(self, client: int, message: Data, from_log: bool) -> FaultyClient | None:
+    def _take(self, client: int, message: Data) -> FaultyClient | None:
         context = m.context_of(message)
         server = next((one for one in self._servers.values() if one.context == context), None)
         if server is None:
             return FaultyClient(client, "a message of a round that is not in flight")
         try:
-            with server.from_log() if from_log else nullcontext():
+            with server.from_log() if self._from_log else nullcontext():
                 server.receive(client, message)
         except FaultyClient as fault:
             return without_frames(fault)

@@ -32,7 +32,7 @@ from ccesa.evidence import Accusation, Evidence
 from ccesa.graphs.assignment import AssignmentGraph, Evolution, check_scipy
 from ccesa.parts import whole_number
 from ccesa.protocol import messages as m
-from ccesa.protocol.assisted_server import Gathering, Opened, Summoning
+from ccesa.protocol.assisted_server import Gathering, Opened, Summoning, is_silent
 from ccesa.protocol.drawing import take_complaint
 from ccesa.protocol.log import AskRow, BeginRow, OpenRow, ReplyRow, RoundLog, Row, SumRow, TaskRow, follow, new_mark
 from ccesa.protocol.parties import OneCallAtATime, check_executor, check_round, check_task, check_threads
@@ -200,8 +200,9 @@ class Server:
     @property
     def awaited(self) -> frozenset[int]:
         """Helpers that were asked about boxes and have not answered."""
-        asked = self._state.asked if isinstance(self._state, Gathering) else {}
-        return frozenset(helper for helper, boxes in asked.items() if boxes)
+        if not isinstance(self._state, Gathering):
+            return frozenset()
+        return frozenset(helper for helper in self.config.helper_ids if is_silent(self._state, helper))
 
     @property
     def graph(self) -> AssignmentGraph | None:

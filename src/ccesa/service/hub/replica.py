@@ -293,7 +293,8 @@ class Replica:
         faults = []
         for helper, reply in replies.items():
             try:
-                self.series.receive(helper, reply)
+                with self.series.from_log():
+                    self.series.receive(helper, reply)
             except FaultyClient as fault:
                 faults.append(fault)
         return faults
