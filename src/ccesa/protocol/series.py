@@ -220,7 +220,7 @@ class Series:
 
     @contextmanager
     def from_log(self) -> Iterator[None]:
-        """Take replies that a server of this series has taken before: they are not too old, however old they are."""
+        """Return a context for replies that a server of this series has taken before: none of them is too old."""
         self._from_log = True
         try:
             yield
