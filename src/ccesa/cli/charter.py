@@ -28,7 +28,7 @@ charter = typer.Typer(
 )
 #: The maximum of members, groups or values that are shown by name.
 _NAMES = 100
-#: What two charters are compared by, besides their members and helpers.
+#: Fields by which two charters are compared, besides their members and helpers.
 _STATED = ("colluders", "least_honest", "privacy_bits")
 _COMPARED = (
     *(*_STATED, *OF_GRAPHS[:3], "key_days", "min_survivors", "agreement", "generator", "bits", "attempts"),

@@ -32,7 +32,7 @@ class HelperOptions:
     ] = None
     helper_list: Annotated[
         Path | None,
-        Option(help="Instead of --helpers: a list like --members of all helpers, for helpers that are no members."),
+        Option(help="Instead of --helpers: a list like --members of all helpers, also for helpers that are not members."),
     ] = None
     minimum: Annotated[int | None, Option(help="Minimum of members in a sum (assisted); planned by default.")] = None
     colluders: Annotated[
@@ -93,9 +93,9 @@ class Shown:
     """A plan with helpers, as it is shown."""
 
     made: AssistedPlan
-    #: Of the helpers, if they have names yet.
+    #: The helpers by name; empty if they have no names yet.
     names: list[str]
-    #: What a graph gives for the same demand, or why it gives nothing.
+    #: The plan with a graph for the same demand, or the reason why there is none.
     graph: Plan | ConfigError
     costs: HelpedCost
     fields: Fields | None
