@@ -51,7 +51,7 @@ def test_a_plan_says_its_promise_its_price_and_what_a_graph_would_do(folder):
         "every sum covers at least 14 honest members if at most 2 of 20 work with the hub"
     ) in text
     assert "A round waits while a helper is away" in text
-    assert "at most 2 of the members work with the hub; then one of the 3 helpers that are members does not" in text
+    assert "at most 2 members work with the hub; then one of the 3 helpers that are members does not" in text
     assert "with probability 0.043: fewer than 16 members answer" in text
     assert "a graph does this, under guard active: whatever is opened for a task" in text
     assert "covers at least 10 honest clients" in text
@@ -67,7 +67,7 @@ def test_where_no_graph_does_the_same_the_plan_says_why():
         "a graph does not do the same, under guard active: privacy of 128 bits is out of reach with 3 clients" in text
     )
     assert "or name helpers" not in text
-    assert "two things: at most 1 of the members work with the hub, and one of the helpers does not" in text
+    assert "two things: at most 1 member works with the hub, and at least one helper does not" in text
 
 
 @pytest.mark.parametrize("clients", ["3", "8", "20"])
@@ -164,7 +164,7 @@ def test_helpers_check_it_with_their_keys_and_strangers_do_not(folder):
     assert "uni-a, clinic-b, court: 3, of whom 2 are members" in words(done.stdout)
     text = words(run("charter", "show", folder / "outside.toml").stdout)
     assert "clinic-b (also a member), court trusted with" in text
-    assert "two things: at most 2 of the members work with the hub, and one of the helpers does not" in text
+    assert "two things: at most 2 members work with the hub, and at least one helper does not" in text
     assert "after 2 day(s)" in text
     check = ("charter", "check", folder / "outside.toml", "--identity")
     assert run(*check, folder / "court.key").returncode == 0

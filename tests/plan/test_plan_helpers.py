@@ -2,6 +2,7 @@
 
 import math
 from math import comb
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -18,8 +19,10 @@ from ccesa.plan.price import Rates, Timing, price_helpers
 from ccesa.plan.report import assumed_in_words, compute_figures
 from ccesa.privacy import DifferentialPrivacy
 from ccesa.simulate import federate, simulate
+from experiments import helpers as tables
 from rounds import identity
 
+DOCS = Path(__file__).parents[2] / "docs"
 NOISE = DifferentialPrivacy(epsilon=8, delta=1e-6, rounds=100, norm=1.0, against="lies")
 EXPIRES = 2**40
 
@@ -106,7 +109,9 @@ def test_one_helper_is_honest_only_if_more_members_help_than_collude():
     assert plan_helpers(20, colluders=2, helping_members=3).one_must_be_honest
     assert not plan_helpers(20, colluders=2, helping_members=2).one_must_be_honest
     assert "then one of the 3 helpers that are members does not" in assumed_in_words(3, 2)
-    assert assumed_in_words(2, 2).startswith("two things: at most 2 of the members")
+    assert assumed_in_words(2, 2).startswith(
+        "two things: at most 2 members work with the hub, and at least one helper does not"
+    )
 
 
 def test_a_graph_is_not_planned_under_this_guard():
@@ -257,3 +262,35 @@ def test_operations_are_counted_and_seconds_only_with_rates():
     assert [one.seconds for one in price_helpers(made.shape, idle)] == [4, 20, 32]
     with pytest.raises(ConfigError, match="no time for x25519-mlkem768"):
         price_helpers(plan_helpers(20, agreement="x25519-mlkem768").shape, idle)
+
+
+# The pages
+
+
+@pytest.mark.parametrize("clients", tables.CLIENTS)
+def test_the_table_of_the_planning_page(clients):
+    assert tables.row(clients) in (DOCS / "planning.md").read_text()
+
+
+@pytest.mark.parametrize("clients", tables.NOISY)
+def test_the_table_of_noise_under_each_guard(clients):
+    assert tables.noise_row(clients) in (DOCS / "privacy.md").read_text()
+
+
+def test_a_hub_that_lies_costs_hardly_any_noise_with_helpers():
+    *_, helped = tables.noises(1_000)
+    assert helped.ratio <= 1.08
+    made = plan_helpers(20, 0.1, 0.05, length=tables.PARAMETERS, reliability_bits=14, privacy=tables.demand("lies"))
+    assert f"`--reliability-bits 14`: {tables.Noise.of(made).ratio:.3f}" in (DOCS / "privacy.md").read_text()
+
+
+def test_six_of_eight_members_lose_as_many_rounds_as_the_graph():
+    made, graph = plan_helpers(8, minimum=6), tables.along_graph(8)
+    assert made.least_honest == graph.least_honest + 1
+    assert made.unreliable == pytest.approx(graph.certificate.unreliable, abs=0.01)
+
+
+@pytest.mark.parametrize("clients", [*range(4, 10), 34, 35])
+def test_graphs_that_the_page_says_there_are(clients):
+    made = plan(clients, 0.1, guard="active")
+    assert (made.certificate.unreliable <= -20) == (clients >= 35)

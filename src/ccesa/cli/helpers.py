@@ -32,7 +32,9 @@ class HelperOptions:
     ] = None
     helper_list: Annotated[
         Path | None,
-        Option(help="Instead of --helpers: a list like --members of all helpers, also for helpers that are not members."),
+        Option(
+            help="Instead of --helpers: a list like --members of all helpers, also for helpers that are not members."
+        ),
     ] = None
     minimum: Annotated[int | None, Option(help="Minimum of members in a sum (assisted); planned by default.")] = None
     colluders: Annotated[
@@ -95,7 +97,7 @@ class Shown:
     made: AssistedPlan
     #: The helpers by name; empty if they have no names yet.
     names: list[str]
-    #: The plan with a graph for the same demand, or the reason why there is none.
+    #: The plan with a graph for the same demand, or the error if no graph keeps it.
     graph: Plan | ConfigError
     costs: HelpedCost
     fields: Fields | None

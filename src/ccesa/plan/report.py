@@ -226,10 +226,10 @@ def promise_in_words(plan: Plan) -> str:
 
 def assumed_in_words(helping: int, colluders: int) -> str:
     """Say what has to be true of helpers and members, in one assumption or in two."""
-    most = f"at most {colluders:,} of the members work with the hub"
+    most = f"at most {colluders:,} {'member works' if colluders == 1 else 'members work'} with the hub"
     if helping > colluders:
         return f"{most}; then one of the {helping} helpers that are members does not"
-    return f"two things: {most}, and one of the helpers does not, whether it is a member or not"
+    return f"two things: {most}, and at least one helper does not"
 
 
 def covers_in_words(honest: str, *, noisy: bool, releases: int = 1) -> str:
