@@ -30,7 +30,7 @@ LIBRARY = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 INSTALL = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
 CLAIMS = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
 FIRST, _FLOWER = blocks(README)
-ROUND, SERIES, CHARTER, NOISE = blocks(LIBRARY)
+ROUND, SERIES, CHARTER, HELPERS, NOISE = blocks(LIBRARY)
 SETUP, LOOP = re.split(r"(?=^requests = server\.open)", ROUND, maxsplit=1, flags=re.MULTILINE)
 
 
@@ -65,6 +65,10 @@ def test_the_examples_run_as_they_stand(capsys):
     run(LOOP, names)
     assert names["server"].config.charter == names["charter"].digest
     assert np.allclose(names["mean"].arrays["weights"], weighted_mean(names, range(40)), atol=1e-3)
+    capsys.readouterr()
+    run(HELPERS, names)
+    assert "every sum covers at least 25 honest members" in (printed := capsys.readouterr().out)
+    assert float(printed.splitlines()[-1]) == sum(names["sizes"])
     run(NOISE, names)
     result, away = names["result"], names["result"].mean["weights"] - np.mean(names["result"].survivors)
     assert abs(away.mean()) < 7 * result.noise / np.sqrt(away.size) < 12  # of about 19.5
