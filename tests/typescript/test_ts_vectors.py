@@ -1,7 +1,4 @@
-"""Every vector holds in Node and in Chromium: TypeScript's client gives the same bytes and refusals.
-
-It does not have the guard ``assisted``, so it is asked nothing of those files.
-"""
+"""Every vector holds in Node and in Chromium: TypeScript's client gives the same bytes and refusals."""
 
 import json
 from typing import Any
@@ -12,8 +9,7 @@ from runners import PACKAGE, PLATFORMS, Runner
 
 VECTORS = PACKAGE.parents[1] / "vectors"
 README = (PACKAGE / "README.md").read_text()
-HELPED = {path.name for pattern in ("helped_*.json", "refused_help*.json") for path in VECTORS.glob(pattern)}
-FILES = sorted({path.name for path in VECTORS.glob("*.json")} - HELPED)
+FILES = sorted(path.name for path in VECTORS.glob("*.json"))
 
 
 def content(file: str) -> Any:

@@ -33,6 +33,11 @@ export function readLe32(data: Uint8Array, at: number): number {
   return new DataView(data.buffer, data.byteOffset, data.byteLength).getUint32(at, true);
 }
 
+/** Return the eight bytes at a place as a whole number: a time may have all of its bits. */
+export function readLe64(data: Uint8Array, at: number): bigint {
+  return new DataView(data.buffer, data.byteOffset, data.byteLength).getBigUint64(at, true);
+}
+
 /** Return each part behind its length: no two lists of parts have the same frame. */
 export function frame(...parts: readonly Uint8Array[]): Bytes {
   return concat(...parts.flatMap((part) => [le32(part.length), part]));

@@ -5,17 +5,20 @@ import type { Engine, Generator } from "./crypto/engine.js";
 import { ConfigError, MalformedMessage } from "./errors.js";
 import { hashed } from "./labels.js";
 import type { AgreementName, Bits, Form, Graph, Guard, RoundConfig, Threshold } from "./rules.js";
-import { checkConfig, GRAPHS, THRESHOLDS } from "./rules.js";
+import { checkConfig, GRAPHS, NO_GRAPH, NO_THRESHOLD, THRESHOLDS } from "./rules.js";
 import { decode, encode, Float, type Value } from "./wire.js";
 
 export * from "./rules.js";
 
-/** The part of a configuration under `active` that comes from its charter (docs/formats.md, 5). */
+/** The part of a configuration under `active` and `assisted` that comes from its charter (docs/formats.md, 5). */
 export interface Terms {
   readonly digest: Bytes;
   readonly members: readonly unknown[];
-  readonly graph: Graph;
-  readonly threshold: Threshold;
+  /** Under `assisted`, else null. */
+  readonly helpers: readonly unknown[] | null;
+  /** Null under `assisted`. */
+  readonly graph: Graph | null;
+  readonly threshold: Threshold | null;
   readonly generator: Generator;
   readonly agreement: AgreementName;
   readonly bits: Bits;
@@ -24,10 +27,20 @@ export interface Terms {
   readonly length: number | null;
 }
 
-/** The part of a configuration under `active` beside its charter. */
+/** The part of a configuration beside its charter. */
 export type Particulars = Pick<RoundConfig, "seriesId" | "number" | "length" | "accept">;
 
 type Entry = readonly [key: string, field: keyof RoundConfig, form: Form];
+
+/** The entries under a charter, whatever its guard. */
+const CHARTERED = [
+  ["version", "version", "integer"],
+  ["charter", "charter", "bytes"],
+  ["series_id", "seriesId", "bytes"],
+  ["number", "number", "integer"],
+  ["length", "length", "integer"],
+  ["accept", "accept", "boolean"],
+] as const satisfies readonly Entry[];
 
 /** The entries of a configuration behind `type`, in order (3.2). */
 const ENTRIES = {
@@ -46,17 +59,11 @@ const ENTRIES = {
     ["min_survivors", "minSurvivors", "integer"],
     ["guard", "guard", "text"],
   ],
-  active: [
-    ["version", "version", "integer"],
-    ["charter", "charter", "bytes"],
-    ["series_id", "seriesId", "bytes"],
-    ["number", "number", "integer"],
-    ["length", "length", "integer"],
-    ["accept", "accept", "boolean"],
-  ],
+  active: CHARTERED,
+  assisted: CHARTERED,
 } as const satisfies Record<Guard, readonly Entry[]>;
 
-const TYPES = { curious: "round", active: "chartered-round" } as const;
+const TYPES = { curious: "round", active: "chartered-round", assisted: "chartered-round" } as const;
 
 /** The maximum bytes of a configuration. */
 export const MOST_CONFIG_BYTES = 1024;
@@ -74,15 +81,25 @@ export function numbered(config: RoundConfig, number: number): RoundConfig {
  * @throws ConfigError where the particulars are outside of their limits.
  */
 export function underCharter(terms: Terms, { seriesId, number, length, accept }: Particulars): RoundConfig {
-  const { graph, threshold, generator, agreement, bits, minSurvivors } = terms;
-  const clients = terms.members.length;
-  const agreed = { graph, threshold, generator, agreement, bits, minSurvivors, clients, charter: terms.digest };
-  const config: RoundConfig = { version: 2, guard: "active", ...agreed, seriesId, number, length, accept };
+  const config = { ...agreedOf(terms), charter: terms.digest, seriesId, number, length, accept };
   checkConfig(config);
   if (terms.length !== null && terms.length !== length) {
     throw new ConfigError(`the round has ${length} words, but vectors under the charter have ${terms.length}`);
   }
   return config;
+}
+
+/** Return what a charter says about the rounds under it. */
+export function agreedOf(terms: Omit<Terms, "digest" | "length">): Omit<RoundConfig, keyof Particulars | "charter"> {
+  const { generator, agreement, bits, minSurvivors, members, helpers } = terms;
+  const agreed = { version: 2, generator, agreement, bits, minSurvivors, clients: members.length } as const;
+  const masked = { graph: terms.graph ?? NO_GRAPH, threshold: terms.threshold ?? NO_THRESHOLD };
+  return { ...agreed, ...masked, guard: guardOf(terms), ...(helpers && { helpers: helpers.length }) };
+}
+
+/** Return the guard of the rounds under a charter. */
+export function guardOf({ helpers }: Pick<Terms, "helpers">): Guard {
+  return helpers === null ? "active" : "assisted";
 }
 
 /** Return a graph as it is encoded in configurations and charters. */
@@ -181,7 +198,7 @@ function fieldsOf(
 }
 
 /**
- * Decode a configuration: of the guard `curious` without a charter, of `active` with one.
+ * Decode a configuration: of the guard `curious` without a charter, of another one with a charter.
  *
  * @throws MalformedMessage for bytes that are not a configuration; ConfigError for values that do not fit the charter.
  */
@@ -189,12 +206,12 @@ export function decodeConfig(data: Uint8Array, charter?: Terms): RoundConfig {
   if (data.length > MOST_CONFIG_BYTES) {
     refuse(`expected at most ${MOST_CONFIG_BYTES} bytes, got ${data.length}`);
   }
-  const guard = charter === undefined ? "curious" : "active";
+  const guard = charter === undefined ? "curious" : guardOf(charter);
   const { type: _, ...fields } = fieldsOf(decode(data), TYPES[guard], ENTRIES[guard]);
   if (fields["version"] !== 2) {
     refuse("expected version 2");
   }
-  return charter === undefined ? ofCurious(fields) : ofActive(charter, fields);
+  return charter === undefined ? ofCurious(fields) : ofCharter(charter, fields);
 }
 
 function ofCurious(fields: Record<string, unknown>): RoundConfig {
@@ -207,7 +224,7 @@ function ofCurious(fields: Record<string, unknown>): RoundConfig {
   return config.guard === "curious" ? config : refuse("expected the guard curious");
 }
 
-function ofActive(charter: Terms, fields: Record<string, unknown>): RoundConfig {
+function ofCharter(charter: Terms, fields: Record<string, unknown>): RoundConfig {
   if (!equal(fields["charter"] as Bytes, charter.digest)) {
     throw new ConfigError("the configuration belongs to another charter");
   }

@@ -3,6 +3,7 @@
 import type { Bytes } from "./bytes.js";
 import { BITS, type Bits } from "./crypto/adding.js";
 import { type AgreementName, agreementOf } from "./crypto/agreements.js";
+import { checkWordCount } from "./crypto/check-words.js";
 import { type Generator, KEY_BYTES } from "./crypto/engine.js";
 import { MOST_HOLDERS } from "./crypto/sharing.js";
 import { ConfigError } from "./errors.js";
@@ -23,7 +24,7 @@ export const GENERATORS = Object.keys(KEY_BYTES) as readonly Generator[];
 export const AGREEMENTS: readonly AgreementName[] = ["x25519", "x25519-mlkem768"];
 
 export type { AgreementName, Bits };
-export type Guard = "curious" | "active";
+export type Guard = "curious" | "active" | "assisted";
 
 /** The configuration that all parties of a round agree on (3.1). */
 export interface RoundConfig {
@@ -33,6 +34,7 @@ export interface RoundConfig {
   readonly clients: number;
   readonly length: number;
   readonly bits: Bits;
+  /** Under `assisted` there is no graph: this is NO_GRAPH, and the threshold NO_THRESHOLD. */
   readonly graph: Graph;
   readonly threshold: Threshold;
   readonly generator: Generator;
@@ -40,9 +42,15 @@ export interface RoundConfig {
   readonly accept: boolean;
   readonly minSurvivors: number;
   readonly guard: Guard;
-  /** The digest of the charter under `active`, else null. */
+  /** The digest of the charter under `active` and `assisted`, else null. */
   readonly charter: Bytes | null;
+  /** The number of helpers under `assisted`; left out under the other guards. */
+  readonly helpers?: number;
 }
+
+/** Graph and threshold under `assisted`, which nobody reads. */
+export const NO_GRAPH: Graph = Object.freeze({ type: "complete", mask_p: null, mask_degree: null });
+export const NO_THRESHOLD: Threshold = Object.freeze({ type: "majority" });
 
 /** How a field is encoded; one with a question mark may be nil. */
 export type Form = "integer" | "float" | "text" | "bytes" | "boolean" | "graph" | "threshold" | "integer?" | "float?";
@@ -62,6 +70,7 @@ export const THRESHOLDS = {
 } as const satisfies Record<Threshold["type"], Record<string, Form>>;
 
 const LARGEST = 2 ** 32 - 1;
+const MOST_HELPERS = 16;
 
 function within(x: unknown, low: number, high: number): x is number {
   return Number.isInteger(x) && low <= (x as number) && (x as number) <= high;
@@ -146,20 +155,40 @@ const LIMITS: readonly (readonly [what: string, holds: (config: RoundConfig) => 
   ["number is in 0 ... 2^32 - 1", (c) => within(c.number, 0, LARGEST)],
   ["clients is in 3 ... 2^32 - 1", (c) => within(c.clients, 3, LARGEST)],
   ["bits is 8, 16, 32 or 64", (c) => BITS.includes(c.bits)],
-  ["length is at least 1, of at most 2^32 - 1 bytes", (c) => within(c.length, 1, (LARGEST * 8) / c.bits)],
+  ["guard is curious, active or assisted", (c) => ["curious", "active", "assisted"].includes(c.guard)],
+  ["length is at least 1, of at most 2^32 - 1 bytes", (c) => within(c.length, 1, LARGEST) && maskedBytes(c) <= LARGEST],
   ["graph is one of 3.1, for this number of clients", (c) => isGraph(c.graph, c.clients)],
-  [`a secret has at most ${MOST_HOLDERS} holders`, (c) => meanDegree(c) + 1 <= MOST_HOLDERS],
-  ["guard is curious or active", (c) => ["curious", "active"].includes(c.guard)],
+  [`a secret has at most ${MOST_HOLDERS} holders`, (c) => isHelped(c) || meanDegree(c) + 1 <= MOST_HOLDERS],
   ["threshold is one of 3.1, for such a graph", (c) => isThreshold(c.threshold, c)],
   ["generator is one of 6.2", (c) => GENERATORS.includes(c.generator)],
   ["agreement is one of 6.3", (c) => AGREEMENTS.includes(c.agreement)],
   ["accept is a boolean", (c) => typeof c.accept === "boolean"],
-  ["accept is true where the agreement has deposits", (c) => c.accept || agreementOf(c.agreement).depositBytes === 0],
+  ["accept is false under assisted", (c) => !isHelped(c) || !c.accept],
+  ["accept is true where the agreement has deposits", (c) => c.accept || isHelped(c) || !hasDeposits(c.agreement)],
   ["min_survivors is in 2 ... clients", (c) => within(c.minSurvivors, 2, c.clients)],
-  ["charter has 32 bytes under active", (c) => c.guard !== "active" || isDigest(c.charter)],
-  ["charter is null under curious", (c) => c.guard !== "curious" || c.charter === null],
-  ["masks run on every edge under active", (c) => c.guard !== "active" || masksEverywhere(c.graph)],
+  [
+    "charter has 32 bytes, and is null under curious",
+    (c) => (c.guard === "curious" ? c.charter === null : isDigest(c.charter)),
+  ],
+  ["masks run on every edge, except under curious", (c) => c.guard === "curious" || masksEverywhere(c.graph)],
+  [
+    "helpers are 2 to 16 under assisted, else none",
+    (c) => (isHelped(c) ? within(c.helpers, 2, MOST_HELPERS) : c.helpers === undefined),
+  ],
+  [
+    "graph and threshold are left out under assisted",
+    (c) => !isHelped(c) || (c.graph.type === NO_GRAPH.type && c.threshold.type === NO_THRESHOLD.type),
+  ],
 ];
+
+/** Tell whether clients mask for helpers: there is no graph then. */
+export function isHelped({ guard }: Pick<RoundConfig, "guard">): boolean {
+  return guard === "assisted";
+}
+
+function hasDeposits(agreement: AgreementName): boolean {
+  return agreementOf(agreement).depositBytes > 0;
+}
 
 function isDigest(data: unknown): boolean {
   return data instanceof Uint8Array && data.length === 32;
@@ -209,4 +238,10 @@ export function thresholdAt(rule: Threshold, degree: number): number {
 /** Return the bytes of a vector. */
 export function vectorBytes({ length, bits }: Pick<RoundConfig, "length" | "bits">): number {
   return (length * bits) / 8;
+}
+
+/** Return the bytes of a masked vector: under `assisted` check words follow those of the vector. */
+export function maskedBytes(config: Pick<RoundConfig, "length" | "bits" | "guard">): number {
+  const { length, bits } = config;
+  return vectorBytes({ length: isHelped(config) ? length + checkWordCount(bits) : length, bits });
 }

@@ -8,6 +8,14 @@ import * as config from "../src/config.js";
 import { ConfigError, MalformedMessage } from "../src/errors.js";
 import { checkFloor, DEFAULT_FLOOR, type Floor, floorOf } from "../src/floor.js";
 
+/** What is the same in all configurations with helpers. */
+const HELPED = {
+  guard: "assisted",
+  accept: false,
+  graph: config.NO_GRAPH,
+  threshold: config.NO_THRESHOLD,
+} as const;
+
 const digest = fc.uint8Array({ minLength: 32, maxLength: 32 });
 const fraction = fc.double({ min: 0, minExcluded: true, max: 1, noNaN: true });
 const maybe = <T>(one: fc.Arbitrary<T>): fc.Arbitrary<T | null> => fc.option(one, { nil: null });
@@ -35,7 +43,7 @@ const thresholds: fc.Arbitrary<config.Threshold> = fc.oneof(
   fc.integer({ min: 2, max: 1000 }).map((t) => ({ type: "fixed" as const, t })),
 );
 
-const configs: fc.Arbitrary<config.RoundConfig> = fc
+const withGraph: fc.Arbitrary<config.RoundConfig> = fc
   .tuple(fc.integer({ min: 3, max: 2000 }), fc.constantFrom<config.Guard>("curious", "active"))
   .chain(([clients, guard]) =>
     fc.record(
@@ -60,6 +68,17 @@ const configs: fc.Arbitrary<config.RoundConfig> = fc
   )
   .filter(holds);
 
+const configs: fc.Arbitrary<config.RoundConfig> = fc.oneof(
+  { arbitrary: withGraph, weight: 2 },
+  fc.tuple(withGraph, digest, fc.integer({ min: 2, max: 16 })).map(([one, charter, helpers]) => ({
+    ...one,
+    ...HELPED,
+    charter: charter as Uint8Array<ArrayBuffer>,
+    helpers,
+    length: Math.ceil(one.length / 2), // leaves room for check words
+  })),
+);
+
 function holds(one: config.RoundConfig): boolean {
   try {
     config.checkConfig(one);
@@ -72,7 +91,8 @@ function holds(one: config.RoundConfig): boolean {
 
 function termsOf(one: config.RoundConfig): config.Terms | undefined {
   const members = Array.from({ length: one.clients });
-  return one.charter === null ? undefined : { ...one, digest: one.charter, members };
+  const helpers = one.helpers === undefined ? null : Array.from({ length: one.helpers });
+  return one.charter === null ? undefined : { ...one, digest: one.charter, members, helpers };
 }
 
 const PLAIN: config.RoundConfig = {
@@ -92,6 +112,7 @@ const PLAIN: config.RoundConfig = {
   charter: null,
 };
 const ACTIVE: config.RoundConfig = { ...PLAIN, guard: "active", charter: new Uint8Array(32) };
+const ASSISTED: config.RoundConfig = { ...ACTIVE, ...HELPED, helpers: 3 };
 
 test("a configuration that is read is the one that was written", () => {
   fc.assert(
@@ -110,7 +131,7 @@ test("other bytes are refused, or the encoding of another configuration", () => 
       try {
         assert.equal(toHex(config.encodeConfig(config.decodeConfig(data, termsOf(one)))), toHex(data));
       } catch (error) {
-        const wanted = one.guard === "active" ? [ConfigError, MalformedMessage] : [MalformedMessage];
+        const wanted = one.guard === "curious" ? [MalformedMessage] : [ConfigError, MalformedMessage];
         assert(
           wanted.some((kind) => error instanceof kind),
           String(error),
@@ -176,8 +197,9 @@ test("values outside of the limits are refused", () => {
     agreement: ["x448", "toString", null, "x25519-mlkem768"],
     accept: [0, null, "false"],
     minSurvivors: [1, 11, 2.5],
-    guard: ["none", "active", null],
+    guard: ["none", "active", "assisted", null],
     charter: [new Uint8Array(32), undefined],
+    helpers: [3, 0, null],
   };
   assert(holds(PLAIN) && holds(ACTIVE));
   for (const [field, values] of Object.entries(wrong)) {
@@ -227,6 +249,31 @@ test("under active a client's own share does not count, and masks run on every e
     assert(holds({ ...PLAIN, graph }) && !holds({ ...ACTIVE, graph }), JSON.stringify(graph));
   }
   assert(!holds({ ...ACTIVE, charter: null }) && !holds({ ...ACTIVE, charter: new Uint8Array(31) }));
+});
+
+test("with helpers there is no graph to agree on, and check words follow the vector", () => {
+  const most = { length: 2 ** 30 - 3, clients: 2 ** 32 - 1, agreement: "x25519-mlkem768", helpers: 16 } as const;
+  assert(holds({ ...ASSISTED, ...most, minSurvivors: 2 ** 32 - 1 }) && holds({ ...ASSISTED, helpers: 2 }));
+  const wrong: Partial<Record<keyof config.RoundConfig, unknown[]>> = {
+    helpers: [undefined, null, 0, 1, 17, 2.5, "3"],
+    accept: [true],
+    charter: [null, new Uint8Array(31)],
+    graph: [
+      { type: "harary", degree: 4, mask_degree: null },
+      { type: "complete", mask_p: null, mask_degree: 4 },
+    ],
+    threshold: [{ type: "fixed", t: 9 }],
+    length: [0, 2 ** 30 - 2],
+    guard: ["active", "curious"],
+  };
+  for (const [field, values] of Object.entries(wrong)) {
+    for (const value of values) {
+      assert(!holds({ ...ASSISTED, [field]: value } as config.RoundConfig), `${field} = ${JSON.stringify(value)}`);
+    }
+  }
+  const masked = ([8, 16, 32, 64] as const).map((bits) => config.maskedBytes({ ...ASSISTED, bits, length: 7 }));
+  assert.deepEqual(masked, [15, 22, 36, 72]);
+  assert.equal(config.maskedBytes({ ...ACTIVE, length: 7 }), 28);
 });
 
 test("each guard refuses the other's configurations, and active those of other charters", () => {

@@ -5,12 +5,15 @@ import { test } from "node:test";
 import fc from "fast-check";
 
 import { type Bytes, toHex } from "../src/bytes.js";
-import type { RoundConfig } from "../src/config.js";
+import { NO_GRAPH, NO_THRESHOLD, type RoundConfig } from "../src/config.js";
 import { MalformedMessage } from "../src/errors.js";
 import * as messages from "../src/protocol/messages.js";
 import { packSet, setBytes, unpackSet } from "../src/protocol/messages.js";
 
 const NAMES = Object.keys(messages.MESSAGES) as messages.MessageName[];
+/** Those of rounds with helpers, whose tables have other columns, and the others. */
+const HELPED = NAMES.slice(NAMES.indexOf("helper-keys-request"));
+const ALONG_GRAPHS = NAMES.filter((name) => !HELPED.includes(name));
 const PAGE = readFileSync(new URL("../../../../docs/protocol.md", import.meta.url), "utf8");
 
 const CONFIG: RoundConfig = {
@@ -130,11 +133,31 @@ test("limits are those of the page's tables", () => {
       // VECTOR, SET and PROOF of 1000 clients, whose number has ten binary digits.
       const parts = [1, D, 7 * 8, 125, 32 * Math.min((D + 1) * 10, 2000)];
       const sizes = { ...namedSizes(), ...agreements[agreement] };
-      for (const name of NAMES) {
+      for (const name of ALONG_GRAPHS) {
         const expected = rows.get(name)!.map((cell, at) => parts[at]! * sum(cell, sizes));
         const limit = messages.messageLimit(name, { ...CONFIG, agreement, graph });
         assert.equal(limit, 96 + expected.reduce((a, b) => a + b), `${name}, ${agreement}, ${D}`);
       }
+    }
+  }
+});
+
+test("limits of rounds with helpers are those of the page's table", () => {
+  const rows = rowsOfPage(5);
+  const round = { guard: "assisted", accept: false, graph: NO_GRAPH, threshold: NO_THRESHOLD, helpers: 3 } as const;
+  const config: RoundConfig = { ...CONFIG, ...round, charter: new Uint8Array(32) };
+  const agreements = {
+    x25519: { BUNDLE: 32, CIPHERTEXT: 0, RECORD: 112 + 3 * 16 },
+    "x25519-mlkem768": { BUNDLE: 1216, CIPHERTEXT: 1088, RECORD: 112 + 3 * 48 },
+  } as const;
+  for (const agreement of ["x25519", "x25519-mlkem768"] as const) {
+    // Three helpers, 1000 members, and MASKED: two check words follow seven words of 64 bits.
+    const parts = [1, 3, 1000, (7 + 2) * 8];
+    const sizes = { ...namedSizes(), ...agreements[agreement] };
+    for (const name of HELPED) {
+      const expected = rows.get(name)!.map((cell, at) => parts[at]! * sum(cell, sizes));
+      const limit = messages.messageLimit(name, { ...config, agreement });
+      assert.equal(limit, 96 + expected.reduce((a, b) => a + b), `${name}, ${agreement}`);
     }
   }
 });
@@ -145,15 +168,20 @@ test("a message above its limit is refused before it is read", () => {
 });
 
 test("headers have the sizes of the page's tables", () => {
-  const rows = rowsOfPage(5);
-  const fixed: Readonly<Record<string, number>> = { number: 4, tag: 16, keys: 64, signature: 64, receipt: 64 };
+  const [plain, helped] = [rowsOfPage(5), rowsOfPage(6)];
+  const fixed: Readonly<Record<string, number>> = { number: 4, not_after: 8, tag: 16, signature: 64, receipt: 64 };
   const perNeighbour = ["neighbours", "masked", "sealed", "accused", "deposits", "dropped", "commitments", "vector"];
-  const apart = [...perNeighbour, "v1", "v2", "v3", "signatures", "confirmed", "proof"];
+  const perMember = ["members", "records", "ciphertexts", "refused"];
+  const apart = [...perNeighbour, ...perMember, "v1", "v2", "v3", "signatures", "confirmed", "proof"];
+  const ofEach = ["keys", "not_after"]; // in requests
   for (const name of NAMES) {
+    const rows = HELPED.includes(name) ? helped : plain;
     const sizes = Object.fromEntries(
       messages.MESSAGES[name].fields.map((field) => {
-        const counted = apart.includes(field) || (field === "keys" && name.endsWith("request"));
-        return [field, counted ? 0 : (fixed[field] ?? 32)];
+        const counted = apart.includes(field) || (ofEach.includes(field) && name.endsWith("request"));
+        const keys = field === "keys" && !HELPED.includes(name) ? 64 : undefined;
+        const boxes = field === "boxes" && name === "boxed-mask-reply" ? 0 : undefined;
+        return [field, counted ? 0 : (keys ?? boxes ?? fixed[field] ?? 32)];
       }),
     );
     const fields = Object.fromEntries(Object.entries(sizes).map(([field, size]) => [field, new Uint8Array(size)]));

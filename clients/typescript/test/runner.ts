@@ -27,6 +27,7 @@ interface Part {
   readonly seed?: string;
   readonly charter?: string;
   readonly identity?: string;
+  readonly now?: number;
 }
 
 /** A client of a series: a part for each of its rounds. */
@@ -125,7 +126,7 @@ async function joinedRound(
     return Client.join({ ...options, client: part.client });
   }
   const identity = await identityFromSeed(engine, fromHex(part.identity ?? ""));
-  return ActiveClient.join({ ...options, charter, identity, tasks: null });
+  return ActiveClient.join({ ...options, charter, identity, tasks: null, now: part.now });
 }
 
 async function inSeries(engine: Engine, part: SeriesPart): Promise<Driven> {

@@ -5,8 +5,8 @@
 
 import { AGREEMENTS, GENERATORS, GRAPHS, graphValue, THRESHOLDS, thresholdValue } from "../config.js";
 import { ConfigError } from "../errors.js";
-import { type PrivacyTable, privacyEntries, readPrivacy } from "../privacy/table.js";
-import { readSchema, type Schema, schemaEntries } from "../statistics/schema.js";
+import { privacyEntries, readPrivacy } from "../privacy/table.js";
+import { readSchema, schemaEntries } from "../statistics/schema.js";
 import { Float, type Value } from "../wire.js";
 import { checkLabel } from "./characters.js";
 import type { Articles, Member } from "./charter.js";
@@ -74,21 +74,38 @@ const LEARNING: readonly Article[] = [
   ["field_bits", integer(2, 64, 32), plain],
 ];
 
+/** Keys of a charter with helpers only, and keys of every other charter only. */
+const OF_HELPERS = ["helpers", "key_days", "colluders"];
+const OF_GRAPHS = ["graph", "threshold", "least_roster", "releases", "certificate"];
+
+/** Encode an article, which is left out where a charter does not have it. */
+const unlessNull =
+  <T>(value: (article: T) => Value) =>
+  (article: T | null): Value | undefined =>
+    article === null ? undefined : value(article);
+
 const CHARTER: readonly Article[] = [
   ["version", integer(2, 2, 2), plain],
   ["serial", integer(1, Number.MAX_SAFE_INTEGER), plain],
   ["expires", (table, key) => table.read(key, expiry), plain],
   ["members", (table, key) => table.read(key, members), memberValues],
-  ["graph", (table, key) => rule(GRAPHS, table.table(key)), graphValue],
-  ["threshold", (table, key) => rule(THRESHOLDS, table.table(key)), thresholdValue],
+  ["helpers", (table, key) => table.read(key, members), unlessNull(memberValues)],
+  ["key_days", integer(1, 365, 7), unlessNull(plain)],
+  ["colluders", count, unlessNull(plain)],
+  ["graph", (table, key) => rule(GRAPHS, table.table(key)), unlessNull(graphValue)],
+  ["threshold", (table, key) => rule(THRESHOLDS, table.table(key)), unlessNull(thresholdValue)],
   ["generator", (table, key) => table.word(key, GENERATORS, "aes128-ctr"), plain],
   ["agreement", (table, key) => table.word(key, AGREEMENTS, "x25519"), plain],
   ["bits", integer(8, 64, 32), plain],
-  ["least_roster", integer(3, LARGEST), plain],
+  ["least_roster", integer(3, LARGEST), unlessNull(plain)],
   ["min_survivors", integer(2, LARGEST), plain],
   ["attempts", integer(1, 1000, 2), plain],
   ["releases", integer(1, 1000, 1), (releases: number) => (releases === 1 ? undefined : releases)],
-  ["certificate", (table, key) => read(CERTIFICATE, table.table(key)), (part: Part) => encodingOf(CERTIFICATE, part)],
+  [
+    "certificate",
+    (table, key) => read(CERTIFICATE, table.table(key)),
+    unlessNull((part: Part) => encodingOf(CERTIFICATE, part)),
+  ],
   [
     "learning",
     (table, key) => table.optional(key, (value, what) => read(LEARNING, checkTable(value, what))),
@@ -97,12 +114,12 @@ const CHARTER: readonly Article[] = [
   [
     "privacy",
     (table, key) => table.optional(key, (value, what) => readPrivacy(checkTable(value, what))),
-    (privacy: PrivacyTable | null) => (privacy === null ? undefined : privacyEntries(privacy)),
+    unlessNull(privacyEntries),
   ],
   [
     "statistics",
     (table, key) => table.optional(key, (value, what) => readSchema(checkTable(value, what))),
-    (schema: Schema | null) => (schema === null ? undefined : schemaEntries(schema)),
+    unlessNull(schemaEntries),
   ],
 ];
 
@@ -126,7 +143,10 @@ function encodingOf(articles: readonly Article[], part: Part): Value {
 
 /** Read all articles of a charter, each by itself; see `checkArticles`. */
 export function readArticles(table: Table): Articles {
-  return read(CHARTER, table) as unknown as Articles;
+  const foreign = table.has("helpers") ? OF_GRAPHS : OF_HELPERS;
+  const absent = Object.fromEntries(foreign.map((key) => [fieldOf(key), key === "releases" ? 1 : null]));
+  const articles = CHARTER.filter(([key]) => !foreign.includes(key));
+  return { ...absent, ...read(articles, table) } as unknown as Articles;
 }
 
 /** Return a charter as it is encoded. */

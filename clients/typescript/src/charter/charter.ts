@@ -1,7 +1,7 @@
 /** The charter of a federation: who its members are, and all that they have agreed on (docs/formats.md, 5). */
 
 import { type Bytes, equal } from "../bytes.js";
-import { type AgreementName, type Bits, checkConfig, type Graph, type Threshold } from "../config.js";
+import { type AgreementName, agreedOf, type Bits, checkConfig, type Graph, type Threshold } from "../config.js";
 import type { Generator } from "../crypto/engine.js";
 import { ConfigError } from "../errors.js";
 import { checkFloor, DEFAULT_FLOOR } from "../floor.js";
@@ -46,7 +46,7 @@ export interface Learning {
   readonly fieldBits: number;
 }
 
-/** All that a charter says. */
+/** All that a charter says. Either there are helpers, or members mask along a graph: what is of the other is null. */
 export interface Articles {
   readonly version: 2;
   /** A site uses the newest that its people gave it. */
@@ -55,17 +55,23 @@ export interface Articles {
   readonly expires: number;
   /** A client's id is its place in here. */
   readonly members: readonly Member[];
-  readonly graph: Graph;
-  readonly threshold: Threshold;
+  /** They take the masks off a sum. */
+  readonly helpers: readonly Member[] | null;
+  /** The longest life of a helper's key, in days. */
+  readonly keyDays: number | null;
+  /** The most members that may work with the hub. */
+  readonly colluders: number | null;
+  readonly graph: Graph | null;
+  readonly threshold: Threshold | null;
   readonly generator: Generator;
   readonly agreement: AgreementName;
   readonly bits: Bits;
-  readonly leastRoster: number;
+  readonly leastRoster: number | null;
   readonly minSurvivors: number;
   readonly attempts: number;
-  /** In how many rounds a member releases shares for one task. */
+  /** In how many rounds a member releases shares for one task; 1 with helpers, where nobody does. */
   readonly releases: number;
-  readonly certificate: Certificate;
+  readonly certificate: Certificate | null;
   readonly learning: Learning | null;
   readonly privacy: PrivacyTable | null;
   readonly statistics: Schema | null;
@@ -86,19 +92,29 @@ export interface Charter extends Articles {
 
 /** Conditions on several articles of a charter, beyond the limits of a configuration. */
 const RULES: readonly (readonly [what: string, holds: (articles: Articles) => boolean])[] = [
-  ["least_roster is at most the number of members", (a) => a.leastRoster <= a.members.length],
+  ["least_roster is at most the number of members", (a) => (a.leastRoster ?? 0) <= a.members.length],
   ["releases is at most attempts", (a) => a.releases <= a.attempts],
   ["bits is 64 for learning, noise and statistics", (a) => a.bits === 64 || !(a.learning || a.privacy || a.statistics)],
   ["learning has a message type", (a) => a.learning?.messageTypes.length !== 0],
   ["noise counts on no more honest clients than there are", (a) => (a.privacy?.honest ?? 0) <= honestAtLeast(a)],
   ["noise about records needs statistics", (a) => a.privacy?.unit !== "record" || a.statistics !== null],
   ["there is no learning beside statistics", (a) => a.learning === null || a.statistics === null],
+  ["min_survivors is at least colluders + 2", (a) => a.minSurvivors >= (a.colluders ?? 0) + 2],
+  ["a helper has a member's name if and only if it has that member's key", (a) => (a.helpers ?? []).every(isSame(a))],
 ];
 
 /** Return how many honest clients are in every sum (15.1). */
-function honestAtLeast({ graph, minSurvivors, certificate, privacy }: Articles): number {
-  const everyone = privacy?.against === "follows" && graph.type === "complete";
+function honestAtLeast({ graph, minSurvivors, certificate, colluders, privacy }: Articles): number {
+  if (certificate === null) {
+    return minSurvivors - (colluders ?? 0);
+  }
+  const everyone = privacy?.against === "follows" && graph?.type === "complete";
   return everyone ? minSurvivors - certificate.colluders : certificate.leastHonest;
+}
+
+/** Tell of a helper whether it is a member by name and key, or by neither. */
+function isSame({ members }: Articles): (helper: Member) => boolean {
+  return ({ name, key }) => members.every((member) => (member.name === name) === equal(member.key, key));
 }
 
 /**
@@ -106,10 +122,10 @@ function honestAtLeast({ graph, minSurvivors, certificate, privacy }: Articles):
  * @throws ConfigError that says which.
  */
 export function checkArticles(articles: Articles): void {
-  const { graph, threshold, generator, agreement, bits, minSurvivors, members } = articles;
-  const terms = { graph, threshold, generator, agreement, bits, minSurvivors, clients: members.length };
-  const any = { seriesId: new Uint8Array(32), number: 0, length: 1, accept: true, charter: new Uint8Array(32) };
-  const config = { version: 2, guard: "active", ...terms, ...any } as const;
+  const { members, helpers } = articles;
+  const zeros = new Uint8Array(32);
+  const any = { seriesId: zeros, number: 0, length: 1, accept: helpers === null, charter: zeros };
+  const config = { ...agreedOf(articles), ...any };
   checkConfig(config);
   checkFloor(config, DEFAULT_FLOOR);
   const broken = RULES.find(([, holds]) => !holds(articles));

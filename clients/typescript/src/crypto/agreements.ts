@@ -55,6 +55,9 @@ export interface Agreement {
   readonly sealedBytes: number;
   /** Q: the size of a deposit. */
   readonly depositBytes: number;
+  /** The sizes of a helper's public keys, and of what is encapsulated for it (19.1). */
+  readonly bundleBytes: number;
+  readonly ciphertextBytes: number;
 
   /** Step 0: make the keys of a client; draws in the order of 5.1. */
   makeKeys(engine: Engine, random: Random, context: Bytes, client: number): Promise<OwnKeys>;
@@ -99,6 +102,8 @@ const X25519: Agreement = {
   keyBytes: 64,
   sealedBytes: ROW_BYTES + 16,
   depositBytes: 0,
+  bundleBytes: 32,
+  ciphertextBytes: 0,
 
   makeKeys: (engine, random, context, client) => makeKeys(engine, random, context, client, 0),
   publicKeys: (keys) => cut(keys, 32, 32),
@@ -135,6 +140,8 @@ const HYBRID: Agreement = {
   keyBytes: 64 + KEM.publicKey,
   sealedBytes: KEM.ciphertext + ROW_BYTES + 32 + 16 + 32,
   depositBytes: 48,
+  bundleBytes: 32 + KEM.publicKey,
+  ciphertextBytes: KEM.ciphertext,
 
   makeKeys: (engine, random, context, client) => makeKeys(engine, random, context, client, KEM.seed),
   publicKeys: (keys) => cut(keys, 32, 32, KEM.publicKey),

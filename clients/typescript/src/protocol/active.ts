@@ -3,17 +3,16 @@
 import type { Bytes } from "../bytes.js";
 import type { Neighbour } from "../crypto/agreements.js";
 import { amongDigest, vectorDigest } from "../crypto/keys.js";
-import { verify } from "../crypto/signatures.js";
-import { BadSignature } from "../errors.js";
 import { neighbourhood } from "../graphs.js";
 import { accepted, advertised, ownKeys, sharedOf } from "./curious.js";
 import { deal } from "./dealing.js";
 import { maskedVector, released, rowsOf } from "./masking.js";
+import { memberOf, SIGNATURE_BYTES, verifies } from "./members.js";
 import { type Fields, unpackSet } from "./messages.js";
 import { checkNeighbours } from "./neighbours.js";
 import { complaint, openAll, presentOf } from "./opening.js";
 import { bundleText, checkRoster, confirmedText, graphSeed, maskingText, receiptText } from "./roster.js";
-import { callers, honest, type Membership, type Round, sized, TASK_BYTES } from "./round.js";
+import { callers, honest, pieces, type Round, sized, TASK_BYTES } from "./round.js";
 import { checkLatest } from "./spending.js";
 import type { Confirmed, Held, Opened, Signed, Usable } from "./states.js";
 import { type Answer, answered, holding, step } from "./step.js";
@@ -50,13 +49,13 @@ async function neighboursOf(round: Round, { v1, root, keys }: Fields<"roster-req
   const { engine, context, config, client, agreement } = round;
   const members = unpackSet(v1, config.clients);
   honest(members.includes(client), "V1 must contain this client");
-  const least = Math.max(config.minSurvivors, memberOf(round).charter.leastRoster);
+  const least = Math.max(config.minSurvivors, memberOf(round).charter.leastRoster ?? 0);
   honest(members.length >= least, `V1 must have at least ${least} clients, got ${members.length}`);
   sized(root, ROOT_BYTES, "root");
   const seed = await graphSeed(engine, context, root);
   const { neighbours } = await neighbourhood(engine, config, seed, members, client);
-  sized(keys, agreement.keyBytes * neighbours.length, "keys");
-  return neighbours.map((other, at) => ({ client: other, masked: true, keys: cut(keys, agreement.keyBytes, at) }));
+  const each = pieces(keys, agreement.keyBytes, neighbours.length, "keys");
+  return neighbours.map((other, at) => ({ client: other, masked: true, keys: each[at]! }));
 }
 
 /** Point 7: the root has these keys, and of this client those that it has made. */
@@ -179,17 +178,7 @@ async function checkConfirmed(
   honest(count >= threshold, `at least ${threshold} confirmations are needed, got ${count}`);
 }
 
-// Parts that the steps share: members, their signatures, sets
-
-const SIGNATURE_BYTES = 64;
-
-/** Return the charter and the identity of a client of this guard. */
-function memberOf({ membership }: Round): Membership {
-  if (membership === null) {
-    throw new Error("only clients of the guard active have a charter");
-  }
-  return membership;
-}
+// Parts that the steps share: signatures of members, sets
 
 /** The expected signer of a text. */
 interface Expected {
@@ -199,29 +188,13 @@ interface Expected {
 
 /** Refuse signatures unless there is one for each, and all verify; the first that does not is named. */
 async function checkSignatures(round: Round, expected: readonly Expected[], signatures: Bytes): Promise<void> {
-  sized(signatures, SIGNATURE_BYTES * expected.length, "signatures");
+  const { members } = memberOf(round).charter;
+  const each = pieces(signatures, SIGNATURE_BYTES, expected.length, "signatures");
   const verified = await Promise.all(
-    expected.map((each, at) => verifies(round, each, cut(signatures, SIGNATURE_BYTES, at))),
+    expected.map(({ client, text }, at) => verifies(round.engine, members[client]!.key, text, each[at]!)),
   );
   const wrong = expected.find((_, at) => !verified[at]);
   honest(wrong === undefined, `a signature of client ${wrong?.client} does not verify`);
-}
-
-async function verifies(round: Round, { client, text }: Expected, signature: Bytes): Promise<boolean> {
-  try {
-    await verify(round.engine, memberOf(round).charter.members[client]!.key, text, signature);
-    return true;
-  } catch (error) {
-    if (error instanceof BadSignature) {
-      return false;
-    }
-    throw error;
-  }
-}
-
-/** Return one of the parts of this size that bytes consist of. */
-function cut(data: Bytes, size: number, at: number): Bytes {
-  return data.slice(size * at, size * (at + 1));
 }
 
 /** Return a set within another one, with this client in it. */

@@ -29,7 +29,7 @@ interface Answered {
 }
 
 /**
- * The common part of clients of both guards, for one round. Pass it every request of the server, and send what it
+ * The common part of clients of all guards, for one round. Pass it every request of the server, and send what it
  * returns.
  *
  * It is in one state at a time, and moves on when a step has ended, never in the middle of one: what a step has drawn,
@@ -57,7 +57,7 @@ export abstract class RoundClient {
     this.#state = state;
   }
 
-  /** Whether the client has released its shares: nothing else is asked of it. */
+  /** Whether the client has released its shares, or under `assisted` sent its vector: nothing else is asked of it. */
   get done(): boolean {
     return this.#state?.kind === "Done";
   }
@@ -237,7 +237,7 @@ export class Client extends RoundClient {
   }
 }
 
-/** A client of the guard `active`, with a charter and an identity. The server may lie. */
+/** A client of the guard `active` or `assisted`, with a charter and an identity. The server may lie. */
 export class ActiveClient extends RoundClient {
   private constructor(entry: Entry) {
     super(entry);

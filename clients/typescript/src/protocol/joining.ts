@@ -2,7 +2,7 @@
 
 import { type Bytes, equal } from "../bytes.js";
 import { type Charter, checkCurrent } from "../charter/charter.js";
-import { checkConfig, contextOf, type RoundConfig, underCharter, vectorBytes } from "../config.js";
+import { checkConfig, contextOf, guardOf, type RoundConfig, underCharter, vectorBytes } from "../config.js";
 import { agreementOf } from "../crypto/agreements.js";
 import type { Engine, Random } from "../crypto/engine.js";
 import { systemEngine } from "../crypto/engines.js";
@@ -16,7 +16,7 @@ import { type Round, roundKey, type Source, TASK_BYTES } from "./round.js";
 import type { Limits } from "./spending.js";
 import type { Joined } from "./states.js";
 
-/** Options of clients of both guards. */
+/** Options of clients of all guards. */
 export interface CommonOptions {
   readonly config: RoundConfig;
   /**
@@ -63,7 +63,7 @@ export interface ClientOptions extends CommonOptions {
   readonly releases?: number | undefined;
 }
 
-/** Options of a client of the guard `active`. */
+/** Options of a client under a charter, of the guards `active` and `assisted`. */
 export interface ActiveOptions extends CommonOptions {
   readonly charter: Charter;
   readonly identity: Identity;
@@ -107,10 +107,10 @@ export async function joinCurious(options: ClientOptions): Promise<Entry> {
   return enter(options, { config, client, limits: { attempts, releases }, floor, membership: null });
 }
 
-/** Join under the guard `active`: but for a few particulars, everything is as the charter says. */
+/** Join under a charter: but for a few particulars, everything is as it says. */
 export async function joinActive(options: ActiveOptions): Promise<Entry> {
   const { config, charter, identity, now } = options;
-  if (config.guard !== "active" || config.charter === null || !equal(config.charter, charter.digest)) {
+  if (config.guard !== guardOf(charter) || config.charter === null || !equal(config.charter, charter.digest)) {
     throw new ConfigError("the round belongs to another charter");
   }
   checkCurrent(charter, now);
@@ -119,7 +119,7 @@ export async function joinActive(options: ActiveOptions): Promise<Entry> {
     throw new ConfigError("the charter limits the vectors of a task: pass `tasks`, or null to remember nothing");
   }
   const client = charter.place(identity.publicKey);
-  const membership = { charter, identity };
+  const membership = { charter, identity, now: () => now ?? Date.now() / 1000 };
   const agreed = underCharter(charter, config);
   const limits = { attempts: charter.attempts, releases: charter.releases };
   return enter(options, { config: agreed, client, limits, floor: DEFAULT_FLOOR, membership });

@@ -11,28 +11,34 @@ import { aroundZero } from "../privacy/nothing.js";
 import { shown } from "../shown.js";
 import { checkTaskIs, checkVector } from "./joining.js";
 import { checkEnough } from "./neighbours.js";
-import { callers, honest, type Round, type Source } from "./round.js";
+import { callers, honest, type Round, type Source, type Work } from "./round.js";
 import { checkTask, closeTask, sendVector } from "./spending.js";
 import type { Accepted, AcceptedAmong, Ahead, Held, Opened, Rows, State, Usable } from "./states.js";
 
 /**
- * Return the masked vector, when the request has passed all its checks but those of the task.
+ * Return a copy of the vector, counted, when the request has passed all its checks but those of the task.
  *
  * Up to the count everything is the caller's, and may fail without an end to the round: nothing has been masked. Once
  * the vector is counted, in a memory that outlasts this process, only this function goes on, and whatever it throws is
  * an abort. So no vector leaves uncounted, and there is no second one under the same masks.
  */
+export async function vectorToSend(round: Round, work: Work, task: Bytes): Promise<Bytes> {
+  await checkWork(round, work.task, task);
+  const counted = round.counted(task);
+  await checkTask(round, counted);
+  const vector = await vectorOf(round, work.vector);
+  await sendVector(round, counted);
+  return vector;
+}
+
+/** Return the vector under the masks of a graph. */
 export async function maskedVector(
   round: Round,
   { work, selfSecret, ahead }: Usable,
   v2: readonly Opened[],
   task: Bytes,
 ): Promise<Bytes> {
-  await checkWork(round, work.task, task);
-  const counted = round.counted(task);
-  await checkTask(round, counted);
-  const vector = await vectorOf(round, work.vector);
-  await sendVector(round, counted);
+  const vector = await vectorToSend(round, work, task);
   return ahead === null ? maskAll(round, vector, selfSecret, v2) : maskWith(round, vector, ahead, v2);
 }
 
@@ -145,7 +151,8 @@ function pairMasks(round: Round, among: readonly Opened[], times: 1 | -1): Mask[
   );
 }
 
-async function mask(round: Round, vector: Bytes, masks: readonly Mask[]): Promise<Bytes> {
+/** Mask a vector, perhaps in another thread, and give the masked one; the one that it was given is gone. */
+export async function mask(round: Round, vector: Bytes, masks: readonly Mask[]): Promise<Bytes> {
   const { masker, config, engine, signal, progress } = round;
   const options = { engine, signal, ...(progress === null ? {} : { progress }) };
   try {

@@ -1,12 +1,15 @@
-/** The messages of both guards (docs/protocol.md, 7 and 13.5): one table, one encoding, a limit on each. */
+/** The messages of all guards (docs/protocol.md, 7, 13.5 and 19.6): one table, one encoding, a limit on each. */
 
 import { type Bytes, frame, join, le32, readLe32 } from "../bytes.js";
-import { largestDegree, type RoundConfig, vectorBytes } from "../config.js";
+import { largestDegree, maskedBytes, type RoundConfig, vectorBytes } from "../config.js";
 import { agreementOf } from "../crypto/agreements.js";
 import { MalformedMessage } from "../errors.js";
 import { encode, Reader } from "../wire.js";
 
-/** Numbers behind limits, by the page's letters: B, T, Q of the agreement, D neighbours, S of a set, P of a proof. */
+/**
+ * Numbers behind limits, by the page's letters: B, T, Q of the agreement, D neighbours, S of a set, P of a proof; A
+ * helpers, n members, and of those the sizes of a bundle, a ciphertext, a record and a masked vector.
+ */
 interface Sizes {
   readonly B: number;
   readonly T: number;
@@ -15,6 +18,12 @@ interface Sizes {
   readonly vector: number;
   readonly S: number;
   readonly P: number;
+  readonly A: number;
+  readonly n: number;
+  readonly bundle: number;
+  readonly ciphertext: number;
+  readonly record: number;
+  readonly masked: number;
 }
 
 interface Kind {
@@ -59,6 +68,27 @@ export const MESSAGES = {
   "confirm-request": { fields: ["v3"], most: ({ S }) => S },
   "confirm-reply": { fields: ["signature"], most: () => 64 },
   "signed-unmask-request": { fields: ["confirmed", "signatures"], most: ({ D }) => 65 * D },
+
+  "helper-keys-request": { fields: ["number"], most: () => 4 },
+  "helper-keys-reply": { fields: ["keys", "not_after", "signature"], most: ({ bundle }) => 72 + bundle },
+  "mask-for-helpers-request": {
+    fields: ["number", "keys", "not_after", "signatures", "task"],
+    most: ({ A, bundle }) => 36 + (72 + bundle) * A,
+  },
+  "boxed-mask-reply": {
+    fields: ["key", "boxes", "ciphertexts", "tag", "signature", "vector"],
+    most: ({ A, ciphertext, masked }) => 112 + (16 + ciphertext) * A + masked,
+  },
+  "confirm-boxes-request": {
+    fields: ["number", "task", "keyring", "members", "records", "ciphertexts"],
+    most: ({ n, record, ciphertext }) => 68 + (4 + record + ciphertext) * n,
+  },
+  "confirm-boxes-reply": { fields: ["boxes", "refused", "signature"], most: ({ n }) => 96 + 4 * n },
+  "unmask-sum-request": {
+    fields: ["number", "task", "keyring", "members", "records", "ciphertexts"],
+    most: ({ n, record, ciphertext }) => 68 + (4 + record + ciphertext) * n,
+  },
+  "unmask-sum-reply": { fields: ["tag", "signature", "vector"], most: ({ masked }) => 80 + masked },
 } as const satisfies Record<string, Kind>;
 
 export type MessageName = keyof typeof MESSAGES;
@@ -78,10 +108,14 @@ export interface Message<Name extends MessageName> {
 const AROUND = 96;
 
 function sizesOf(config: RoundConfig): Sizes {
-  const { keyBytes: B, sealedBytes: T, depositBytes: Q } = agreementOf(config.agreement);
+  const agreement = agreementOf(config.agreement);
+  const { keyBytes: B, sealedBytes: T, depositBytes: Q, bundleBytes: bundle, ciphertextBytes: ciphertext } = agreement;
+  const { clients: n, helpers: A = 0 } = config;
   const D = largestDegree(config);
-  const P = 32 * Math.min((D + 1) * config.clients.toString(2).length, 2 * config.clients);
-  return { B, T, Q, D, vector: vectorBytes(config), S: setBytes(config.clients), P };
+  const P = 32 * Math.min((D + 1) * n.toString(2).length, 2 * n);
+  const record = 112 + A * (16 + (ciphertext === 0 ? 0 : 32));
+  const helped = { A, n, bundle, ciphertext, record, masked: maskedBytes(config) };
+  return { B, T, Q, D, vector: vectorBytes(config), S: setBytes(n), P, ...helped };
 }
 
 /** Return the maximum bytes of a message in a round. */

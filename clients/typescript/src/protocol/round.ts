@@ -22,10 +22,12 @@ export interface Work {
   readonly task: Source;
 }
 
-/** For the guard `active`: what all members have agreed on, and who this one is. */
+/** Under a charter: what all members have agreed on, and who this one is. */
 export interface Membership {
   readonly charter: Charter;
   readonly identity: Identity;
+  /** Return the time in seconds since 1970. */
+  readonly now: () => number;
 }
 
 /** All that the steps of one client in one round share. Nothing in here is a secret of the round. */
@@ -37,9 +39,9 @@ export interface Round {
   /** The id of this client. */
   readonly client: number;
   readonly agreement: Agreement;
-  /** The client's own limits (3.3). Under `active` those of the charter apply. */
+  /** The client's own limits (3.3). Under a charter its limits apply. */
   readonly floor: Floor;
-  /** Under `active`, else null. */
+  /** Under a charter, else null. */
   readonly membership: Membership | null;
   /** Remembers what was sent for which task; null remembers nothing. */
   readonly tasks: Memory | null;
@@ -74,6 +76,12 @@ export function honest(holds: boolean, text: string): asserts holds {
 export function sized(field: Bytes, bytes: number, what: string): Bytes {
   honest(field.length === bytes, `${what}: expected ${bytes} bytes, got ${field.length}`);
   return field;
+}
+
+/** Return the parts of a field, each of this many bytes; throw FaultyServer unless it has this number of them. */
+export function pieces(field: Bytes, bytes: number, count: number, what: string): Bytes[] {
+  sized(field, bytes * count, what);
+  return Array.from({ length: count }, (_, at) => field.slice(bytes * at, bytes * (at + 1)));
 }
 
 /**

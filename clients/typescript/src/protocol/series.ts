@@ -1,7 +1,7 @@
 /** A client of a series: the steps of its rounds overlap (docs/protocol.md, section 14). */
 
 import { type Bytes, equal, readLe32, toHex } from "../bytes.js";
-import { checkConfig, contextOf, numbered, type RoundConfig } from "../config.js";
+import { checkConfig, contextOf, isHelped, numbered, type RoundConfig } from "../config.js";
 import type { Engine } from "../crypto/engine.js";
 import { systemEngine } from "../crypto/engines.js";
 import { CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError } from "../errors.js";
@@ -9,10 +9,7 @@ import type { UsedRounds } from "../memory.js";
 import type { RoundClient } from "./client.js";
 import { decodeMessage, frontOf, packEnvelope, unpackEnvelope } from "./messages.js";
 import { honest, plainBytes, roundKey, sized } from "./round.js";
-import { stepsOf, strideOf } from "./steps.js";
-
-/** The request that a round begins with. */
-const ASKING = "advertise-request";
+import { askingOf, requestsOf, strideOf } from "./steps.js";
 
 /** Options of a client of a series. */
 export interface SeriesOptions {
@@ -53,18 +50,18 @@ export class SeriesClient {
   readonly #failures = new Map<number, CcesaError>();
   /** The latest exchange that was entered. */
   #latest = 0;
-  /** The highest number that was advertised for. */
+  /** The highest number that was joined. */
   #highest: number;
   #over = false;
   #busy = false;
 
   /**
    * @param options The first configuration, and how a round is joined.
-   * @throws ConfigError for a configuration without *accept*, which rounds of a series need.
+   * @throws ConfigError for a configuration without *accept*, which rounds of a series need, except with helpers.
    */
   constructor(options: SeriesOptions) {
     checkConfig(options.config);
-    if (!options.config.accept) {
+    if (!options.config.accept && !isHelped(options.config)) {
       throw new ConfigError("rounds of a series need the step accept");
     }
     this.#options = options;
@@ -157,7 +154,7 @@ export class SeriesClient {
       const flight = this.#flights.get(front.context);
       if (flight !== undefined) {
         items.push({ message, ...front, number: flight.number });
-      } else if (front.name === ASKING) {
+      } else if (front.name === askingOf(this.#options.config)) {
         items.push({ message, ...front, number: await this.#numberOf(message) });
       }
     }
@@ -167,9 +164,10 @@ export class SeriesClient {
 
   /** Return the number of the round that a message asks for, which is one of this series. */
   async #numberOf(message: Bytes): Promise<number> {
-    const { context, fields } = faulty(() => decodeMessage(message, ASKING, this.#options.config));
+    const { config } = this.#options;
+    const { context, fields } = faulty(() => decodeMessage(message, askingOf(config), config));
     const number = readLe32(sized(fields.number, 4, "number"), 0);
-    const own = await contextOf(await this.#engine(), numbered(this.#options.config, number));
+    const own = await contextOf(await this.#engine(), numbered(config, number));
     honest(equal(own, context), "the round belongs to another series or has the wrong number");
     return number;
   }
@@ -177,8 +175,8 @@ export class SeriesClient {
   /** Points 3 and 4: one request for each round, and all of one exchange that is not past. */
   #exchangeOf(items: readonly Item[]): number {
     const { config } = this.#options;
-    const steps = stepsOf(config);
-    const places = items.map(({ name }) => steps.findIndex(({ request }) => request === name));
+    const requests: readonly string[] = requestsOf(config);
+    const places = items.map(({ name }) => requests.indexOf(name));
     honest(!places.includes(-1), "a message is not a request of any step");
     honest(new Set(items.map(({ number }) => number)).size === items.length, "two messages belong to one round");
     const [first, ...rest] = items.map(({ number }, at) => (number - config.number) * strideOf(config) + places[at]!);

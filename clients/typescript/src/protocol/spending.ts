@@ -4,7 +4,7 @@
  */
 
 import { type Bytes, concat, equal } from "../bytes.js";
-import type { RoundConfig } from "../config.js";
+import { isHelped, type RoundConfig } from "../config.js";
 import { OrderError, TaskSpent } from "../errors.js";
 import { type About, type Entry, has, type Memory } from "../memory.js";
 import { callers, honest, type Round, roundKey } from "./round.js";
@@ -99,7 +99,7 @@ async function checkVectors(
   if (vectors.some(({ series }) => series.length === 0)) {
     throw new TaskSpent("a vector was sent for this task with an earlier version, which did not note the series");
   }
-  if (vectors.some(({ series }) => !equal(series, config.seriesId))) {
+  if (vectors.some(({ series }) => !equal(series, seriesOf(config)))) {
     throw new TaskSpent("a vector was sent for this task in another series, with which this client stays");
   }
   const latest = Math.max(-1, ...vectors.map(({ number }) => number));
@@ -115,16 +115,25 @@ async function doneFor(memory: Memory, about: About, task: Bytes): Promise<Done[
   return found.map(({ key, number }) => ({ series: key.slice(task.length), number }));
 }
 
-function isOwn({ seriesId, number }: RoundConfig, done: Done): boolean {
-  return equal(done.series, seriesId) && done.number === number;
+function isOwn(config: RoundConfig, done: Done): boolean {
+  return equal(done.series, seriesOf(config)) && done.number === config.number;
 }
 
-function isLater({ seriesId, number }: RoundConfig, done: Done): boolean {
-  return !equal(done.series, seriesId) || done.number > number;
+function isLater(config: RoundConfig, done: Done): boolean {
+  return !equal(done.series, seriesOf(config)) || done.number > config.number;
 }
 
 function entryOf({ config }: Spender, about: About, task: Bytes): Entry {
-  return { about, key: concat(task, config.seriesId), number: config.number };
+  return { about, key: concat(task, seriesOf(config)), number: config.number };
+}
+
+/**
+ * Return the name of a series in the memory. Helpers answer by charter and task, so with helpers the charter is part of
+ * it (19.10). It is longer than the id of a series, which the server chooses.
+ */
+function seriesOf(config: RoundConfig): Bytes {
+  const { charter, seriesId } = config;
+  return isHelped(config) && charter !== null ? concat(charter, seriesId) : seriesId;
 }
 
 async function addOnce(round: Round, memory: Memory, entry: Entry, what: string): Promise<void> {

@@ -2,7 +2,7 @@
 
 import { type Bytes, equal, fromHex } from "../bytes.js";
 import type { Charter } from "../charter/charter.js";
-import { decodeConfig, MOST_CONFIG_BYTES, type RoundConfig } from "../config.js";
+import { decodeConfig, guardOf, isHelped, MOST_CONFIG_BYTES, type RoundConfig } from "../config.js";
 import { ConfigError, FaultyServer } from "../errors.js";
 import { type Fields, fieldsOf, fromBase64, inWords, numberOf, textOf } from "./answers.js";
 import { shown } from "./errors.js";
@@ -55,9 +55,9 @@ export function announcementIn(fields: Fields, charter: Charter | null): Announc
 }
 
 function checkGuard(fields: Fields, charter: Charter | null): void {
-  const [guard, expected] = [textOf(fields, "guard"), charter === null ? "curious" : "active"];
+  const [guard, expected] = [textOf(fields, "guard"), charter === null ? "curious" : guardOf(charter)];
   if (guard !== expected) {
-    const how = charter === null ? "it needs a charter and an identity" : "it has no charter";
+    const how = charter === null ? "it needs a charter and an identity" : "it has no charter, or another one";
     throw new ConfigError(`the hub's rounds use the guard ${shown(guard, 20)}, not ${expected}: ${how}`);
   }
   if (charter !== null && !isDigest(fields["charter"], charter.digest)) {
@@ -76,7 +76,7 @@ function part(fields: Fields): number {
 
 function configIn(fields: Fields, charter: Charter | null): RoundConfig {
   const config = decodeConfig(fromBase64(textOf(fields, "config"), MOST_CONFIG_BYTES), charter ?? undefined);
-  if (!config.accept) {
+  if (!config.accept && !isHelped(config)) {
     throw new FaultyServer("rounds of a series need the step accept, which the hub's rounds lack");
   }
   return config;

@@ -1,22 +1,16 @@
 /** Taking part in one series: an exchange is asked for, answered, and the answer sent until it counts. */
 
 import { type Bytes, equal, fromHex } from "../bytes.js";
-import { contextOf, type RoundConfig, vectorBytes } from "../config.js";
+import { contextOf, isHelped, maskedBytes, type RoundConfig, vectorBytes } from "../config.js";
 import { CcesaError, ConfigError, FaultyServer } from "../errors.js";
 import { roundsOf } from "../memory.js";
 import { ActiveClient, Client, type RoundClient } from "../protocol/client.js";
 import { NoData } from "../protocol/masking.js";
-import {
-  frontOf,
-  MESSAGES,
-  type MessageName,
-  messageLimit,
-  readMessage,
-  unpackEnvelope,
-} from "../protocol/messages.js";
+import { frontOf, type MessageName, messageLimit, readMessage, unpackEnvelope } from "../protocol/messages.js";
 import { roundKey } from "../protocol/round.js";
 import { SeriesClient } from "../protocol/series.js";
 import { checkTable, countTable } from "../protocol/spending.js";
+import { askingOf, stepsOf } from "../protocol/steps.js";
 import { countIn, inWords } from "./answers.js";
 import { ContributionFailed, Stopped, shown } from "./errors.js";
 import type { Announcement } from "./federation.js";
@@ -26,7 +20,7 @@ import { fetchTask, type Task } from "./tasks.js";
 import { send } from "./upload.js";
 
 /** The messages whose last field is a masked vector. */
-const MASKED: ReadonlySet<string> = new Set<MessageName>(["mask-reply", "signed-mask-reply"]);
+const MASKED: ReadonlySet<string> = new Set<MessageName>(["mask-reply", "signed-mask-reply", "boxed-mask-reply"]);
 /** How much of a masked vector is shown. */
 const SHOWN = 64;
 /** The most bytes of an envelope, whatever a hub's configuration would allow. */
@@ -156,9 +150,10 @@ export class Taking {
   /** Tell whether an envelope is about a round that this client is in or may join; after a new start it is in none. */
   #concerns(envelope: Bytes): boolean {
     const messages = unpackEnvelope(envelope);
-    const joining = messages.find((message) => frontOf(message).name === "advertise-request");
+    const asking = askingOf(this.#config);
+    const joining = messages.find((message) => frontOf(message).name === asking);
     if (joining !== undefined) {
-      this.#id ??= readMessage(joining, "advertise-request", messageLimit("advertise-request", this.#config)).client;
+      this.#id ??= readMessage(joining, asking, messageLimit(asking, this.#config)).client;
     }
     return messages.length === 0 || joining !== undefined || this.#series.rounds.length > 0;
   }
@@ -210,18 +205,18 @@ export class Taking {
     }
   }
 
-  /** Say what the hub has taken: a masked vector, and the shares that open a sum. */
+  /** Say what the hub has taken: a masked vector, and the shares that open a sum. Helpers open one without members. */
   #counted(reply: Bytes): void {
     for (const message of unpackEnvelope(reply)) {
       const { name, context } = frontOf(message);
       const round = [...this.#clients].find(([, client]) => equal(client.context, context))?.[0];
       if (round !== undefined && MASKED.has(name)) {
-        const vector = message.subarray(message.length - vectorBytes(this.#config));
+        const vector = message.subarray(message.length - maskedBytes(this.#config));
         this.#site.tell("sent", { round, bytes: vector.length, beginning: new Uint8Array(vector.subarray(0, SHOWN)) });
       }
     }
     for (const [round, client] of this.#clients) {
-      if (client.done) {
+      if (client.done && !isHelped(this.#config)) {
         this.#site.say("summed", `counted in the sum of round ${round}`, { round });
       }
       if (client.done || !this.#series.rounds.includes(round)) {
@@ -330,8 +325,7 @@ function hintIn(text: string | null): Bytes | null {
 
 /** Return the most bytes that an envelope of requests has in a series. */
 function mostRequest(config: RoundConfig): number {
-  const requests = (Object.keys(MESSAGES) as MessageName[]).filter((name) => name.endsWith("-request"));
-  const largest = Math.max(...requests.map((name) => messageLimit(name, config)));
+  const largest = Math.max(...stepsOf(config).map(({ request }) => messageLimit(request, config)));
   return Math.min(3 * (4 + largest), MOST_REQUEST);
 }
 

@@ -4,6 +4,7 @@ import { charters } from "./charters.js";
 import type { Replay } from "./check.js";
 import { derivations } from "./derivations.js";
 import { graphs } from "./graphs.js";
+import { helpedMessages } from "./helped.js";
 import { hybrid } from "./hybrid.js";
 import { identities } from "./identities.js";
 import { lists } from "./lists.js";
@@ -11,7 +12,7 @@ import { masks } from "./masks.js";
 import { activeMessages, messages } from "./messages.js";
 import { noise } from "./noise.js";
 import { quantizer } from "./quantizer.js";
-import { activeRefused, refused, refusedReplies } from "./refused.js";
+import { activeRefused, refused, refusedHelped, refusedReplies } from "./refused.js";
 import { rosters } from "./roster.js";
 import { hybridRounds, rounds } from "./rounds.js";
 import { sealing } from "./sealing.js";
@@ -24,11 +25,6 @@ import { statistics } from "./statistics.js";
 /** Files that refer to another one, whose content goes beside theirs. */
 export const BESIDE: Readonly<Record<string, string>> = { "active_refused.json": "active_round.json" };
 
-/** Whether a file is about the guard `assisted`, which this client does not have. */
-export function isHelped(file: string): boolean {
-  return file.startsWith("helped_") || file.startsWith("refused_help");
-}
-
 export const REPLAYS: Readonly<Record<string, Replay>> = {
   "accept_round.json": rounds,
   "active_accept_round.json": rounds,
@@ -38,6 +34,10 @@ export const REPLAYS: Readonly<Record<string, Replay>> = {
   "charters.json": charters,
   "derivations.json": derivations,
   "graphs.json": graphs,
+  "helped_hybrid.json": hybridRounds,
+  "helped_messages.json": helpedMessages,
+  "helped_round.json": rounds,
+  "helped_series.json": series,
   "hybrid.json": hybrid,
   "hybrid_active_round.json": hybridRounds,
   "hybrid_round.json": hybridRounds,
@@ -50,6 +50,8 @@ export const REPLAYS: Readonly<Record<string, Replay>> = {
   "refused.json": refused,
   "refused_accept.json": refused,
   "refused_active.json": refused,
+  "refused_helped.json": refusedHelped,
+  "refused_helpers.json": refused,
   "refused_replies.json": refusedReplies,
   "roster.json": rosters,
   "round.json": rounds,

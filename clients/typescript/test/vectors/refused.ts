@@ -33,8 +33,13 @@ export function exchanges(data: { parties?: Player[]; exchanges?: Scene[] }, com
   const players = new Map((data.parties ?? []).map((party) => [party.name, party]));
   return (data.exchanges ?? []).map((scene) => ({
     name: `${scene.party}: ${scene.reason}`,
+    side: sideOf(players.get(scene.party)!),
     run: (engine) => play(engine, players.get(scene.party)!, scene, compare),
   }));
+}
+
+function sideOf({ helps }: Party): "client" | "server" {
+  return helps === true ? "server" : "client";
 }
 
 async function play(engine: Engine, player: Player, scene: Scene, compare: Compare): Promise<void> {
@@ -67,6 +72,7 @@ async function feed(client: RoundClient, { exchanges }: Player, step: Step, comp
 function joining(party: Party & { reason: string; error?: string }): Case {
   return {
     name: `joining: ${party.reason}`,
+    side: sideOf(party),
     run: async (engine) => {
       const tasks = party.memory && (await new Told().tell(party.memory));
       const work = (): Promise<RoundClient> => join(engine, party, { tasks });
@@ -144,6 +150,9 @@ export const activeRefused: Replay = (data: LiesAboutRound, { rounds }) => {
     ...serverCases(data.replies),
   ];
 };
+
+/** Replay what members refuse, and count what their server and helpers do. */
+export const refusedHelped: Replay = (data) => [...refused(data), ...serverCases(data.replies)];
 
 /** Count the replies that a server refuses. */
 export const refusedReplies: Replay = (data) => serverCases(data.replies);

@@ -1,4 +1,4 @@
-/** Whole series, envelope by envelope: series.json. */
+/** Whole series, envelope by envelope: series.json and helped_series.json. */
 
 import { fromHex, toHex } from "../../src/bytes.js";
 import { parseCharter } from "../../src/charter/text.js";
@@ -25,12 +25,13 @@ interface WholeSeries {
   readonly name: string;
   readonly config: string;
   readonly charter?: string;
+  readonly now?: number;
   readonly tasks: readonly string[];
   readonly clients: readonly Member[];
   readonly exchanges: readonly { readonly envelopes: readonly Envelope[] }[];
 }
 
-/** Envelopes and what becomes of them; a number is that of an exchange. */
+/** Envelopes and what becomes of them; a number is that of one that the client has had. */
 interface Scene {
   readonly series: string;
   readonly client: number;
@@ -44,7 +45,7 @@ interface Scene {
 }
 
 async function clientOf(engine: Engine, series: WholeSeries, member: Member): Promise<SeriesClient> {
-  const { charter, tasks } = series;
+  const { charter, now = 0, tasks } = series;
   const terms = charter === undefined ? undefined : await parseCharter(charter, engine);
   const config = decodeConfig(fromHex(series.config), terms);
   return new SeriesClient({
@@ -54,21 +55,22 @@ async function clientOf(engine: Engine, series: WholeSeries, member: Member): Pr
       const place = round.number - config.number;
       const part = { task: tasks[place]!, seed: member.seeds[place]!, vector: member.vectors[place]! };
       const { client, identity } = member;
-      const party = { config: toHex(encodeConfig(round)), client, ...part };
+      const party = { config: toHex(encodeConfig(round)), client, now, ...part };
       return join(engine, charter === undefined ? party : { ...party, charter, identity: identity! });
     },
   });
 }
 
-function envelopesOf(series: WholeSeries, client: number): (Envelope | undefined)[] {
-  return series.exchanges.map(({ envelopes }) => envelopes.find((envelope) => envelope.client === client));
+/** Return the envelopes of a client, which hears nothing of an exchange that it is not asked in. */
+function envelopesOf(series: WholeSeries, client: number): Envelope[] {
+  return series.exchanges.flatMap(({ envelopes }) => envelopes.filter((envelope) => envelope.client === client));
 }
 
-/** A client hears nothing of an exchange that it is not asked in, and sees nothing of one that it misses. */
-async function replay(client: SeriesClient, envelopes: readonly (Envelope | undefined)[]): Promise<void> {
-  for (const [at, envelope] of envelopes.entries()) {
-    if (typeof envelope?.reply === "string") {
-      same(envelope.reply, await client.receive(fromHex(envelope.request)), `exchange ${at}`);
+/** A client sees nothing of an envelope that it misses. */
+async function replay(client: SeriesClient, envelopes: readonly Envelope[]): Promise<void> {
+  for (const [at, { request, reply }] of envelopes.entries()) {
+    if (reply !== null) {
+      same(reply, await client.receive(fromHex(request)), `envelope ${at}`);
     }
   }
 }
@@ -96,8 +98,9 @@ export const series: Replay = (data: { series: WholeSeries[]; refused: Scene[] }
     })),
     { name: `${whole.name}: requests and sums`, side: "server", run: async () => undefined },
   ]),
-  ...data.refused.map((scene) => ({
-    name: `${scene.series}: ${scene.reason}`,
-    run: (engine: Engine) => play(engine, data.series.find(({ name }) => name === scene.series)!, scene),
-  })),
+  ...data.refused.map((scene): Case => {
+    const whole = data.series.find(({ name }) => name === scene.series)!;
+    const side = whole.clients.some(({ client }) => client === scene.client) ? "client" : "server"; // a helper's
+    return { name: `${scene.series}: ${scene.reason}`, side, run: (engine) => play(engine, whole, scene) };
+  }),
 ];
