@@ -14,6 +14,7 @@ import ccesa.errors
 from attacks.hostile import HostileRound
 from ccesa.agreement.config import RoundConfig
 from ccesa.graphs import Complete, ErdosRenyi, Harary
+from ccesa.protocol.client import Client
 from ccesa.simulate.enrolment import new_client, new_server
 from rounds import CONFIGURE, charter_of, federation_of, inputs, steps_under
 from runners import Runner
@@ -68,9 +69,15 @@ class Scene:
     def task(self) -> bytes:
         return self.seed("task")
 
-    def part(self, client: int, config: RoundConfig | None = None) -> dict[str, Any]:
+    def here(self, client: int) -> Client:
+        """Return a client in Python."""
+        config, vector = self.config, inputs(self.config, self.number)[client]
+        options = {"task": self.task, "random": Stream(self.seed(client))}
+        return new_client(config, client, vector, federation_of(config), **options)
+
+    def part(self, client: int) -> dict[str, Any]:
         """What a client elsewhere is told."""
-        config = config or self.config
+        config = self.config
         part = {
             "config": config.encode().hex(),
             "client": client,
@@ -123,8 +130,7 @@ class MixedRound(HostileRound):
         for i in range(config.clients):
             runner = places[i % len(places)]
             if runner is None:
-                options = {"task": scene.task, "random": Stream(scene.seed(i))}
-                clients[i] = new_client(config, i, vectors[i], federation_of(config), **options)
+                clients[i] = scene.here(i)
             else:
                 clients[i] = Remote(runner, f"{scene.number}/{i}", "join", scene.part(i))
         super().__init__(new_server(config, federation_of(config), task=scene.task), clients, vectors)

@@ -3,10 +3,13 @@
 import pytest
 
 from mixed import KINDS, MixedRound, Scene, is_exact
+from mixed_helped import HELPED_KINDS, LENGTHS, HelpedScene, MixedHelpedRound
 from runners import Runner
 
 #: In the default tests, so that every guard, graph, word size and step of a dropout is among them.
 FEW, MANY = 20, 240
+#: The same of rounds with helpers.
+FEW_HELPED, MANY_HELPED = 12, 60
 
 
 def plays(number: int, node: Runner, chromium: Runner) -> None:
@@ -23,6 +26,31 @@ def test_a_mixed_round_gives_the_plain_sum(number: int, node: Runner, chromium: 
 @pytest.mark.parametrize("number", range(FEW, FEW + MANY))
 def test_many_mixed_rounds_give_plain_sums(number: int, node: Runner, chromium: Runner):
     plays(number, node, chromium)
+
+
+def plays_with_helpers(number: int, node: Runner, chromium: Runner) -> None:
+    scene = HelpedScene(number)
+    MixedHelpedRound(scene, [None, node, chromium]).play(scene.gone)
+
+
+@pytest.mark.parametrize("number", range(FEW_HELPED))
+def test_a_mixed_round_with_helpers_gives_the_plain_sum(number: int, node: Runner, chromium: Runner):
+    plays_with_helpers(number, node, chromium)
+
+
+@pytest.mark.typescript
+@pytest.mark.parametrize("number", range(FEW_HELPED, FEW_HELPED + MANY_HELPED))
+def test_many_mixed_rounds_with_helpers_give_plain_sums(number: int, node: Runner, chromium: Runner):
+    plays_with_helpers(number, node, chromium)
+
+
+def test_the_few_with_helpers_have_everything():
+    few = [HelpedScene(number) for number in range(FEW_HELPED)]
+    for place, all_of in enumerate(zip(*HELPED_KINDS, strict=True)):
+        assert {HELPED_KINDS[scene.number % len(HELPED_KINDS)][place] for scene in few} == set(all_of)
+    assert {scene.config.length for scene in few} == set(LENGTHS)
+    assert {len(scene.gone) for scene in few} == {0, 1, 2}
+    assert {scene.members_help for scene in few} == {False, True}
 
 
 def test_the_few_have_everything():
