@@ -97,7 +97,7 @@ def test_h9_the_liars_are_named():
 @pytest.mark.needs("ml-kem")
 def test_h12_malformed_keys_and_ciphertexts_are_refused():
     told = told_by("hybrid-boxes")
-    assert "client 0 refuses: not a valid ML-KEM-768 public key" in told
+    assert "client 0 refuses: the key of helper helper-0: not a valid ML-KEM-768 public key" in told
     assert "helper 2 leaves out client 1" in told
 
 

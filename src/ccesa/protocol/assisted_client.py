@@ -51,17 +51,17 @@ def check_helper_keys(round: Round, request: m.MaskForHelpersRequest) -> list[by
             charter.check_key_time(place, int.from_bytes(not_after, "little"), round.now)
     except ConfigError as error:
         raise FaultyServer(str(error)) from error
-    check_different(config.agreement, bundles)
+    for seat, bundle in zip(charter.helper_seats, bundles, strict=True):
+        try:
+            AGREEMENTS[config.agreement].check_helper_keys(bundle)
+        except primitives.BadKey as error:
+            raise FaultyServer(f"the key of helper {seat.name}: {error}") from error
+    check_different(bundles)
     return bundles
 
 
-def check_different(agreement: str, bundles: list[bytes]) -> None:
-    """Refuse keys that no honest helper can have, and keys that occur twice."""
-    try:
-        for bundle in bundles:
-            AGREEMENTS[agreement].check_helper_keys(bundle)
-    except primitives.BadKey as error:
-        raise FaultyServer(str(error)) from error
+def check_different(bundles: list[bytes]) -> None:
+    """Refuse keys that occur twice."""
     for part in (slice(primitives.PUBLIC_KEY_BYTES), slice(primitives.PUBLIC_KEY_BYTES, None)):
         every = [bundle[part] for bundle in bundles]
         if any(every) and len(set(every)) < len(every):
