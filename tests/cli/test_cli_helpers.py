@@ -223,3 +223,15 @@ def test_another_guard_is_said_to_be_a_change(folder):
     done = run(*again, "--helpers", "uni-a,clinic-b", "--charter", folder / "back.toml")
     assert "changed  guard: active -> assisted\n" in done.stderr
     assert "changed  graph: complete -> none\n" in done.stderr
+
+
+def test_learning_and_statistics_go_with_helpers(folder):
+    done = plan(folder, "--helpers", "uni-a,clinic-b", "--learning", "--charter", folder / "learning.toml")
+    assert done.returncode == 0, done.stderr
+    agreed = Charter.load(folder / "learning.toml")
+    assert (agreed.bits, agreed.learning is None, len(agreed.helper_seats)) == (64, False, 2)
+    (folder / "schema.toml").write_text('name = "visits"\nnumbers = [{name = "age", lower = 0, upper = 120}]\n')
+    more = ("--statistics", folder / "schema.toml", "--charter", folder / "statistics.toml")
+    done = plan(folder, "--helpers", "uni-a,clinic-b", *more)
+    assert done.returncode == 0, done.stderr
+    assert Charter.load(folder / "statistics.toml").schema.name == "visits"

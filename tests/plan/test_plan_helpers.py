@@ -213,6 +213,19 @@ def test_a_charter_refuses_noise_that_counts_on_more_than_its_minimum():
         msgspec.structs.replace(charter_of(made, (50, 51, 52)), min_survivors=13)
 
 
+def test_a_weak_delta_and_the_price_of_reliability_are_noted():
+    asked = {"colluders": 1, "length": 10, "privacy": msgspec.structs.replace(NOISE, delta=0.06)}
+    delta, lossy = plan_helpers(20, **asked).notes
+    assert "delta = 0.06 is not below 1 / 20 clients" in delta
+    ratio = [
+        compute_figures(made, made.mechanism).ratio
+        for made in (plan_helpers(20, reliability_bits=7, **asked), plan_helpers(20, **asked))
+    ]
+    assert f"the noise is {ratio[0]:.2f} times that of a trusted curator instead of {ratio[1]:.2f} times" in lossy
+    notes = plan_helpers(20, minimum=10, **asked).notes
+    assert notes == (delta,)  # with this minimum fewer bits of reliability save nothing
+
+
 def test_noise_that_drowns_a_mean_gets_advice_that_helps():
     asked = HelpersRequest(20, length=10_000, privacy=NOISE)
     made = asked.plan()

@@ -19,6 +19,7 @@ from ccesa.graphs.reliability import MIN_SUM, log_fewer
 from ccesa.graphs.tails import log2_upwards
 from ccesa.guards import ASSISTED
 from ccesa.parts import check_range, check_type, whole_number
+from ccesa.plan.noise import LOSSY_BITS, note_noise
 from ccesa.plan.price import HelpedCost, HelpedShape, price_helpers
 from ccesa.plan.result import Offer, Promise
 from ccesa.plan.search import Option, in_words
@@ -249,10 +250,20 @@ class HelpersRequest:
         raise ImpossiblePlan(f"{problem}; {in_words(options)}", options)
 
     def _add_noise(self, made: AssistedPlan, privacy: DifferentialPrivacy) -> AssistedPlan:
-        mechanism = choose_mechanism(
-            privacy, clients=made.clients, honest=made.least_honest, dimension=self.length, field_bits=self.field_bits
-        )
-        return replace(made, mechanism=mechanism, length=mechanism.length, bits=WORD_BITS)
+        def choose(made: AssistedPlan) -> Mechanism:
+            sizes = {"clients": made.clients, "honest": made.least_honest, "dimension": self.length}
+            return choose_mechanism(privacy, **sizes, field_bits=self.field_bits)
+
+        def choose_lossy() -> Mechanism:
+            bare = replace(self, privacy=None, field_bits=None)
+            return choose(bare.change({"reliability_bits": LOSSY_BITS}).plan())
+
+        mechanism = choose(made)
+        # A minimum that was asked for stays, and the noise with it.
+        lossy = choose_lossy if self.minimum is None else lambda: mechanism
+        notes = note_noise(mechanism, made.assumptions, made.reliability_bits, lossy)
+        noisy = replace(made, mechanism=mechanism, length=mechanism.length, bits=WORD_BITS)
+        return replace(noisy, notes=(*made.notes, *notes))
 
 
 def _largest_reliable(made: AssistedPlan) -> int:

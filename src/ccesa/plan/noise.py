@@ -5,13 +5,13 @@ threshold gives the largest H. If they cannot, which takes a dense graph under `
 docs/planning.md, "Noise", has the argument.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ccesa.crypto.shamir import MAX_HOLDERS
 from ccesa.errors import ConfigError
 from ccesa.graphs import Complete, Graph, Harary, kind_named
-from ccesa.graphs.assumptions import Demand
+from ccesa.graphs.assumptions import Assumptions, Demand
 from ccesa.graphs.tails import find_first
 from ccesa.graphs.thresholds import Fixed, Linear, Threshold
 from ccesa.plan.certificate import left_out
@@ -97,7 +97,7 @@ def _is_steady(demand: Demand, found: Found) -> bool:
 #: Neighbours of the denser graphs that are offered, before the complete graph.
 _OFFERED = (100, 300, 500)
 #: For up to this many clients a note says how much noise it saves to lose one round in 2^7.
-_SMALL, _LOSSY_BITS, _WORTH = 50, 7, 0.99
+_SMALL, LOSSY_BITS, _WORTH = 50, 7, 0.99
 
 
 @dataclass(frozen=True)
@@ -159,25 +159,35 @@ class WantedNoise:
 
     def _notes(self, demand: Demand, wanted: Wanted, mechanism: Mechanism) -> Iterator[str]:
         """Note a delta that promises little, and how much noise a small federation saves if it loses more rounds."""
-        clients = demand.assumptions.clients
-        if self.privacy.delta * clients >= 1:
-            yield (
-                f"delta = {self.privacy.delta:g} is not below 1 / {clients:,} clients: publishing one of "
-                f"their vectors at random would meet it; use {0.01 / clients:.0e} or less"
-            )
-        if clients > _SMALL or demand.reliability_bits <= _LOSSY_BITS:
-            return
-        try:
-            found, lossy = self._find(demand.change(reliability_bits=_LOSSY_BITS), wanted)
-            other = self._add(lossy, found)[1]
-        except ConfigError:
-            return
-        is_so, would_be = (noise_ratio(one, demand.assumptions.staying) for one in (mechanism, other))
-        if would_be < is_so * _WORTH:
-            yield (
-                f"with --reliability-bits {_LOSSY_BITS} one round in {2**_LOSSY_BITS} is lost, and the noise "
-                f"is {would_be:.2f} times that of a trusted curator instead of {is_so:.2f} times"
-            )
+
+        def plan_lossy() -> Mechanism:
+            found, lossy = self._find(demand.change(reliability_bits=LOSSY_BITS), wanted)
+            return self._add(lossy, found)[1]
+
+        return note_noise(mechanism, demand.assumptions, demand.reliability_bits, plan_lossy)
+
+
+def note_noise(
+    mechanism: Mechanism, assumed: Assumptions, reliability_bits: float, plan_lossy: Callable[[], Mechanism]
+) -> Iterator[str]:
+    """Note a delta that promises little, and how much noise a small federation saves with ``LOSSY_BITS``."""
+    if mechanism.delta * assumed.clients >= 1:
+        yield (
+            f"delta = {mechanism.delta:g} is not below 1 / {assumed.clients:,} clients: publishing one of "
+            f"their vectors at random would meet it; use {0.01 / assumed.clients:.0e} or less"
+        )
+    if assumed.clients > _SMALL or reliability_bits <= LOSSY_BITS:
+        return
+    try:
+        other = plan_lossy()
+    except ConfigError:
+        return
+    is_so, would_be = (noise_ratio(one, assumed.staying) for one in (mechanism, other))
+    if would_be < is_so * _WORTH:
+        yield (
+            f"with --reliability-bits {LOSSY_BITS} one round in {2**LOSSY_BITS} is lost, and the noise "
+            f"is {would_be:.2f} times that of a trusted curator instead of {is_so:.2f} times"
+        )
 
 
 def _insist_on_most(made: Plan) -> Plan:
