@@ -7,8 +7,6 @@ learns the vector.
 
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from ccesa import words
 from ccesa.crypto import check_words, masks, primitives
 from ccesa.crypto.keys import AGREEMENTS, vector_tag
@@ -96,11 +94,15 @@ def send(round: Round, task: bytes, bundles: list[bytes], vector: Vector) -> m.B
 
 
 def masked_vector(round: Round, vector: Vector, mask_keys: list[MaskKey]) -> Draft:
-    """Write the vector and its check words into the message, and mask both where they lie."""
-    config = round.config
+    """Mask the vector and its check words into the message that will carry them."""
+    config, every = round.config, [masks.Mask(one.key, 1) for one in mask_keys]
     draft = m.draft(m.BoxedMaskReply, config, round.head)
     target = words.from_bytes(draft.content, config.bits)
-    np.copyto(target[: config.length], vector)
+    step = primitives.ALIGNMENT // target.itemsize
+    whole = config.length // step * step  # as much as is masked on its way; the rest is too short to matter
+    if whole:
+        masks.masked(vector[:whole], every, config.generator, round.threads, out=target[:whole])
+    target[whole : config.length] = vector[whole:]
     target[config.length :] = check_words.make(vector, round.context, config.generator)
-    masks.add_masks(target, [masks.Mask(one.key, 1) for one in mask_keys], config.generator, round.threads)
+    masks.add_masks(target[whole:], every, config.generator, offset=whole * target.itemsize)
     return draft
