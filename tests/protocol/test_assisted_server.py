@@ -413,6 +413,19 @@ def test_the_caller_may_change_its_buffer():
     play.check_sum()
 
 
+def test_bytes_are_held_without_a_copy():
+    play = HelpedPlay().until("mask")
+    reply = play.ask(0, play.requests[0])
+    play.server.receive(0, reply)
+    assert play.server._state.pending[0].vector.obj is reply
+    for other in (bytearray, memoryview, lambda data: memoryview(np.frombuffer(data, np.uint8).copy())):
+        reply = other(play.ask(1, play.requests[1]))
+        play.server.receive(1, reply)
+        held = play.server._state.pending[1].vector
+        assert isinstance(held.obj, bytes)
+        play = HelpedPlay().until("mask")
+
+
 # Step unmask
 
 

@@ -50,7 +50,7 @@ class Submission:
 
     record: bytes
     ciphertexts: list[bytes]
-    vector: Vector = field(repr=False)
+    vector: memoryview = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,9 +150,13 @@ def check_helpers(round: Round, kept: Iterable[int]) -> None:
 def take_vector(round: Round, state: Gathering, client: int, reply: m.BoxedMaskReply) -> None:
     """Step mask: check what a member has signed, and hold its vector. The tag was checked before."""
     record, ciphertexts = read_submission(round, state, client, reply)
-    vector = words.from_bytes(reply.vector, round.config.bits).copy()  # the buffer belongs to the caller
-    state.pending[client] = Submission(record=record, ciphertexts=ciphertexts, vector=vector)
+    state.pending[client] = Submission(record=record, ciphertexts=ciphertexts, vector=hold(reply.vector))
     state.confirmed[client] = set()
+
+
+def hold(vector: memoryview) -> memoryview:
+    """Return a vector that stays as it is: the caller may use its buffer again, unless that is of bytes."""
+    return vector if isinstance(vector.obj, bytes) else memoryview(bytes(vector))
 
 
 def take_summed(round: Round, state: Gathering, client: int, reply: m.BoxedMaskReply) -> None:
@@ -255,7 +259,7 @@ def _settle(round: Round, state: Gathering, helper: int, client: int, refused: b
     state.confirmed[client].add(helper)
     if len(state.confirmed[client]) == len(round.config.helper_ids):
         done = state.pending.pop(client)
-        np.add(state.total, done.vector, out=state.total)
+        words.add(state.total, done.vector)
         state.summed[client] = done.record, done.ciphertexts
 
 
