@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -78,7 +79,7 @@ class Submitted:
     record: bytes
     ciphertext: bytes
 
-    @property
+    @cached_property
     def content(self) -> bytes:
         """Return everything that a confirmation is about, but for the task and the keyring."""
         return labels.digest(self.record, self.ciphertext)

@@ -4,7 +4,9 @@ Both sides build these texts and read none from a message.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cache
+from itertools import accumulate
 from typing import NamedTuple
 
 from ccesa import labels
@@ -109,13 +111,7 @@ class Record:
     @classmethod
     def unpack(cls, data: bytes, config: RoundConfig) -> "Record":
         """Cut a record of the right size into its fields."""
-        helpers = len(config.helper_ids)
-        sizes = helpers * TAG_BYTES, helpers * AGREEMENTS[config.agreement].ciphertext_digest_bytes, TAG_BYTES
-        places = [PUBLIC_KEY_BYTES]
-        for size in (*sizes, SIGNATURE_BYTES):
-            places.append(places[-1] + size)
-        ends = zip([0, *places], places, strict=False)
-        return cls(**dict(zip(_FIELDS, (data[start:end] for start, end in ends), strict=True)))
+        return cls(**{name: data[part] for name, part in _parts(config.agreement, len(config.helper_ids))})
 
     def box(self, place: int) -> bytes:
         """Return the box for the helper in this place."""
@@ -127,4 +123,12 @@ class Record:
         return self.digests[place * size : (place + 1) * size]
 
 
-_FIELDS = ("key", "boxes", "digests", "tag", "signature")
+@cache
+def _parts(agreement: str, helpers: int) -> list[tuple[str, slice]]:
+    """Return where the fields of a record lie."""
+    per_helper = helpers * TAG_BYTES, helpers * AGREEMENTS[agreement].ciphertext_digest_bytes
+    sizes = PUBLIC_KEY_BYTES, *per_helper, TAG_BYTES, SIGNATURE_BYTES
+    return [
+        (one.name, slice(end - size, end))
+        for one, size, end in zip(fields(Record), sizes, accumulate(sizes), strict=True)
+    ]
