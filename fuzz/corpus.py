@@ -11,10 +11,12 @@ import numpy as np
 from attacks.hostile import HostileRound
 from ccesa.agreement.charter import Learning
 from ccesa.flower.both.terms import ReplyTerms
+from ccesa.helper_keys import HelperKey
 from ccesa.privacy import DifferentialPrivacy, choose_mechanism
 from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
-from fuzz import series_stage, stage
+from ccesa.wire import encode
+from fuzz import helped_stage, series_stage, stage
 from fuzz.harnesses import CORPUS
 from fuzz.quantized import ARRAYS, QUANTIZERS
 
@@ -37,6 +39,7 @@ def seeds() -> dict[str, dict[str, bytes]]:
             said = _accusing(stand)
             replies[f"{name}-accusing"] = bytes([index]) + said
             messages[f"{name}-accusing"] = said
+    messages |= helped_stage.every_message()
     messages |= _bad(vectors["bad_messages"])
     configurations = {
         f"{place:02}": bytes.fromhex(case["encoding"]) for place, case in enumerate(vectors["configurations"])
@@ -56,6 +59,9 @@ def seeds() -> dict[str, dict[str, bytes]]:
         "quantized": _sums(),
         "suspended": _sleepers(),
         "terms": _terms(),
+        "helped_requests": _helped_requests(),
+        "helped_replies": _helped_replies(),
+        "helper_keys": _keys(),
     }
 
 
@@ -161,6 +167,56 @@ def _charters() -> dict[str, bytes]:
         "twice": text.replace("client-1", "client-0").encode(),
         "unknown-key": f"{text}more = 1\n".encode(),
         "not-toml": b"serial = \xff",
+        "empty": b"",
+        **_charters_with_helpers(),
+    }
+
+
+def _charters_with_helpers() -> dict[str, bytes]:
+    text = str(helped_stage.CHARTER)
+    return {
+        "helpers": text.encode(),
+        "helpers-and-graph": text.replace("colluders", 'graph = "complete"\ncolluders').encode(),
+        "too-few-honest": text.replace("colluders = 0", "colluders = 2").encode(),
+        "member-that-helps": text.replace("helper-0", "client-0").encode(),
+        "one-helper": text.replace("helper-1", "helper-0").encode(),
+    }
+
+
+def _helped_requests() -> dict[str, bytes]:
+    """Each honest request at each place of a helper, and what is like it."""
+    found, requests = {}, helped_stage.requests()
+    for index, place in enumerate(helped_stage.REQUESTS):
+        found[place] = bytes([index]) + requests[place]
+    last = len(helped_stage.REQUESTS) - 1
+    question: Any = m.decode(requests["unmask"], len(requests["unmask"]))
+    size = m.record_bytes(helped_stage.CONFIG.agreement, helped_stage.HELPERS)
+    fewer = msgspec.structs.replace(question, members=question.members[4:], records=question.records[size:])
+    return found | {
+        "fewer": bytes([3]) + fewer.encode(),
+        "fewer-again": bytes([4]) + fewer.encode(),
+        "early": bytes([1]) + requests["unmask"],
+        "turned": bytes([last]) + envelope.pack([requests["unmask"], requests["key"]]),
+        "over": bytes([last]),
+    }
+
+
+def _helped_replies() -> dict[str, bytes]:
+    stands = {place: helped_stage.new_stand(place).reply for place in helped_stage.REPLIES}
+    found = {place: bytes([index]) + reply for index, (place, reply) in enumerate(stands.items())}
+    late = {f"{place}-late": bytes([3]) + reply for place, reply in stands.items() if place != "unmask"}
+    return found | late
+
+
+def _keys() -> dict[str, bytes]:
+    good = encode(HelperKey(not_after=1, secret=bytes(32)))
+    return {
+        "key": good,
+        "hybrid": encode(HelperKey(not_after=2**40, secret=bytes(96))),
+        "answer": encode(HelperKey(not_after=1, question=bytes(32), answer=b"answer")),
+        "version": good[:-1] + b"\2",
+        "short": good[:-1],
+        "more": good + b"\0",
         "empty": b"",
     }
 

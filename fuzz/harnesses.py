@@ -18,6 +18,9 @@ NAMES = (
     "envelopes",
     "suspended",
     "terms",
+    "helped_requests",
+    "helped_replies",
+    "helper_keys",
 )
 
 

@@ -3,7 +3,6 @@
 from functools import cache
 
 from ccesa.agreement.config import RoundConfig
-from ccesa.guards import GUARDS
 from ccesa.protocol.series import Series
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.protocol.server import Server
@@ -13,7 +12,7 @@ from fuzz import stage
 
 #: Three rounds, so that there are exchanges with as many rounds in flight as there can be.
 ROUNDS, EXCHANGES = 3, 8
-PLACES = [(guard, exchange) for guard in GUARDS for exchange in range(EXCHANGES)]
+PLACES = [(guard, exchange) for guard in stage.WITH_GRAPHS for exchange in range(EXCHANGES)]
 
 
 def chosen(data: bytes) -> tuple[str, int]:

@@ -44,10 +44,12 @@ def configuration(guard: str, accept: bool) -> RoundConfig:
     return RoundConfig(series_id=bytes(32), clients=CLIENTS, length=3, bits=16, graph=graph, accept=accept)
 
 
-#: Every guard and step, without and with accept, in the order that the first byte of an input counts in.
+#: The guards along graphs; ``helped_stage`` has rounds with helpers.
+WITH_GRAPHS = [guard.name for guard in GUARDS.values() if guard.has_graph]
+#: Each of these guards and its steps, without and with accept, in the order that the first byte of an input counts in.
 PLACES = [
     Place(guard, accept, step.name)
-    for guard in GUARDS
+    for guard in WITH_GRAPHS
     for accept in (False, True)
     for step in steps_of(configuration(guard, accept))
 ]

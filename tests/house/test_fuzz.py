@@ -9,17 +9,37 @@ import msgspec
 import pytest
 
 from ccesa.agreement.charter import Charter
+from ccesa.crypto import primitives
 from ccesa.errors import MalformedMessage
-from ccesa.guards import GUARDS
-from ccesa.protocol import envelope
+from ccesa.protocol import assisted_helper, assisted_server, envelope
 from ccesa.protocol import messages as m
-from fuzz import admission, charter, configuration, identity, messages, requests, series_stage, stage, suspended
+from fuzz import (
+    admission,
+    charter,
+    configuration,
+    helped_replies,
+    helped_requests,
+    helped_stage,
+    identity,
+    messages,
+    requests,
+    series_stage,
+    stage,
+    suspended,
+)
 from fuzz.corpus import seeds
 from fuzz.harnesses import CORPUS, NAMES, corpus, harness
 from fuzz.mutate import MOST_BYTES, mutations
 
 #: Mutations of each; feeding clients and servers is the slowest.
-COUNTS = dict.fromkeys(NAMES, 4000) | {"requests": 1500, "replies": 1500, "envelopes": 1500}
+COUNTS = dict.fromkeys(NAMES, 4000) | {
+    "requests": 1500,
+    "replies": 1500,
+    "envelopes": 1500,
+    "helped_requests": 1000,
+    "helped_replies": 1500,
+    "helper_keys": 1000,
+}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -51,7 +71,7 @@ def test_the_corpus_has_every_message_of_every_step():
     assert found == set(m.MESSAGES)
     for name in ("requests", "replies", "suspended"):
         assert {data[0] for data in corpus(name)} == set(range(len(stage.PLACES)))
-    accusing = 2 * len(GUARDS)  # complaints, and replies of accept
+    accusing = 2 * len(stage.WITH_GRAPHS)  # complaints, and replies of accept
     assert len(corpus("replies")) == len(stage.PLACES) + accusing
 
 
@@ -64,6 +84,39 @@ def test_what_the_parties_are_fed_is_still_what_they_accept(name):
             stand.clients[requests.WHO].receive(data[1:])
         else:
             stand.server.receive(requests.WHO, data[1:])
+
+
+def test_parties_of_rounds_with_helpers_accept_what_they_are_fed():
+    """Otherwise every mutation would be refused at the door. After a change: python -m fuzz.corpus."""
+    inputs = {name: set(corpus(name)) for name in ("helped_requests", "helped_replies")}
+    for index, place in enumerate(helped_stage.REQUESTS):
+        assert bytes([index]) + helped_stage.requests()[place] in inputs["helped_requests"]
+    for index, place in enumerate(helped_stage.REPLIES):
+        server, reply = helped_stage.new_stand(place)
+        assert bytes([index]) + reply in inputs["helped_replies"]
+        server.receive(helped_stage.MEMBER if place == "mask" else helped_stage.HELPER, reply)
+    assert helped_stage.new_member(helped_stage.MEMBER).receive(helped_stage.requests()["member"])
+    for place in ("key", "confirm", "unmask", "answered"):
+        helper = helped_stage.new_helper(0, helped_stage.home_before(place))
+        assert helper.receive(helped_stage.requests()[place])
+    series = helped_stage.new_series_helper(helped_stage.new_home())
+    assert len(envelope.unpack(series.receive(helped_stage.requests()["series"]))) == 3
+
+
+@pytest.mark.parametrize("name", ["member", "helper", "server"])
+def test_harnesses_notice_a_party_that_checks_nothing(monkeypatch, name):
+    """One check is taken away, and the corpus with its mutations finds it."""
+    if name == "member":
+        monkeypatch.setattr(primitives, "verify", lambda *_: None)
+    elif name == "helper":
+        monkeypatch.setattr(assisted_helper, "note_question", lambda *_: None)
+        monkeypatch.setattr(assisted_helper, "question_digest", lambda *_: bytes(32))
+    else:
+        monkeypatch.setattr(assisted_server, "check_helper_signed", lambda *_: None)
+    module = helped_replies if name == "server" else helped_requests
+    inputs = [*corpus(module.__name__.removeprefix("fuzz."))]
+    with pytest.raises(AssertionError):
+        list(map(module.one, [*inputs, *itertools.islice(mutations(inputs, random.Random(3)), 3000)]))
 
 
 def test_envelopes_of_the_corpus_are_answered_in_full():
