@@ -32,7 +32,9 @@ from ccesa.errors import CcesaError, FaultyClient, FaultyServer, TaskSpent, Vect
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.spending import Spending
-from ccesa.simulate.enrolment import new_client
+from ccesa.simulate.enrolment import Enrolment, make_charter, new_client
+from helped_rounds import HelpedPlay, Home
+from helped_series import HelpedSeries
 from rounds import CONFIGURE, Play, changed, federation_of, read
 from series_rounds import SeriesPlay
 
@@ -481,3 +483,92 @@ def test_series(guard, secrets, every_log, capsys):
     assert len(secrets) > 250
     everything = "\n".join(texts) + every_log.text + "".join(capsys.readouterr())
     assert not seen(secrets, everything)
+
+
+HELPING = [Identity(hashlib.sha256(bytes([100 + place])).digest()) for place in range(2)]
+
+
+def helped(secrets: set[bytes], **agreed) -> Enrolment:
+    secrets |= {one.seed for one in HELPING}
+    charter = make_charter(IDENTITIES, helpers=HELPING, bits=16, **agreed)
+    return Enrolment(identities=IDENTITIES, helpers=HELPING, charter=charter)
+
+
+def refusals(play: HelpedPlay, requests: dict[int, bytes], texts: list[str]) -> None:
+    """Every party gets bad requests, with its memory and its keys as they are now, and the right one again."""
+    for party, request in requests.items():
+        for bad in bad_requests(request):
+            one = play.new_helper(party) if party in play.helpers else play.new_member(party)
+            try:
+                texts.append(shown(one, read(one.receive(bad))))
+            except CcesaError as error:
+                texts += [with_locals(error), shown(one, error)]
+
+
+@pytest.mark.parametrize("agreement", ["x25519", pytest.param("x25519-mlkem768", marks=pytest.mark.needs("ml-kem"))])
+def test_rounds_with_helpers(agreement, secrets, every_log, capsys, tmp_path):
+    """Members, helpers that are made anew for each request, their folders, and the hub."""
+    homes = {helper: Home(tmp_path / str(helper)) for helper in (5, 6)}
+    play, texts = HelpedPlay(federated=helped(secrets, agreement=agreement), homes=homes), []
+    while play.requests:
+        replies = play.replies()
+        refusals(play, play.requests, texts)
+        for party, reply in replies.items():
+            for bad in (reply[:-1], reply + b"\0", changed(reply, client=party + 1)):
+                with pytest.raises(FaultyClient) as fault:
+                    play.server.receive(party, bad)
+                texts.append(without_locals(fault.value))
+            play.server.receive(party, reply)
+        texts.append(shown(play.server, play.members, play.helpers, play.requests, homes))
+        asked = dict(play.server.ask_helpers())
+        refusals(play, asked, texts)
+        for helper, request in asked.items():
+            play.server.receive(helper, play.ask(helper, request))
+        texts.append(shown(play.server, play.members, play.helpers))
+        play.close()
+    play.check_sum()
+    names = [path.name for path in tmp_path.rglob("*")]
+    everything = "\n".join([*texts, *names]) + every_log.text + "".join(capsys.readouterr())
+    assert "Helper" in everything
+    assert len(secrets) > 30
+    assert seen(secrets, everything) == []
+
+
+@pytest.mark.parametrize("broken", ["keys", "memory", "sum"])
+def test_a_helper_that_fails_leads_to_no_secret(broken, secrets, monkeypatch):
+    """A disk that is full, or a fault of our own, in the middle of an answer: frames are shipped by crash reporters."""
+    play = HelpedPlay(federated=helped(secrets)).until("unmask")
+    helper, question = play.helpers[5], play.requests[5]
+    failing = raising(OSError(28, "No space left on device"))
+    if broken == "sum":
+        monkeypatch.setattr("ccesa.protocol.assisted_helper.add_masks_by", failing)
+    elif broken == "keys":
+        monkeypatch.setattr(play.homes[5].keys, "put", failing)
+    else:
+        monkeypatch.setattr(play.homes[5].memory, "add", failing)
+    with pytest.raises(OSError, match="No space") as failure:
+        helper.receive(question)
+    assert len(secrets) > 20
+    assert seen(secrets, with_locals(failure.value) + shown(helper)) == []
+
+
+def test_series_with_helpers(secrets, every_log, capsys):
+    play, texts = HelpedSeries(federated=helped(secrets)), []
+    while not play.series.finished:
+        requests = play.open()
+        while requests:
+            for party, request in requests.items():
+                for spoilt in (request[:-1], request + b"\0", request[:9] + b"\xff" + request[10:]):
+                    one = (play.helpers | play.members)[party]
+                    try:
+                        one.receive(spoilt)
+                    except CcesaError as error:
+                        texts.append(with_locals(error))
+                    texts.append(shown(one, one.faults))
+                play.series.receive(party, play.ask(party, request))
+                texts.append(shown(play.series, play.members, play.helpers))
+            requests = dict(play.series.ask_helpers())
+        texts.append(shown(play.series.close()))
+    everything = "\n".join(texts) + every_log.text + "".join(capsys.readouterr())
+    assert len(secrets) > 50
+    assert seen(secrets, everything) == []

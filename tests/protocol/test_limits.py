@@ -2,12 +2,14 @@
 
 import itertools
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
 
 from ccesa.errors import FaultyClient, FaultyServer, LateMessage
 from ccesa.protocol import messages as m
+from helped_rounds import HelpedPlay, federation
 from rounds import CONFIGURE, Play, read, refuses, steps_under
 from rounds import CONFIGURE as GUARDS
 
@@ -155,3 +157,56 @@ def test_buffers_that_are_used_again_make_no_difference(guard, kind):
             play.server.receive(i, reply)  # the same again is no news
         play.requests = play.server.close()
     assert np.array_equal(play.server.result().vector, play.expected(range(5)))
+
+
+# With helpers
+
+
+def helped(name: str) -> tuple[HelpedPlay, int]:
+    """A round in which this is due: a reply of the first party that is asked."""
+    play = HelpedPlay().until(name)
+    return play, min(play.requests)
+
+
+def refused(receive, data, error, text: str) -> None:
+    with pytest.raises(error, match=text):
+        receive(data)
+
+
+@pytest.mark.parametrize("name", ["key", "mask", "confirm", "unmask"])
+@kinds
+def test_oversize_messages_of_rounds_with_helpers_are_refused_by_their_length(name, kind):
+    """To a member, to a helper and to a server; and the limit is that of the message and no more."""
+    play, party = helped(name)
+    parties = play.helpers | play.members
+    request, reply = play.requests[party], parties[party].receive(play.requests[party])
+    other = play.new_helper(party) if party in play.helpers else play.new_member(party)
+    for message, receive, error in (
+        (request, other.receive, FaultyServer),
+        (reply, lambda data: play.server.receive(party, data), FaultyClient),
+    ):
+        most = m.limit(type(read(message)), play.config)
+        assert len(message) <= most
+        large, small = kind(padded(message, HUGE)), kind(padded(message, most))
+        assert peak(partial(refused, receive, large, error, f"expected at most {most} bytes")) < LITTLE
+        if error is FaultyClient or party in play.helpers:  # a member has aborted
+            refused(receive, small, error, "not a message")
+    play.server.receive(party, reply)
+
+
+def test_the_largest_messages_of_a_round_with_helpers_have_room():
+    """All members in one request, all of them refused, under both agreements and with the most helpers."""
+    for agreement, helpers in (("x25519", 2), ("x25519-mlkem768", 16)):
+        config = federation(300, helpers, agreement=agreement).charter.config(length=1)
+        every = m.pack_ids(np.arange(300))
+        size, text = m.record_bytes(agreement, helpers), 1088 * (agreement != "x25519")
+        head = {"context": config.context, "client": config.clients + helpers - 1}
+        fields = {"number": bytes(4), "task": bytes(32), "keyring": bytes(32), "members": every}
+        boxes = {"records": bytes(300 * size), "ciphertexts": bytes(300 * text)}
+        for message in (
+            m.ConfirmBoxesRequest(**head, **fields, **boxes),
+            m.UnmaskSumRequest(**head, **fields, **boxes),
+            m.ConfirmBoxesReply(**head, boxes=bytes(32), refused=every, signature=bytes(64)),
+        ):
+            spare = m.limit(type(message), config) - len(message.encode())
+            assert 0 <= spare <= m.OVERHEAD_BYTES

@@ -13,6 +13,7 @@ from ccesa.protocol.client import Client
 from ccesa.protocol.series import Ended, Series
 from ccesa.protocol.series_client import SeriesClient, SeriesHelper
 from ccesa.protocol.server import Server
+from ccesa.simulate import Enrolment
 from ccesa.simulate.enrolment import new_client, new_helper, new_server
 from ccesa.words import Vector
 from helped_rounds import Clock, Home, federation
@@ -27,15 +28,16 @@ class HelpedSeries:
         members: int = 4,
         helpers: int = 2,
         *,
+        federated: Enrolment | None = None,
         rounds: int | None = 3,
         homes: Iterable[Home] | None = None,
         clock: Clock | None = None,
         **agreed,
     ) -> None:
-        self.federation, self.rounds = federation(members, helpers, **agreed), rounds
+        self.federation, self.rounds = federated or federation(members, helpers, **agreed), rounds
         self.config = self.federation.charter.config(length=5, series_id=bytes(32))
         self.clock = clock or Clock()
-        ids = self.config.helper_ids
+        members, ids = self.config.clients, self.config.helper_ids
         self.homes = dict(zip(ids, homes or [Home() for _ in ids], strict=True))
         self.memories = {i: ProcessMemory() for i in range(members)}
         self.members = {i: self.new_member(i) for i in range(members)}
