@@ -11,6 +11,7 @@ from bench.progress import say
 from bench.protocol import (
     active,
     ahead,
+    assisted,
     client,
     executor,
     fields,
@@ -65,6 +66,9 @@ PARTS = {
     "flower": Part("Beside Flower's SecAgg+", "Flower and the package, in turn", _versus, versus.text),
     "active": Part(
         "The guard `active`", "both guards, 1,000 clients at the planned degree", active.compare, active.text
+    ),
+    "assisted": Part(
+        "The guard `assisted`", "members, helpers and hub of rounds with helpers", assisted.compare, assisted.text
     ),
     "hybrid": Part("The hybrid agreement", "one client under both agreements", hybrid.compare, hybrid.text),
     "privacy": Part("Noisy sums", "noisy sums beside a trusted curator's", privacy.compare, privacy.text),

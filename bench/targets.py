@@ -6,7 +6,7 @@ from typing import Any
 from bench import typescript
 from bench.crypto import cuda, kernels, noise
 from bench.flower.versus import LEAST
-from bench.protocol import executor, fields, hybrid, privacy, server
+from bench.protocol import assisted, executor, fields, hybrid, privacy, server
 from bench.service import load as service
 
 #: What was measured, how much, what it has to reach, and whether a small number is good.
@@ -113,6 +113,7 @@ TARGETS: dict[str, Callable[[Any], list[Target]]] = {
     "executor": executor.targets,
     "imports": _imports,
     "fields": _fields,
+    "assisted": assisted.targets,
     "hybrid": _hybrid,
     "noise": _noise,
     "privacy": privacy.targets,
