@@ -52,6 +52,7 @@ def test_a_plan_says_its_promise_its_price_and_what_a_graph_would_do(folder):
     ) in text
     assert "A round waits while a helper is away" in text
     assert "at most 2 members work with the hub; then one of the 3 helpers that are members does not" in text
+    assert "1 for a member in a round, 3 or more for a helper; 2 in each round of a series" in text
     assert "with probability 0.043: fewer than 16 members answer" in text
     assert "a graph does this, under guard active: whatever is opened for a task" in text
     assert "covers at least 10 honest clients" in text
@@ -89,6 +90,7 @@ def test_a_plan_as_json(folder):
     assert (found["colluders"], found["least_honest"]) == (1, found["min_survivors"] - 1)
     assert found["one_must_be_honest"] is True
     assert found["no_graph"] is None
+    assert found["exchanges"] == {"member": 1, "helper": 3, "series": 2}
     assert "honest clients" in found["graph"]
     assert all(found["cost"][party]["seconds"] > 0 for party in ("member", "helper", "hub"))
     none = json.loads(run("plan", "--guard", "assisted", "--clients", "3", "--json").stdout)

@@ -72,6 +72,7 @@ def test_what_is_asked_for_is_taken():
     assert (made.guard, made.min_survivors, made.least_honest, made.helpers) == ("assisted", 16, 13, 4)
     assert made.unreliable == -math.inf  # exactly two of twenty leave
     assert plan_helpers(3, colluders=0, minimum=2).least_honest == 2
+    assert made.exchanges == {"member": 1, "helper": 3, "series": 2}
     (note,) = plan_helpers(20, minimum=16).notes
     assert "sums of at least 16: it is 4.5; try --reliability-bits 4 or --minimum 10" in note
 

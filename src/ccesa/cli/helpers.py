@@ -111,6 +111,7 @@ class Shown:
             "names": self.names,
             "dropout": made.assumptions.dropout,
             "exact_dropout": made.assumptions.exact,
+            "exchanges": made.exchanges,
             "failure": {"unreliable": max(made.unreliable, report.IMPOSSIBLE)},
             "cost": {party: _without_none(one._asdict()) for party, one in self.costs._asdict().items()},
             "graph": None if isinstance(graph, ConfigError) else report.promise_in_words(graph),
@@ -151,7 +152,8 @@ class Shown:
         )
         yield "promise", f"[green]{promise}[/green]"
         yield "assumes", report.assumed_in_words(made.helping_members, made.colluders)
-        yield "exchanges", "1 for a member in a round, 3 or more for a helper"
+        each = "{member} for a member in a round, {helper} or more for a helper; {series} in each round of a series"
+        yield "exchanges", each.format(**made.exchanges)
         chance = report.probability_in_words(made.unreliable)
         yield "is lost", f"with probability {chance}: fewer than {made.min_survivors:,} members answer. {price}"
         if made.agreement != DEFAULT:

@@ -24,6 +24,7 @@ from ccesa.plan.price import HelpedCost, HelpedShape, price_helpers
 from ccesa.plan.result import Offer, Promise
 from ccesa.plan.search import Option, in_words
 from ccesa.privacy import DifferentialPrivacy, Mechanism, choose_mechanism
+from ccesa.protocol.steps import steps_under
 from ccesa.values.fields import WORD_BITS
 
 #: Helpers unless another number is asked for: three seldom fall out of use at once, and seldom plot together.
@@ -95,6 +96,13 @@ class AssistedPlan:
             against: ``follows`` or ``lies``: the promise is the same.
         """
         return Promise(self.least_honest, -math.inf)
+
+    @property
+    def exchanges(self) -> dict[str, int]:
+        """How many requests a member and a helper get in a single round, and how many exchanges a round of a series."""
+        steps = steps_under(self.guard)
+        helping = sum(step.by_helpers + (step.beside is not None) for step in steps)
+        return {"member": sum(not step.by_helpers for step in steps), "helper": helping, "series": ASSISTED.stride}
 
     @property
     def offers(self) -> tuple[Offer, ...]:
