@@ -1,7 +1,8 @@
 """A helper follows the rounds of a hub to the end, with no socket and no clock.
 
 It shows a key for each round, says whose boxes fit, and answers one question. Its memory has an entry before an
-answer leaves that must not leave twice. A helper that was killed and started again goes on, as long as its keys are there.
+answer leaves that must not leave twice. A helper that was killed and started again goes on, as long as its keys are
+there.
 """
 
 import math
