@@ -177,6 +177,8 @@ class Leader:
         """Return whether the open exchange stays open for helpers: they are few, and each is needed."""
         if replica.open is None or not (replica.waits_for_helpers or replica.beside):
             return False
+        if self._store.is_finishing() and not replica.has_vectors:
+            return False
         since = replica.asked_since if replica.beside else replica.open.opened
         is_answered = not replica.beside and answers >= len(replica.requests)
         return not is_answered and elapsed(since, now) < self._federation.policy.helper_deadline
@@ -281,10 +283,10 @@ class Leader:
 
     def _naming(self, clients: Iterable[int]) -> str:
         """Return words for clients; helpers have names, because people have to go and ask."""
-        every = sorted(clients)
-        if not every or any(one not in self._federation.helper_ids for one in every):
-            return by_id(every)
-        return ", ".join(f"helper {seat_name(self._federation, one)}" for one in every)
+        every, helpers = sorted(clients), self._federation.helper_ids
+        members = [one for one in every if one not in helpers]
+        named = [f"helper {seat_name(self._federation, one)}" for one in every if one in helpers]
+        return ", ".join([by_id(members)] * (len(members) > 0 or not named) + named)
 
     def _row(self, replica: Replica, ended: Ended, started: Started, now: float) -> RoundRow:
         outcome = ended.failure or ended.result()

@@ -39,7 +39,7 @@ class Started:
     task: bytes = b""
 
 
-#: A helper that gave no valid answer about boxes so often in an exchange is not waited for.
+#: A helper that declined so often in an exchange to answer about boxes is not waited for.
 _MUTE = 3
 _NEVER = 1 << 62  # above the number of any exchange
 
@@ -107,8 +107,8 @@ class Replica:
         #: Envelopes for helpers about these, until they have answered, and since when.
         self.beside: dict[int, bytes] = {}
         self.asked_since = 0.0
-        #: By helper: how often it gave no valid answer to such an envelope.
-        self._mute: Counter[int] = Counter()
+        #: By helper: how often it declined to answer such an envelope.
+        self._declined: Counter[int] = Counter()
         self._has_adopted = False
         self.started: dict[int, Started] = {}
         #: Rounds that are over and not recorded yet, as far as this replica knows.
@@ -228,16 +228,15 @@ class Replica:
             self.series.receive(helper, reply)
         except FaultyClient as error:
             fault = error
-        if fault is not None or not reply:
-            self._mute[helper] += 1
+        self._declined[helper] += not reply
         self.beside = {one: self.beside[one] for one in sorted(self.beside.keys() & self.series.awaited)}
         if self.is_mute(helper):
             self.beside.pop(helper, None)
         return fault
 
     def is_mute(self, helper: int) -> bool:
-        """Return whether a helper has declined, or its answers made no sense: it is not waited for."""
-        return self._mute[helper] >= _MUTE
+        """Return whether a helper has declined to answer about boxes: it is not waited for."""
+        return self._declined[helper] >= _MUTE
 
     def settled(self) -> tuple[set[int], set[int]]:
         """Return which held vectors are in the sum now, and which were refused; they are no longer held."""
@@ -259,7 +258,7 @@ class Replica:
 
     def _open(self, logged: ExchangeRow) -> None:
         self.open, self.next, self._has_taken = logged, logged.exchange + 1, False
-        self._held, self.beside, self._mute, self._has_adopted = set(), {}, Counter(), False
+        self._held, self.beside, self._declined, self._has_adopted = set(), {}, Counter(), False
         if logged.exchange < self._start:
             return
         before, masking = set(self.series.rounds), self.series.masking

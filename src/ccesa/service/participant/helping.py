@@ -13,6 +13,7 @@ from ccesa.helper_keys import HelperKeys
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.assisted_helper import Helper
+from ccesa.protocol.schedule import with_number
 from ccesa.protocol.series_client import SeriesHelper
 from ccesa.protocol.steps import steps_of
 from ccesa.service.participant.calls import Call, Event, Flow, Kind, Pause, pause_of, read_base64
@@ -22,6 +23,8 @@ from ccesa.service.participant.site import Helping, Site
 from ccesa.wire import Data
 
 _REASON = 500  # the maximum length of a reason
+_AGAIN = 2.0  # seconds after an answer that was of no use
+_LEFT = 16  # a helper that starts looks for keys of this many rounds before
 #: The words of a helper once the hub has its answer.
 _SAID: dict[type[m.Message] | None, tuple[Kind, str]] = {
     m.HelperKeysReply: ("joined", "showed a key to the members"),
@@ -61,6 +64,9 @@ class Assisting:
         self._most = sum(m.limit(kind, config) + 4 for kind in requests if kind is not None)
 
     def _helper(self, config: RoundConfig) -> Helper:
+        if not self._rounds:  # another process of this helper may have left keys of rounds that are over
+            for number in range(max(0, config.number - _LEFT), config.number - 1):
+                self._keys.drop(with_number(config, number).context)
         self._rounds[config.context] = config.number
         return self._standing.make_helper(config, memory=self._site.memory, keys=self._keys, threads=self._site.threads)
 
@@ -75,12 +81,14 @@ class Assisting:
             answer = yield from self._line.ask_as_member(call)
             if answer.status == 410:
                 self._series.stop()
+                self._keys.sweep(math.inf)
                 return
             if answer.status == 204:
                 yield Pause(seconds=pause_of(answer))
                 continue
             latest = exchange_of(answer, latest - 1)  # the same exchange may ask a helper again
-            yield from self._hand_in(f"{path}/{latest}/reply", self._reply(answer.body))
+            if not (yield from self._hand_in(f"{path}/{latest}/reply", self._reply(answer.body))):
+                yield Pause(seconds=_AGAIN)  # the hub may ask the same again
 
     def _reply(self, request: bytes) -> bytes:
         """Return the reply to an envelope; empty if this helper answers nothing in it."""
@@ -93,15 +101,18 @@ class Assisting:
             self._tell("refused", shown(str(fault), _REASON), number)
         return reply
 
-    def _hand_in(self, path: str, reply: bytes) -> Flow[None]:
-        """Send a reply until the hub has it, or does not want it any more."""
+    def _hand_in(self, path: str, reply: bytes) -> Flow[bool]:
+        """Send a reply until the hub has it, or does not want it any more; return whether it was of use."""
         answer = yield from Upload(self._line, path, reply, lambda offset: None).run()
         if answer.status in (200, 201, 204):
             self._report(reply)
         elif answer.status in (409, 422):
             self._tell("refused", f"the hub refused this helper's answer ({answer})")
-        elif answer.status != 410:
+        elif answer.status == 410:
+            self._tell("late", "the hub does not need this answer any more")
+        else:
             raise FaultyServer(f"the hub answered {answer} to a reply")
+        return bool(reply) and answer.status in (200, 201, 204)
 
     def _report(self, reply: Data) -> None:
         for message in envelope.unpack(reply):

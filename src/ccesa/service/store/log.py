@@ -3,8 +3,8 @@
 A hub claims a reply first, under a unique key. Only the hub with the claim adds the vector to its sum, and it
 saves answer and sum together. Closing waits for saves under way, and no save comes after it.
 
-With helpers a vector is held first, whole. When all helpers have confirmed its box, it leaves this table in the
-transaction that saves the sum with it.
+With helpers a vector is held first, whole. When all helpers have confirmed its box, it leaves that table in the
+transaction that saves the sum with it. One that is left out leaves an empty row there.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,13 +40,14 @@ _SAVE = (
 )
 _TOTAL = "INSERT INTO sums VALUES (?, ?, ?, ?) ON CONFLICT (series, exchange, hub) DO UPDATE SET total = excluded.total"
 _HOLD = "INSERT INTO held VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-_LET_GO = (
-    "DELETE FROM held WHERE series = ? AND exchange = ? AND client = ? AND EXISTS (SELECT 1 FROM answers"
+#: A held vector of this hub is left out, or is in its sum.
+_LEAVE_OUT = (
+    "UPDATE held SET reply = ? WHERE series = ? AND exchange = ? AND client = ? AND EXISTS (SELECT 1 FROM answers"
     " WHERE answers.series = held.series AND answers.exchange = held.exchange AND answers.client = held.client"
     " AND answers.hub = ?)"
 )
-_EMPTY = "UPDATE answers SET body = ? WHERE series = ? AND exchange = ? AND client = ?"
-_HELD = "SELECT client, reply FROM held WHERE series = ? AND exchange = ? ORDER BY client"
+_LET_GO = _LEAVE_OUT.replace("UPDATE held SET reply = ? WHERE", "DELETE FROM held WHERE")
+_HELD = "SELECT client, reply FROM held WHERE series = ? AND exchange = ? AND length(reply) > 0 ORDER BY client"
 _RELEASED = ("", None, False)  # the place of a claim that another hub gave up in between
 
 
@@ -158,15 +159,14 @@ class Log(StorePart):
     def close_exchange(self, series: int, exchange: int, now: float) -> None:
         """Close an exchange, unless it was closed before. Nothing is saved for it afterwards.
 
-        Vectors that are still held are left out: their answers are empty from now on.
+        Vectors that are still held are left out.
         """
         with self._database.writing() as run:
             rows = run(f"{_OPEN} FOR UPDATE", series, exchange)
             if not rows:
                 raise OrderError(f"exchange {exchange} of series {series} was never opened")
             if rows == [(None,)]:
-                held = run("DELETE FROM held WHERE series = ? AND exchange = ? RETURNING client", series, exchange)
-                run.many(_EMPTY, [(b"", series, exchange, client) for (client,) in sorted(held)])
+                run("UPDATE held SET reply = ? WHERE series = ? AND exchange = ?", b"", series, exchange)
                 run("UPDATE exchanges SET closed = ? WHERE series = ? AND exchange = ?", now, series, exchange)
                 run("DELETE FROM answers WHERE series = ? AND exchange = ? AND body IS NULL", series, exchange)
 
@@ -223,15 +223,17 @@ class Log(StorePart):
 
         Returns whether all is saved. Otherwise nothing is: the exchange has closed, or another hub has adopted them.
         """
-        every, out = sorted({*summed, *left_out}), sorted(left_out)
-        if not every:
+        gone = [(series, exchange, client, hub) for client in sorted(summed)]
+        out = [(b"", series, exchange, client, hub) for client in sorted(left_out)]
+        if not gone and not out:
             return True
         try:
             with self._database.writing() as run:
-                gone = [(series, exchange, client, hub) for client in every]
-                if not _is_open(run, series, exchange) or run.many(_LET_GO, gone) != len(gone):
+                if not _is_open(run, series, exchange):
                     raise _Fenced
-                run.many(_EMPTY, [(b"", series, exchange, client) for client in out])
+                changed = (run.many(_LET_GO, gone) if gone else 0) + (run.many(_LEAVE_OUT, out) if out else 0)
+                if changed != len(gone) + len(out):
+                    raise _Fenced
                 if total is not None:
                     run(_TOTAL, series, exchange, hub, total)
         except _Fenced:
@@ -250,11 +252,16 @@ class Log(StorePart):
             return held
 
     def answers(self, series: int, exchange: int, besides: str = "") -> dict[int, bytes]:
-        """Return the saved answers by client, without those of one hub. Raises ``Forgotten``."""
+        """Return the saved answers by client, without those of one hub and those that are held or left out.
+
+        Raises ``Forgotten``.
+        """
         with self._database.reading() as run:
             _check_known(run, series, exchange)
-            sql = "SELECT client, body FROM answers WHERE series = ? AND exchange = ? AND hub <> ?"
-            return dict(run(f"{sql} AND body IS NOT NULL ORDER BY client", series, exchange, besides))
+            sql = "SELECT client, body FROM answers WHERE series = ? AND exchange = ? AND hub <> ? AND body IS NOT NULL"
+            found = dict(run(f"{sql} ORDER BY client", series, exchange, besides))
+            held = run("SELECT client FROM held WHERE series = ? AND exchange = ?", series, exchange)
+            return {client: body for client, body in found.items() if (client,) not in held}
 
     def sums(self, series: int, exchange: int, besides: str = "") -> list[bytes]:
         """Return the sums of all hubs in an exchange, without that of one hub. Raises ``Forgotten``."""
