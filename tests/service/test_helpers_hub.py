@@ -217,6 +217,7 @@ def test_one_hub_serves_at_a_time(made):
     until(world, lambda: world.hubs[0].view.exchange == 0, chance=0.0)
     first, second = world.hubs
     second.turn()
+    assert (first.view.serves, second.view.serves) == (True, False)
     assert first.engine.trouble == ""
     assert second.engine.trouble == "another hub serves: rounds with helpers have one hub at a time"
     second.turn(world.handed(FIRST, first.view, world.reply(FIRST, first.view)))

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from browser import opened
-from ccesa.service.desk import StepStatus
+from ccesa.service.desk import MemberStatus, StepStatus
 from ccesa.service.operator import change
 from shown_desk import TOKEN, ShownDesk, served
 
@@ -47,6 +47,32 @@ def test_a_federation_is_followed_from_gathering_to_its_end(browser):
         assert shown.page.title() == "Over 2/2: Five hospitals"
         label = shown.page.get_by_role("img", name="accuracy over questions").get_attribute("aria-label")
         assert label == "accuracy over questions: from 0.5 at question 0 to 0.75 at question 1"
+        assert shown.is_clean()
+
+
+def test_helpers_have_rows_and_are_waited_for_by_name(browser):
+    desk = ShownDesk(5)
+    desk.come(range(5))
+    desk.open(0)
+    desk.answer(range(5))
+    with served(desk) as serving, opened(browser, serving.url) as shown:
+        assert shown.page.locator("#helpers").is_hidden()
+        here = MemberStatus(client=5, name="uni-a", state="present", asked=True, answered=True, seen=time.time())
+        away = MemberStatus(client=6, name="clinic <b>", state="absent", asked=True)
+        desk.put(helpers=[here, away], reason="waits for helper clinic <b> since 14:02:11 UTC", since=time.time())
+        shown.wait("#helpers-count", "1 of 2 here; every one is needed")
+        rows = shown.page.locator("#helper-rows tr")
+        assert rows.count() == 2
+        assert "uni-a" in rows.nth(0).inner_text()
+        assert "answered" in rows.nth(0).inner_text()
+        assert "clinic <b>" in rows.nth(1).inner_text()
+        assert "absent" in rows.nth(1).inner_text()
+        assert "not answered" in rows.nth(1).inner_text()
+        shown.wait("#reason", "waits for helper clinic <b> since 14:02:11 UTC")
+        shown.wait("#waiting", "Not answered yet: clinic <b>")
+        desk.end_round("HelpersMissing", pairs=[(2, 6)])
+        shown.wait("#round-rows", "lost: a helper did not answer")
+        shown.wait("#faults", "clinic <b> (#6): one of the two lied")
         assert shown.is_clean()
 
 

@@ -39,6 +39,7 @@ class View:
     next_start: float  # when the next round is likely to start, in seconds since 1970; 0 if unknown
     question: int  # the highest question whose outcome is known, or -1
     most_bytes: int  # the maximum size of a reply in this exchange
+    serves: bool = True  # whether this hub gives requests and takes replies; otherwise another one does
 
     @property
     def is_over(self) -> bool:

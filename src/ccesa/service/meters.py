@@ -98,11 +98,10 @@ class Meters:
         for name, words, value in _figures(status):
             yield GaugeMetricFamily(f"ccesa_{name}", words, value=value)  # without a sample for None
         yield _by_state("members", "Members by state.", MEMBERS, [one.state for one in status.members])
-        if status.helpers:
-            here = GaugeMetricFamily("ccesa_helper_present", "1 for a helper that was heard from.", labels=["helper"])
-            for one in status.helpers:
-                here.add_metric([one.name], one.state == "present")
-            yield here
+        helpers = GaugeMetricFamily("ccesa_helper_present", "1 for a helper that was heard from.", labels=["helper"])
+        for one in status.helpers:
+            helpers.add_metric([one.name], one.state == "present")
+        yield helpers
         yield _by_state("state", "1 for the federation's state.", STATES, [status.state])
 
     def render(self, accept: str) -> tuple[bytes, str]:

@@ -113,8 +113,10 @@ class _Reading:
         def is_beside(view: View) -> bool:  # a helper may be asked more than once in one exchange
             return view.exchange >= after and client in view.beside
 
-        view = await self._until(request, lambda view: is_over(view) or is_asked(view))
+        view = await self._until(request, lambda view: is_over(view) or is_asked(view) or not view.serves)
         self._desk.hear(client)
+        if not view.serves:
+            raise Problem("unavailable", "another hub of this federation serves now", retry_after=1)
         if is_over(view):
             raise Problem("series-over", "ask for the federation to learn the next series", series=view.series)
         if is_asked(view):

@@ -158,6 +158,8 @@ class Uploads:
         the database has gone back, which the hub notices by the exchanges that its members know.
         """
         view = self._desk.view
+        if not view.serves:
+            raise Problem("unavailable", "another hub of this federation serves now", retry_after=1)
         if key[:2] == (view.series, view.exchange) and not view.is_over:
             return view
         if key[:2] <= (view.series, view.latest) or view.is_over:

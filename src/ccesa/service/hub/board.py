@@ -204,7 +204,7 @@ def _published(thing: T | None) -> T:
 
 def _mark(view: View) -> tuple[object, ...]:
     """Return the fields of a view whose change wakes those that wait."""
-    return view.state, view.series, view.exchange, view.question, tuple(view.beside.items())
+    return view.state, view.series, view.exchange, view.question, view.serves, tuple(view.beside.items())
 
 
 async def _uninterrupted(receipt: "asyncio.Future[Receipt]") -> Receipt:

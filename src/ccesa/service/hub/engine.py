@@ -120,7 +120,7 @@ class Engine:
 
     def first_look(self) -> tuple[View, Status]:
         """Return what to show before the thread starts."""
-        return self._showing.view(None), self._showing.status(None, self._presence.now())
+        return self._view(), self._showing.status(None, self._presence.now())
 
     def abandon_series(self) -> None:
         """End a running series before the thread starts; the next one has a number that no member knows."""
@@ -228,7 +228,7 @@ class Engine:
         changed = row != self._row
         if self._federation.helper_ids and self._serves != self._leader.leads(self._presence.now()):
             # Another hub has the vectors that wait from now on, or had them until now.
-            self._serves, self._replica = not self._serves, None
+            self._serves, self._replica, self._glance = not self._serves, None, 0.0
         if row is None or row.over:
             self._replica = None
         elif self._replica is None or self._replica.row.series != row.series:
@@ -339,11 +339,14 @@ class Engine:
         receipts = {client: Receipt(taken=Taken.SAVED) if saved else _TOO_SLOW for client in answers} | receipts
         return [(due[client], receipt) for client, receipt in receipts.items()]
 
+    def _view(self) -> View:
+        return replace(self._showing.view(self._replica), serves=self._serves)
+
     def _show(self, now: float) -> None:
         """Publish view and status from time to time; a status of many members less often."""
         if elapsed(self._glance, now) < GLANCE:
             return
-        view = self._showing.view(self._replica)
+        view = self._view()
         rested = elapsed(self._status_made, now) >= self._status_rest
         if self._status is None or rested or view.state != self._status.state:
             began = time.monotonic()
