@@ -16,6 +16,7 @@ TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial"
 #: How many sites a page starts, and how the page's command becomes that of one of them.
 SITES = {
     "between-machines": (3, lambda line, i: line.replace("client-0", f"client-{i}")),
+    "three-laptops": (3, lambda line, i: line.replace("north", ("north", "south", "west")[i])),
     "thirty-hospitals": (27, lambda line, i: line.replace("$i", f"{i + 1:02}")),
 }
 
@@ -49,6 +50,7 @@ def test_a_federation_of_the_tutorial_ends_as_it_says(name, tmp_path, monkeypatc
             one.kill()
     assert [one.returncode for one in running] == [0] * len(running), outputs
     assert not said or fits(outputs[1].partition("waiting")[1] + outputs[1].partition("waiting")[2], said)
+    assert not [path for folder in Path().glob("*.keys") for path in folder.iterdir()], "keys of rounds that are over"
     for command in ("results", "audit"):
         if command in lines:
             call, expected = lines[command]

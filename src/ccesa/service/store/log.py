@@ -259,7 +259,7 @@ class Log(StorePart):
         with self._database.reading() as run:
             _check_known(run, series, exchange)
             sql = "SELECT client, body FROM answers WHERE series = ? AND exchange = ? AND hub <> ? AND body IS NOT NULL"
-            found = dict(run(f"{sql} ORDER BY client", series, exchange, besides))
+            found: dict[int, bytes] = dict(run(f"{sql} ORDER BY client", series, exchange, besides))
             held = run("SELECT client FROM held WHERE series = ? AND exchange = ?", series, exchange)
             return {client: body for client, body in found.items() if (client,) not in held}
 
