@@ -108,18 +108,24 @@ def _made(kind: type[CcesaError], *arguments: Any) -> CcesaError:
 
 
 class UsageError(CcesaError, ValueError):
-    """Raised if the caller is at fault: a subclass, or this class for a message that is not bytes."""
+    """Raised if the caller is at fault: a subclass, or this class for a message that is not bytes.
+
+    Nothing was sent and nothing has changed. Correct the call.
+    """
 
 
 class ConfigError(UsageError):
     """Raised for parameters or files that cannot work, or cannot work safely.
 
     The caller is to blame, or the server that proposed a round below a client's floor or against its charter.
+    The text names the value and the limit. Choose another value, or stay out of the round.
     """
 
 
 class ImpossiblePlan(ConfigError):
-    """Raised by ``plan`` for demands on reliability or privacy that no graph can meet; the demands are at fault.
+    """Raised by ``plan`` for demands on reliability or privacy that no graph can meet.
+
+    The demands are at fault, not the round. Relax one of them as ``options`` says.
 
     Args:
         message: The text of the error.
@@ -136,22 +142,24 @@ class ImpossiblePlan(ConfigError):
 class TaskSpent(ConfigError):
     """Raised by ``Client.receive`` when the client may not contribute to the task in this round.
 
-    It has used up its vectors, sent one in another series or a later round, or released shares. Perhaps nobody is at
-    fault.
+    It has used up its vectors, sent one in another series or a later round, or released shares. No vector leaves.
+    Perhaps nobody is at fault. Wait for another task, such as the next model.
     """
 
 
 class BudgetSpent(ConfigError):
     """Raised when one more vector would exceed a ledger's budget, or the number that its noise is made for.
 
-    No vector leaves and nothing was charged. Perhaps nobody is at fault. The text says how much is used up.
+    No vector leaves and nothing was charged. Perhaps nobody is at fault. The text says how much is used up. Take no
+    part in further rounds with the same data, or only in rounds with more noise.
     """
 
 
 class DamagedLedger(ConfigError):
     """Raised for a ledger that was changed, or that is an older copy.
 
-    A disk, an editor or a restored backup is to blame. No vector leaves.
+    A disk, an editor or a restored backup is to blame. No vector leaves. Put back the newest copy of both of its
+    files. Without a copy, make a new ledger with what is left of the budget by your own records.
 
     Args:
         name: Name of the ledger's file.
@@ -163,27 +171,38 @@ class DamagedLedger(ConfigError):
 
     def __init__(self, line: int, what: str, name: str = "the ledger") -> None:
         self.line, self.what = line, what
-        copy = "Put back the newest copy of it and of its .head"
-        new = "without a copy, make a new ledger with what is left of the budget by your own records"
-        super().__init__(f"line {line} of {name} is damaged: {what}. {copy}; {new}")
+        super().__init__(
+            f"line {line} of {name} is damaged: {what}. Put back the newest copy of it and of its .head; without a "
+            "copy, make a new ledger with what is left of the budget by your own records"
+        )
 
 
 class VectorError(UsageError):
-    """Raised for vectors, models and weights of the wrong length, type or range; the caller is at fault."""
+    """Raised for vectors, models and weights of the wrong length, type or range.
+
+    The caller is at fault, or the function that made the vector. The text says what was expected.
+    """
 
 
 class DamagedLog(ConfigError):
-    """Raised for a server's log, or its counter, that a disk or a person has changed, who is to blame."""
+    """Raised for a server's log, or the counter beside it, that has changed.
+
+    A disk or a person is to blame. The missing rows may have asked clients: run a new round, or begin a new series.
+    """
 
 
 class OrderError(UsageError):
-    """Raised for a call that the current step does not allow, or that overlaps with another; the caller is at fault."""
+    """Raised for a call that the current step does not allow, or that overlaps with another.
+
+    The caller is at fault. After an interrupted call, or an abort, make a new object for the next round.
+    """
 
 
 class OverlappingSums(UsageError):
-    """Raised by ``take_over`` for answers of clients that this server has already taken; nothing has changed.
+    """Raised by ``take_over`` for answers of clients that this server has already taken.
 
-    The caller is at fault: it let two servers take replies of the same client.
+    The caller is at fault: it let two servers take replies of the same client. Nothing has changed. Clients of the
+    other sum alone count as dropped out, unless that sum is taken over.
 
     Attributes:
         clients: Ids of the clients that are in both, ascending.
@@ -198,20 +217,25 @@ class OverlappingSums(UsageError):
 
 
 class MalformedMessage(CcesaError):
-    """Raised for bytes that are not a configuration or a message of the expected kind; the sender is at fault."""
+    """Raised for bytes that are not a configuration or a message of the expected kind.
+
+    The sender is at fault. ``Client`` and ``Helper`` raise FaultyServer in its place, and ``Server`` FaultyClient.
+    """
 
 
 class FaultyServer(CcesaError):
-    """Raised by ``Client.receive`` when the server sent something that an honest server never sends.
+    """Raised by ``receive`` of a client or helper when the server sent something that an honest server never sends.
 
-    The server is to blame, or the network between. The client has dropped its secrets and answers nothing more.
+    The server is to blame, or the network between. A client has dropped its secrets and answers nothing more; in a
+    helper nothing has changed. Tell people, and join another round only when they know why.
     """
 
 
 class FaultyNeighbour(CcesaError):
     """Raised by a client that could not use some neighbours' shares, and has complained of them.
 
-    These neighbours are to blame, or the server in their name; nothing is proved against any of them.
+    These neighbours are to blame, or the server in their name; nothing is proved against any of them. Join the next
+    round. In a round with *accept* the client would accuse them and stay.
 
     Attributes:
         clients: Ids of these neighbours, ascending.
@@ -222,14 +246,17 @@ class FaultyNeighbour(CcesaError):
         super().__init__(self.described(by_id))
 
     def described(self, naming: Naming) -> str:
-        out = "sealed wrong, or the server passed on others; this client has complained and is out of the round"
-        return f"cannot use the shares sealed in the name of {naming(self.clients)}: {out}"
+        return (
+            f"cannot use the shares sealed in the name of {naming(self.clients)}: sealed wrong, or the server passed "
+            "on others; this client has complained and is out of the round"
+        )
 
 
 class FaultyClient(CcesaError):
     """Raised by ``Server.receive`` when a client sent something that an honest client never sends.
 
-    The client is to blame, or a transport that let another speak for it. The message is refused.
+    The client is to blame, or a transport that let another speak for it. The message is refused and nothing
+    has changed: go on with the replies of the others.
 
     Attributes:
         client: Id of the sender, as the transport gave it.
@@ -254,15 +281,23 @@ class FaultyClient(CcesaError):
 
 
 class LateMessage(FaultyClient):
-    """Raised by ``Server.receive`` for a message that is too late; perhaps nobody is at fault."""
+    """Raised by ``Server.receive`` for a message whose step has closed, or whose sender is already out.
+
+    Perhaps nobody is at fault: the client was slow. It counts as dropped out. Ignore the message.
+    """
 
 
 class ConflictingMessage(FaultyClient):
-    """Raised by ``Server.receive`` for a second, different answer; the client is to blame, or a transport."""
+    """Raised by ``Server.receive`` for a second answer that differs from the first, which is kept.
+
+    The client is to blame, or a transport that mixes up clients. Go on with the replies of the others.
+    """
 
 
 class RoundFailed(CcesaError):
-    """Raised when a round ended without a sum; without evidence perhaps nobody is at fault.
+    """Raised by ``Server.close`` and ``Server.result`` when the round ended without a sum.
+
+    Without evidence perhaps nobody is at fault: run a new round.
 
     Attributes:
         evidence: Pairs of clients of which one may have lied, as ``Evidence``; empty if nothing is known.
@@ -282,13 +317,16 @@ class RoundFailed(CcesaError):
 
 
 class TooFewClients(RoundFailed):
-    """Raised when fewer clients are left than ``min_survivors`` demands; perhaps nobody is at fault."""
+    """Raised when fewer clients are left than ``min_survivors`` demands.
+
+    Perhaps nobody is at fault: wait longer for replies, or plan for more dropout.
+    """
 
 
 class Unreliable(RoundFailed):
     """Raised when too few live holders have shares of some clients' secrets: the paper's Theorem 1 fails.
 
-    Perhaps nobody is at fault.
+    Perhaps nobody is at fault. Run the round again; if this happens often, plan for more dropout.
 
     Attributes:
         clients: Ids of the clients whose secrets cannot be rebuilt, ascending.
@@ -299,14 +337,16 @@ class Unreliable(RoundFailed):
         super().__init__(self._reason(by_id))
 
     def _reason(self, naming: Naming) -> str:
-        again = "run the round again; if this happens often, plan for more dropout (see ccesa plan)"
-        return f"too few live share holders for {naming(self.clients)}; {again}"
+        return (
+            f"too few live share holders for {naming(self.clients)}; run the round again; if this happens often, plan "
+            "for more dropout (see ccesa plan)"
+        )
 
 
 class Disconnected(RoundFailed):
     """Raised when the mask graph of the survivors falls apart: the paper's Theorem 2 fails.
 
-    Perhaps nobody is at fault, and no partial sum was opened.
+    Perhaps nobody is at fault, and no partial sum was opened: run the round again.
 
     Attributes:
         component: Ids of the smallest part that is separate from the others, ascending.
@@ -327,7 +367,8 @@ class Disconnected(RoundFailed):
 class CorruptShares(RoundFailed):
     """Raised when the secret of one client cannot be rebuilt from the shares that came.
 
-    This client dealt wrong shares and is to blame, or too many of its neighbours sent some.
+    This client dealt wrong shares and is to blame, or too many of its neighbours sent some. Run the round again
+    without the clients that ``evidence.suspects`` names.
 
     Attributes:
         client: Id of the client that the secret belongs to.
@@ -339,8 +380,10 @@ class CorruptShares(RoundFailed):
         super().__init__(self._reason(by_id))
 
     def _reason(self, naming: Naming) -> str:
-        liars = "it dealt wrong shares, or too many of its neighbours sent wrong ones"
-        return f"the secret of {naming([self.client])} cannot be rebuilt: {self.what}; {liars}"
+        return (
+            f"the secret of {naming([self.client])} cannot be rebuilt: {self.what}; it dealt wrong shares, or too many "
+            "of its neighbours sent wrong ones"
+        )
 
 
 class HelpersMissing(RoundFailed):
@@ -372,14 +415,16 @@ class CorruptSum(RoundFailed):
 class StaleLog(RoundFailed):
     """Raised for a server's log that lacks an opening: it is an older copy, or another server went on.
 
-    Perhaps nobody is at fault. Asking clients otherwise now could reveal both secrets of one client.
+    Perhaps nobody is at fault. Clients may have been asked since. Asking them otherwise now could reveal both secrets
+    of one client, so nobody is asked any more: run a new round, or begin a new series.
     """
 
 
 class CorruptSeeds(CorruptShares):
     """Raised when the masks of a client that dropped out rest on other seeds than were promised.
 
-    It occurs only under ``x25519-mlkem768``. This client is to blame, or a network that changes messages.
+    It occurs only under the agreement ``x25519-mlkem768``. This client is to blame, or a network that changes
+    messages: the seeds that it gave and accepted follow from its rebuilt secret. Run the round again without it.
 
     Attributes:
         client: Id of the client that the seeds belong to.
@@ -390,13 +435,21 @@ class CorruptSeeds(CorruptShares):
         super().__init__(client, "a pair seed or a deposit is not what was promised")
 
     def _reason(self, naming: Naming) -> str:
-        whose = naming([self.client])
-        return f"the masks of {whose} cannot be rebuilt: {self.what}; it lied, or the network changed what it sent"
+        return (
+            f"the masks of {naming([self.client])} cannot be rebuilt: {self.what}; it lied, or the network changed "
+            "what it sent"
+        )
 
 
 class AttemptsSpent(RoundFailed):
-    """Raised by ``SecureGrid`` when too few nodes may contribute to this task again; perhaps nobody is at fault."""
+    """Raised by ``SecureGrid`` when too few nodes may contribute to this task again.
+
+    Perhaps nobody is at fault. Nodes keep to the first run of a model: start from another model.
+    """
 
 
 class RoundsLost(RoundFailed):
-    """Raised by ``SecureGrid`` when all rounds of a training failed, or too many in a row; the text counts reasons."""
+    """Raised by ``SecureGrid`` when all rounds of a training failed, or too many in a row.
+
+    The text counts the reasons of the rounds: most often too many nodes drop out, or take too long.
+    """

@@ -88,7 +88,8 @@ class Evidence:
         """Return the ids of clients in more pairs than this many liars can make for an honest client.
 
         If no client has more than ``liars`` lying neighbours, each of them lied: an honest client is in pairs with
-        lying neighbours only. A client that sent a wrong share of its own secret lied, too. So may the network.
+        lying neighbours only. A client that sent a wrong share of its own secret lied, too. A network that changes
+        messages looks like a liar.
 
         Args:
             liars: The most lying neighbours that a client has; ``Plan.around`` is certified by a plan.

@@ -8,5 +8,8 @@ class MissingPackage(ConfigError, ImportError):
 
 
 def missing(what: str, package: str, extra: str) -> MissingPackage:
-    """Return the error, with a hint for a checkout: anybody could take the name ``ccesa`` on the package index."""
+    """Return the error of a part whose package is not installed.
+
+    ``ccesa`` is on no package index, and somebody else could take its name there: the hint is for a checkout.
+    """
     return MissingPackage(f"{what} needs {package}: in a checkout of ccesa, pip install '.[{extra}]'")

@@ -105,7 +105,10 @@ def has_locks() -> bool:
 
 
 def lock(path: Path | str) -> int:
-    """Lock a file, made if missing, until the handle is closed; raises BlockingIOError if another process has it."""
+    """Lock a file, made if it is missing, until the handle is closed or the process ends.
+
+    Raises BlockingIOError if another process has it. On a system without such locks nothing is locked.
+    """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if fcntl is not None:

@@ -1,6 +1,7 @@
 """A guard says against which server a round holds. One record per guard has all the differences.
 
-Its steps are in the files of ``protocol`` with its name, their table is in ``protocol.steps``.
+Its steps are in the files of ``protocol`` that have its name; ``protocol.steps`` has its table. Its clients are
+``ActiveClient`` with a charter, and ``Client`` without one.
 """
 
 from dataclasses import dataclass

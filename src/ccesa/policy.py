@@ -70,7 +70,8 @@ class Policy(Part, frozen=True, kw_only=True):
     def stays_open(self, *, asked: int, answered: int, minimum: int, seconds: float, vectors: bool) -> float:
         """Return the seconds that an exchange stays open if nobody else answers; 0 if it closes.
 
-        With fewer answers than ``minimum`` a second deadline follows: a slow site is better than a lost round.
+        With fewer answers than ``minimum`` it stays open for a second deadline: a slow site is better than a lost
+        round. Then it closes in any case, so nothing hangs.
 
         Args:
             asked: The number of sites that were asked.

@@ -30,8 +30,10 @@ def check(vector: object, length: int, bits: int) -> Vector:
     # Subclasses are refused: a masked array, for example, shows other values than it holds.
     if type(vector) is not np.ndarray or vector.dtype != expected:
         found = vector.dtype if type(vector) is np.ndarray else type(vector).__name__
-        how = "convert it, or use Quantizer for floats, in a round with bits=64"
-        raise VectorError(f"expected an array of {expected.name}, got {found}; {how}")
+        raise VectorError(
+            f"expected an array of {expected.name}, got {found}; convert it, or use Quantizer for floats, in a round "
+            "with bits=64"
+        )
     if vector.shape != (length,):
         raise VectorError(f"expected a vector of shape ({length},), got {vector.shape}")
     return vector

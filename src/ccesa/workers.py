@@ -1,6 +1,7 @@
 """Workers of an executor, in other processes or on other machines, sum masks that a server takes off.
 
-They see no vector. The server itself sums what does not come back, so an executor cannot lose a round.
+A worker gets keys and a range of the vector, and returns the sum of those masks there; it sees no vector. The server
+itself sums what does not come back: an executor can make a round faster, and cannot lose it.
 """
 
 import logging

@@ -1,4 +1,7 @@
-"""An agreement holds for all rounds of a federation: a charter, or trust in the server. Code asks it, not its kind."""
+"""An agreement holds for all rounds of a federation: a charter, or trust in the server.
+
+Code that makes clients, servers, forms or memories asks the agreement, and never for the kind of agreement.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,8 +55,10 @@ class Trust:
     def check(self, config: RoundConfig) -> None:
         check_type("config", config, RoundConfig, "; plan.config() makes one")
         if guard_named(config.guard).chartered:
-            how = "make an ActiveClient, or a Server(config, charter)"
-            raise ConfigError(f"the round has guard = {config.guard}, which needs a charter: {how}")
+            raise ConfigError(
+                f"the round has guard = {config.guard}, which needs a charter: make an ActiveClient, or a "
+                "Server(config, charter)"
+            )
         self.floor.check(config)
 
     def check_account(self, config: RoundConfig, account: Account | None) -> None:
@@ -62,11 +67,15 @@ class Trust:
             return
         noise = account.mechanism
         if (config.length, config.bits) != (noise.length, WORD_BITS):
-            made = f"the noise of this client's account is made for {noise.length} words of {WORD_BITS} bits"
-            raise ConfigError(f"{made}, but the round has {config.length} of {config.bits}")
+            raise ConfigError(
+                f"the noise of this client's account is made for {noise.length} words of {WORD_BITS} bits, but the "
+                f"round has {config.length} words of {config.bits} bits"
+            )
         if noise.honest > config.min_survivors:
-            counted = f"the noise of this client's account counts on {noise.honest} honest clients in every sum"
-            raise ConfigError(f"{counted}, but this round opens sums of {config.min_survivors}")
+            raise ConfigError(
+                f"the noise of this client's account counts on {noise.honest} honest clients in every sum, but this "
+                f"round opens sums of {config.min_survivors}"
+            )
 
     def decode(self, data: bytes) -> RoundConfig:
         return RoundConfig.decode(data)

@@ -1,6 +1,7 @@
 """A ``Charter`` fixes a federation's rounds, except series, number, roster, length and *accept*.
 
-A lying server uses every choice against one client, also within limits: a graph of another kind has another tail.
+A lying server uses every choice against one client. Limits are not enough: another kind of graph with the same mean
+degree is within every limit, and has another tail. So the charter fixes everything else.
 """
 
 import math
@@ -225,8 +226,9 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         absent = [name for name in needed if name != "key_days" and getattr(self, name) is msgspec.UNSET]
         given = [name for name in foreign if getattr(self, name) is not msgspec.UNSET]
         if absent or (given and not has_helpers):
-            either, wrong = f"either {', '.join(OF_GRAPHS)} or {', '.join(_OF_HELPERS)}", [*absent, *given][0]
-            raise ConfigError(f"a charter has {either}: check {wrong}")
+            raise ConfigError(
+                f"a charter has either {', '.join(OF_GRAPHS)} or {', '.join(_OF_HELPERS)}: check {[*absent, *given][0]}"
+            )
         if has_helpers:
             self._settle_helpers()
 
@@ -263,8 +265,10 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         if mechanism.against == "follows" and isinstance(self.graph, Complete):
             honest = self.min_survivors - self.certificate.colluders
         if mechanism.honest > honest:
-            counted = f"the charter's noise counts on {mechanism.honest} honest clients in every sum"
-            raise ConfigError(f"{counted}, but its certificate promises {honest}")
+            raise ConfigError(
+                f"the charter's noise counts on {mechanism.honest} honest clients in every sum, but its certificate "
+                f"promises {honest}"
+            )
 
     @property
     def schema(self) -> Schema | None:
@@ -467,8 +471,9 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
         agreed = self.config(**{name: getattr(config, name) for name in _LEFT_OPEN})
         for name in config.__struct_fields__:
             if getattr(config, name) != getattr(agreed, name):
-                chosen = ", ".join(_LEFT_OPEN)
-                raise ConfigError(f"the round differs from the charter in {name}: the server chooses only {chosen}")
+                raise ConfigError(
+                    f"the round differs from the charter in {name}: the server chooses only {', '.join(_LEFT_OPEN)}"
+                )
 
     def check_account(self, config: RoundConfig, account: Account | None) -> None:
         """Raise ConfigError if the account is missing, or for other noise than the charter's, or another charter.
@@ -478,16 +483,20 @@ class Charter(Part, frozen=True, kw_only=True, dict=True):
             account: The account that is charged for them.
         """
         if account is None and self.mechanism is not None:
-            how = "Ledger(path).account(charter.privacy, charter.digest)"
-            raise ConfigError(f"the charter has noise, but this client has no ledger: give it an account, {how}")
+            raise ConfigError(
+                "the charter has noise, but this client has no ledger: give it an account, "
+                "Ledger(path).account(charter.privacy, charter.digest)"
+            )
         if account is not None and (account.mechanism, account.charter) != (self.mechanism, self.digest):
             raise ConfigError("the account is for other noise, or another charter, than this client's")
 
     def _check_digest(self, digest: object) -> None:
         if digest != self.digest:
             given, own = digest.hex()[:8] if isinstance(digest, bytes) else "none", self.digest.hex()[:8]
-            which = f"the round is for another charter ({given}...) than this one ({own}..., serial {self.serial})"
-            raise ConfigError(f"{which}: compare the digests that `ccesa charter show` prints")
+            raise ConfigError(
+                f"the round is for another charter ({given}...) than this one ({own}..., serial {self.serial}): "
+                "compare the digests that `ccesa charter show` prints"
+            )
 
     def check_current(self, now: float | None = None) -> None:
         """Check that the charter has not expired; raise ConfigError if it has.

@@ -95,8 +95,10 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
         if not has_graph and not self.helper_ids:
             raise ConfigError(f"guard = {self.guard} needs helpers: make the configuration with Charter.config(...)")
         if has_graph and needs_accept(self.agreement) and not self.accept:
-            why = "clients have to accept the seeds of masks before they mask"
-            raise ConfigError(f"agreement = {self.agreement} needs accept = True: {why}")
+            raise ConfigError(
+                f"agreement = {self.agreement} needs accept = True: clients have to accept the seeds of masks before "
+                "they mask"
+            )
 
     @property
     def context(self) -> bytes:
@@ -183,18 +185,23 @@ class RoundConfig(Part, frozen=True, kw_only=True, tag="round"):
                 raise ConfigError(f"a round with guard = {self.guard} has no charter")
             return
         if not isinstance(self.charter, bytes) or len(self.charter) != CHARTER_BYTES:
-            needed = f"the {CHARTER_BYTES}-byte digest of a charter"
-            raise ConfigError(f"guard = {self.guard} needs {needed}: make the configuration with Charter.config(...)")
+            raise ConfigError(
+                f"guard = {self.guard} needs the {CHARTER_BYTES}-byte digest of a charter: make the configuration "
+                "with Charter.config(...)"
+            )
         if self.graph.thin:
-            why = "because a lying server chooses who drops out after it has seen the graph"
-            rule = f"under guard = {self.guard} masks run on every edge, {why}"
-            raise ConfigError(f"leave out mask_p and mask_degree: {rule}")
+            raise ConfigError(
+                f"leave out mask_p and mask_degree: under guard = {self.guard} masks run on every edge, because a "
+                "lying server chooses who drops out after it has seen the graph"
+            )
 
     def _check_holders(self) -> None:
         degree = self.graph.mean_degree(self.clients)
         if degree + 1 > MAX_HOLDERS:
-            most = f"a secret can be shared among at most {MAX_HOLDERS} holders"
-            raise ConfigError(f"about {degree:.0f} neighbours per client; {most}: choose a sparser graph")
+            raise ConfigError(
+                f"about {degree:.0f} neighbours per client; a secret can be shared among at most {MAX_HOLDERS} "
+                "holders: choose a sparser graph"
+            )
         self.graph.check(self.clients)
         self.threshold.check(self.graph, self.clients, guard_named(self.guard).dealer_counts)
 

@@ -89,7 +89,10 @@ class Half(NamedTuple):
 
 
 def vector_tag(vector: Data, context: bytes, client: int) -> bytes:
-    """Return the tag of a masked vector, by which an accident on the way is noticed; its key is public."""
+    """Return the tag of a masked vector: by it an accident on the way is noticed.
+
+    The key is public, so the tag is a checksum, and proves nothing to anybody.
+    """
     head = labels.client_frame(labels.MASKED_VECTOR, context, client)
     return primitives.gmac(hashlib.sha256(head).digest()[:_KEY], memoryview(vector).cast("B"))
 
@@ -218,8 +221,10 @@ class Hybrid(X25519):
 
     def check_installed(self) -> None:
         if not primitives.has_kem():
-            how = "pip install 'cryptography>=48', or use the agreement x25519"
-            raise ConfigError(f"the agreement x25519-mlkem768 needs ML-KEM, which cryptography has since 48: {how}")
+            raise ConfigError(
+                "the agreement x25519-mlkem768 needs ML-KEM, which cryptography has since version 48: "
+                "run pip install 'cryptography>=48', or use the agreement x25519"
+            )
 
     def bundle(self, sealing_key: bytes, mask_key: bytes, kem_seed: bytes) -> bytes:
         return sealing_key + mask_key + primitives.public_key(primitives.kem_private_key(kem_seed))

@@ -31,7 +31,12 @@ class CircleMasks:
     degree: int
 
     def log_apart(self, assumptions: Assumptions, roster: Roster | None = None) -> float:
-        """Bound P(the honest survivors' masks fall apart): two gaps of h or more missing clients lie between them."""
+        """Bound P(the honest survivors' masks fall apart).
+
+        They do if and only if at least two gaps of h or more missing clients (dropped out or colluding) lie between
+        survivors. A gap begins with a survivor and h missing clients. Two such beginnings are disjoint, so each of the
+        n (n - 2 h - 1) / 2 pairs has the same probability, which is computed exactly.
+        """
         n, h = assumptions.clients, self.degree // 2
         pairs = n * (n - 2 * h - 1) / 2
         if pairs <= 0 or self.degree >= n - 1:
@@ -73,7 +78,7 @@ class CircleMasks:
         """Return whether fewer colluders can only make gaps rarer.
 
         With a fraction m missing, a pair of gaps has about m^(2h) (1 - m)^2. That grows with m below h / (h + 1). Half
-        of that leaves room for small rosters.
+        of that leaves room for small rosters. Above it gaps are everywhere and nothing is promised.
         """
         missing = 1 - (1 - assumptions.collusion) * (1 - assumptions.dropout)
         return self.degree // 2 * (1 - missing) > 2 * missing
@@ -125,8 +130,9 @@ class EqualDegrees:
     def around(self, event: Event, rule: Rule, roster: Roster) -> float:
         """Bound P(the event happens to some honest client), for every roster of at least F with all colluders in it.
 
-        In rosters of up to d + 1 all are neighbours, so it happens for certain or never. Of larger ones the worst
-        counts. If it is not known, nothing is promised. With ``anywhere`` it is known only if that many are too few.
+        In rosters of up to d + 1 all are neighbours, so it happens for certain or never. Of larger rosters the worst is
+        the smallest for a fixed number of colluders, and everyone for a fraction of the roster (docs/planning.md). If
+        that cannot be shown, nothing is promised. With ``anywhere`` it is shown only if that many are too few.
         """
         assumptions, degree = roster.assumptions, self.degree
         sizes = np.arange(roster.smallest, min(degree + 1, assumptions.clients) + 1)

@@ -114,13 +114,23 @@ class Kind(Part, frozen=True, kw_only=True):
     def edges(self, seed: bytes, ids: Nodes) -> Iterator[tuple[Nodes, Nodes, Flags]]:
         """Draw all edges, each once and from its lower node to its higher one.
 
+        Args:
+            seed: The 32 bytes that decide.
+            ids: Client ids, ascending; a node is a place among them.
+
         Yields:
             Lower nodes, higher nodes, and flags that say which edges carry masks, in chunks.
         """
         raise NotImplementedError
 
     def neighbours(self, seed: bytes, ids: Nodes, node: int) -> Nodes:
-        """Return the neighbours of one node, ascending, without drawing the edges of all others."""
+        """Return the neighbours of one node, ascending, without drawing the edges of all others.
+
+        Args:
+            seed: The 32 bytes that decide.
+            ids: Client ids, ascending; a node is a place among them.
+            node: The node whose neighbours are returned.
+        """
         raise NotImplementedError
 
     # Planning

@@ -38,8 +38,10 @@ class Client:
         config: The round, as the server announced it.
         client: This client's id, from 0 to ``config.clients`` - 1.
         vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2.
-            With an account it must be a function, and a vector leaves even if that fails: see ``failure``.
-        task: 32 bytes: a digest of its work, or a function that makes it in step 2. Other tasks are refused.
+            With an account it must be a function. Whatever that raises or returns, a vector leaves: see
+            ``failure``.
+        task: 32 bytes: a digest of the work of this client, or a function that makes it in step 2. The client
+            refuses a request for a vector for another task.
         floor: The client's own minimum. The default refuses rounds of two and vectors without a mask.
         used_rounds: Remembers rounds across processes; a second use of one is refused.
         tasks: Remembers for which tasks vectors were sent and shares were released, and outlives rounds: a
@@ -162,9 +164,11 @@ class Client:
             TaskSpent: It may not contribute to the task again; nothing has changed.
             BudgetSpent: Its ledger has no room for one more vector; nothing has changed.
             ConfigError: It counts contributions, and works on no task, or its ledger cannot be used.
-            VectorError: Without an account: the function made another vector than the round needs; nothing has changed.
+            VectorError: Without an account: the function made a vector of another length or type; nothing has
+                changed.
             OrderError: The client is out of the round, calls overlap, or a masked vector is asked for again,
-                which the transport repeats. In a fork, or a second process, all secrets are dropped.
+                which the transport repeats. In a fork, or if another process has sent the vector of this round,
+                all secrets are dropped.
             UsageError: The request is not bytes.
         """
         view = m.view_of(request, "request")
@@ -208,7 +212,8 @@ class Client:
     def suspend(self) -> bytes:
         """Return the state of this client for another process of this node, secrets included.
 
-        Keep the bytes out of messages, logs and backups. This object is done then. In a fork all secrets are dropped.
+        Keep the bytes in the memory of the node, never in a message, a log or a backup. This object is done then. In
+        a fork all secrets are dropped.
         """
         with self._exclusive:
             self._round.spend.process.check(self._abort)
@@ -300,10 +305,12 @@ class ActiveClient(Client):
         vector: ``config.length`` unsigned words of ``config.bits``, or a function that makes them in step 2.
             With an account it must be a function.
         tasks: Remembers for which tasks vectors were sent and shares were released, within the charter's
-            ``attempts`` and ``releases``: a ``FolderMemory``. None remembers nothing.
+            ``attempts`` and ``releases``: a ``FolderMemory``, which outlives rounds and processes. None remembers
+            nothing.
         task: 32 bytes: a digest of the work of this client, or a function that makes it in step 2.
         counted: Returns the name of a task in ``tasks``, if that is not the task itself.
-        account: ``ledger.account(charter.privacy, charter.digest)``, if the charter has noise: it is charged first.
+        account: ``ledger.account(charter.privacy, charter.digest)``, if the charter has noise: every vector is
+            charged to it before it leaves.
         used_rounds: Remembers rounds across processes; a second use of one is refused.
         threads: The most threads that make masks; 0 stands for as many as help.
         random: Returns n random bytes. Give another source than the system's only in tests.

@@ -90,8 +90,9 @@ def follow() -> Iterator[None]:
     try:
         yield
     except (CcesaError, TypeError, KeyError) as error:
-        again = "make the server with the same arguments as before, or run a new round"
-        raise RoundFailed(f"this log does not fit this server: {again}") from error
+        raise RoundFailed(
+            "this log does not fit this server: make the server with the same arguments as before, or run a new round"
+        ) from error
 
 
 class RoundLog:
@@ -235,18 +236,24 @@ class RoundLog:
     def _check_of(self, kind: str, context: bytes) -> None:
         begun = self._begun
         if begun is not None and (begun.kind, begun.context) != (kind, context):
-            text = f"{self._name} is the log of another {begun.kind}, or of another configuration"
-            raise ConfigError(f"{text}: give the configuration that it was opened with")
+            raise ConfigError(
+                f"{self._name} is the log of another {begun.kind}, or of another configuration: give the configuration "
+                "that it was opened with"
+            )
 
     def _check_counted(self) -> None:
         """Compare the openings with the counter; count the last one if a crash has prevented that."""
         last = max(self._marks, default=-1)
         count, mark = self._counter.value
         if count > last + 1 or (count and self._marks.get(count - 1, mark) != mark):
-            why = "it is an older copy, or another server has gone on from a copy"
-            raise StaleLog(f"{self._name} is behind its counter: {why}; run a new round, or begin a new series")
+            raise StaleLog(
+                f"{self._name} is behind its counter: it is an older copy, or another server has gone on from a copy; "
+                "run a new round, or begin a new series"
+            )
         if count < last:
-            how = "give the counter that it was made with; if that is lost, run a new round"
-            raise DamagedLog(f"{self._name} has {last + 1} openings and its counter {count}: {how}")
+            raise DamagedLog(
+                f"{self._name} has {last + 1} openings and its counter {count}: give the counter that it was made "
+                "with; if that is lost, run a new round"
+            )
         if count == last:
             self._counter.set(last + 1, self._marks[last])

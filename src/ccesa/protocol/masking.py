@@ -38,8 +38,10 @@ def check_source(vector: VectorSource, length: int, bits: int, account: Account 
     if callable(vector):
         return vector
     if account is not None:
-        why = "a vector used in two rounds would have the same noise twice"
-        raise ConfigError(f"with an account, give a function that calls encode, not a vector: {why}")
+        raise ConfigError(
+            "with an account, give a function that calls encode, not a vector: a vector used in two rounds would have "
+            "the same noise twice"
+        )
     return words.check(vector, length, bits)
 
 
@@ -97,7 +99,10 @@ def still_there(round: Round, packed: bytes, near: Neighbourhood) -> Flags:
 
 
 def open_shares(round: Round, state: Shared, shared: Flags, request: m.Texts) -> Accepted:
-    """Open the texts of the members that have shared; no opened share is in the frames of a failing vector."""
+    """Open the texts of the members that have shared.
+
+    This is a function of its own so that no opened share is a local of the frames of a failing vector.
+    """
     live = state.near.among(shared)
     check_left(live, state.threshold)
     m.check(request, round.config, live.degree)
@@ -158,7 +163,10 @@ def hold_among(state: Accepted, live: Flags) -> Holding:
 def mask_vector(
     round: Round, state: Accepted, held: Holding, asked: bytes, among: bytes, kind: type[m.SummedVector]
 ) -> tuple[Holding, dict[str, Any]]:
-    """Mask the vector in place, for a reply of this kind, if ``asked`` is the client's task; return its fields, too."""
+    """Mask the vector in place, for a reply of this kind; return the fields of the reply, too.
+
+    ``asked`` is the task that the server names. It must be the task of this client.
+    """
     counted, task = check_asked_task(round, asked)
     draft, (name, make) = masked_vector(round, state, held.near, (counted, task), kind), kind.fingerprint
     fields = {"among": among, "task": task, "vector": draft, name: make(draft.content, round.context, round.client)}

@@ -1,8 +1,8 @@
-"""Each step has one request, from server to client, and one reply, from client to server.
+"""Each step has one request, from the server to a client or helper, and one reply.
 
 A message is one msgpack array: its name, then its fields in the order below. Lists of items of one size travel as one
-packed byte string in ascending order of client id. A message has exactly one encoding. Each field declares its size:
-the limit before parsing, the check after it and the planner's bytes follow.
+packed byte string in ascending order of id. A message has exactly one encoding. Each field declares its size; the
+limit before parsing, the check after it and the planner's bytes follow from that.
 """
 
 from collections.abc import Callable, Iterable
@@ -201,7 +201,10 @@ class MaskReply(Message, frozen=True, kw_only=True, tag="mask-reply"):
 
 
 class Complaint(Message, frozen=True, kw_only=True, tag="complaint"):
-    """Names neighbours whose sealed shares this client cannot use. It is out of the round, as if it had dropped out."""
+    """Names, in place of the masked vector, neighbours whose sealed shares this client cannot use.
+
+    The client takes no further part, like one that has dropped out.
+    """
 
     accused: _Named  # ids
 
@@ -226,7 +229,10 @@ class SignedAdvertiseReply(Message, frozen=True, kw_only=True, tag="signed-adver
 
 
 class RosterRequest(Message, frozen=True, kw_only=True, tag="roster-request"):
-    """Opens step 1 under the active guard: the committed roster, and the signed keys of the derived neighbours."""
+    """Opens step 1 under the active guard: the committed roster, and the neighbours' signed keys.
+
+    The client derives its neighbours from the root.
+    """
 
     v1: _Set
     root: Annotated[bytes, Size(HASH_BYTES)]
@@ -252,7 +258,10 @@ class MaskAmongAtOnceRequest(Message, frozen=True, kw_only=True, tag="mask-among
 
 
 class SignedMaskReply(Message, frozen=True, kw_only=True, tag="signed-mask-reply"):
-    """Carries the masked vector with digest, V2 and task, a signature for neighbours, and a receipt for the server."""
+    """Carries the masked vector with its digest, the V2 that it was masked among, its task, and two signatures.
+
+    The first is for the neighbours, on V2 and the task. The second is for the server, on the digest as well.
+    """
 
     fingerprint: ClassVar[Fingerprint] = Fingerprint("digest", keys.vector_digest)
 
@@ -414,7 +423,10 @@ def limit(kind: type[Message], config: RoundConfig) -> int:
 
 
 def check(message: M, config: RoundConfig, neighbours: int = 0) -> M:
-    """Return the message; raise MalformedMessage if a field whose size is known has another one."""
+    """Return the message; raise MalformedMessage if a field has another size than its class declares.
+
+    ``neighbours`` is their number. The readers of ids and of proofs check the numbers of those.
+    """
     for name, size in _exact_sizes(type(message), *_known(config), neighbours, len(config.helper_ids)):
         check_size(name, getattr(message, name), size)
     return message

@@ -101,8 +101,10 @@ class OwnProcess:
             return
         if drop is not None:
             drop()
-        why = "two processes with the same keys would send two vectors of one round"
-        raise OrderError(f"this client was made in another process and its keys are dropped in this fork: {why}")
+        raise OrderError(
+            "this client was made in another process, and its keys are dropped in this fork: two processes with the "
+            "same keys would send two vectors of one round"
+        )
 
 
 def _clear(error: BaseException | None) -> None:

@@ -32,7 +32,7 @@ def run_round(
     #   accept     accusations             -> V2, less what they cost; not in every round
     #   mask       masked vectors (summed) -> V3, the neighbours of each client that dropped
     #   unmask     shares                  -> V4, the sum
-    # With helpers: their keys; masked vectors, which they confirm beside that step (V3); the sums of their masks.
+    # With helpers: key (those of helpers), mask (V3: helpers confirm vectors beside it), unmask (sums of their masks).
     while requests:
         for client, reply in _with_helpers(server, transport, requests):
             try:

@@ -45,8 +45,10 @@ def check_series(config: RoundConfig) -> None:
         raise ConfigError("a series needs the step accept: make its configuration with accept=True")
     longest = max(m.limit(kind, config) for step in steps_of(config) for kind in (step.request, step.reply))
     if longest > envelope.MAX_MESSAGE_BYTES:
-        sizes = f"a message could have {longest} bytes, an envelope carries {envelope.MAX_MESSAGE_BYTES}"
-        raise ConfigError(f"length = {config.length} is too long for a series: {sizes}")
+        raise ConfigError(
+            f"length = {config.length} is too long for a series: a message could have {longest} bytes, an envelope "
+            f"carries {envelope.MAX_MESSAGE_BYTES}"
+        )
 
 
 def with_number(config: RoundConfig, number: int) -> RoundConfig:
@@ -58,6 +60,8 @@ def make_party(make: Callable[[RoundConfig], Party], config: RoundConfig, kind: 
     party = make(config)
     check_type(f"round {config.number}", party, kind)
     if party.context != config.context:
-        what = f"the {kind.__name__} of round {config.number} was made from another configuration"
-        raise ConfigError(f"{what}: make it from the argument of the function")
+        raise ConfigError(
+            f"the {kind.__name__} of round {config.number} was made from another configuration: make it from the "
+            "argument of the function"
+        )
     return party

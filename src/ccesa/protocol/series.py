@@ -63,7 +63,8 @@ class Ended:
 class Series:
     """The server of a series: ``open`` an exchange, ``receive`` replies, ``close`` it, until ``finished``.
 
-    A call out of order, or that overlaps, gets an ``OrderError``. After an interrupted call only ``stop`` works.
+    A call gets an ``OrderError`` if no exchange is open for it, or if it overlaps with another. After an interrupted
+    call only ``stop`` works.
 
     Args:
         config: The first round, with *accept*; later rounds have other numbers.
@@ -143,7 +144,8 @@ class Series:
         Raises:
             OrderError: The exchange before is still open, the series is over, or its log was not replayed.
             StaleLog: The log is new and its counter is not, or another process has changed it.
-            ConfigError: The task has another size, a member was never enrolled, or no server can be made; no change.
+            ConfigError: The task has another size, a member was never enrolled, or no server of the next round can be
+                made. Nothing has changed.
         """
         with self._exclusive:
             if self._is_open:
@@ -266,8 +268,9 @@ class Series:
     def take_over(self, answers: Mapping[int, bytes], total: Data = b"") -> list[FaultyClient]:
         """Return the faults among answers of other servers of this series, and take the other answers.
 
-        So servers that follow one log stay the same. Answers that contradict others, for example with a key that was
-        used before, are left out; to stay the same then, servers take all answers in one agreed order.
+        Servers that follow one log stay the same this way, whichever of them a client has reached. Answers that
+        contradict others, for example with a key that was used before, are left out. Then only a series that takes
+        all answers in one agreed order is the same as the others.
 
         Args:
             answers: The results of ``recall`` there, by client.

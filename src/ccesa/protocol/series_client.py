@@ -74,7 +74,8 @@ class SeriesClient:
 
         Raises:
             FaultyServer: These bytes are not one exchange, or an older one; nothing has changed.
-            OrderError: The series is over, the client was suspended, or calls overlap. A fork drops all secrets.
+            OrderError: The series is over, the client was suspended, or calls overlap. In a fork, or if this became
+                one meanwhile, all secrets are dropped.
             UsageError: The request is not bytes.
         """
         view = m.view_of(request, "request")

@@ -51,10 +51,10 @@ class Aggregate:
     """The sum over the survivors V3, and its history.
 
     Attributes:
-        graph_evolution: As ``evolution``; None with helpers.
         vector: The sum modulo 2^bits, ``length`` unsigned words.
         survivors: Ids of the clients in the sum, ascending.
         evidence: Wrong shares and accusations, as pairs of clients of whom one lied, or the network did.
+        graph_evolution: As ``evolution``; None with helpers.
     """
 
     vector: Vector = field(repr=False)
@@ -77,15 +77,18 @@ class Server:
     """The server of one round: ``open`` it, ``receive`` replies, ``close`` steps until no requests are left.
 
     With a ``log`` it survives the loss of its process: another server that is made in the same way, with the log,
-    goes on with ``replay``. Calls that are out of order, overlap, or follow an interruption get an ``OrderError``.
+    goes on with ``replay``. A call that the open step does not allow, or that overlaps with another, gets an
+    ``OrderError``. So do all calls after an interrupted one.
 
     Args:
         config: The round; every client has to know it beforehand.
-        agreement: The charter, for a round under ``active``. Without one the clients trust the server.
+        agreement: The charter, for a round under ``active`` or ``assisted``. Without one the clients trust the server.
         task: 32 bytes: a digest of the work that clients are asked for. ``work_on`` can set it later.
-        dropout: The fraction that may still leave after *accept*: clients with too few holders left for that go.
+        dropout: The fraction of clients that may still leave after *accept*: a client whose accusations leave too few
+            holders for that is left out.
         threads: The most threads that take masks off the sum; 0 stands for as many as help.
-        executor: Its workers sum the masks that come off a large sum. They get mask keys: trust them like this server.
+        executor: Its workers sum the masks that come off a large sum, in other processes or on other machines. They
+            get mask keys, so they must be trusted like this server.
         random: Returns n random bytes. Give another source than the system's only in tests.
         log: Keeps every call on the disk before it returns. Without it nothing is kept.
         now: Seconds since 1970, by default the system's; the charter must not have expired then.
@@ -210,10 +213,12 @@ class Server:
         return self._state.graph if isinstance(self._state, Drawn) else None
 
     def open(self, clients: Iterable[int] | None = None) -> Requests:
-        """Return the requests of step 0 by client id, each of at most 64 bytes, and start it.
+        """Return the requests of the first step by id, each of at most 64 bytes, and start it.
+
+        Clients are asked for their keys. With helpers these are asked for theirs first.
 
         Args:
-            clients: Ids of the clients that are asked to take part; by default all that are enrolled.
+            clients: Ids of the clients that are asked to take part, helpers excluded; by default all that are enrolled.
 
         Raises:
             OrderError: This server was opened or replayed before, or its log has a round.
@@ -315,6 +320,8 @@ class Server:
             Unreliable: Secrets have too few live share holders.
             Disconnected: The survivors' mask graph falls apart.
             CorruptShares: A secret, or a mask that depends on it, cannot be rebuilt from the shares that came.
+            HelpersMissing: A helper has not answered.
+            CorruptSum: The check words of the sum do not fit.
             StaleLog: Another process has changed the counter of the log.
             OrderError: The round is not open, or calls overlap.
         """

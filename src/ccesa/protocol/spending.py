@@ -115,23 +115,30 @@ class Spending:
         vectors = self._places(memory, VECTOR, name)
         old = sum(1 for _ in memory.entries(TASK, name))
         if len(vectors) + old - own >= self.attempts:
-            why = "sums over the same task that differ by one client would reveal that client's vector"
-            raise TaskSpent(f"this client has contributed to this task {self.attempts} time(s), its limit: {why}")
+            raise TaskSpent(
+                f"this client has contributed to this task {self.attempts} time(s), its limit: sums over the same task "
+                "that differ by one client would reveal that client's vector"
+            )
         if self.account is not None:
             return
         if len(self._places(memory, RELEASE, name)) >= self.releases:
-            said = f"this client has released its shares for this task {self.releases} time(s), its limit"
-            raise TaskSpent(f"{said}: another sum over it could reveal a client's vector")
+            raise TaskSpent(
+                f"this client has released its shares for this task {self.releases} time(s), its limit: another sum "
+                "over it could reveal a client's vector"
+            )
         if old:
             raise TaskSpent("this client contributed to this task with an earlier version, which noted no series")
         series, number = self._series, self.config.number
         if any(one != series for one, _ in vectors):
-            said = "this client has contributed to this task in another series"
-            raise TaskSpent(f"{said}: repeat a lost round in that one")
+            raise TaskSpent(
+                "this client has contributed to this task in another series: repeat a lost round in that one"
+            )
         latest = max((last for _, last in vectors), default=-1)
         if latest >= number + own:
-            last = f"this client has contributed to this task in round {latest} of this series"
-            raise TaskSpent(f"{last}: the next attempt needs a higher number, not {number}")
+            raise TaskSpent(
+                f"this client has contributed to this task in round {latest} of this series: the next attempt needs a "
+                f"higher number, not {number}"
+            )
 
     def _note_named(self, memory: Memory, name: bytes, task: bytes) -> None:
         """With helpers, note the task of this name, and refuse any other: helpers would answer about both."""

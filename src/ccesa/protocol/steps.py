@@ -1,7 +1,8 @@
 """The order of the steps: one table per guard, without and with *accept*.
 
 Only these tables say which message is legal when. A client in the state of a row accepts its request and nothing else;
-a server whose step is open accepts its replies and nothing else.
+a server whose step is open accepts its replies and nothing else. Drivers loop until the server has no requests left
+and never count steps.
 
 Without *accept* the mask step starts with the first half of that step, in one exchange: its request carries the sealed
 texts, the client opens them, and if it cannot, it complains in place of its vector.

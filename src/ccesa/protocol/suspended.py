@@ -2,7 +2,8 @@
 
 The bytes contain secrets. Keep them in the memory of the node that runs the client, never in a message, a log or a
 backup. Resumed twice, they make a client that answers twice, and under the guard ``active`` signs two different V3. So
-a node takes them out of its memory before it resumes them. After a crash, join the next round.
+a node takes them out of its memory before it resumes them, and never puts a copy back; a restored backup or snapshot
+of a machine is a copy. After a crash, join the next round.
 """
 
 import hashlib

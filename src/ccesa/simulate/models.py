@@ -91,8 +91,10 @@ class NoisyVectors:
 
     def __init__(self, mechanism: Mechanism, config: RoundConfig, seed: int) -> None:
         if (config.length, config.bits) != (mechanism.length, WORD_BITS):
-            given = f"{config.length} words of {config.bits} bits"
-            raise ConfigError(f"the noise is made for {mechanism.length} words of {WORD_BITS} bits, not for {given}")
+            raise ConfigError(
+                f"the noise is made for {mechanism.length} words of {WORD_BITS} bits, not for {config.length} words of "
+                f"{config.bits} bits"
+            )
         self.mechanism, self.context, self.seed = mechanism, config.context, seed
         self._quantizer: NoisyQuantizer[list[NDArray[Any]]] = NoisyQuantizer.for_model(
             [np.zeros(mechanism.dimension)], mechanism

@@ -55,8 +55,10 @@ def unpack_exact(schema: Schema, total: Vector, sites: int) -> Sums:
         sums[quantity.key] = found = digits.decode(row[at : at + count])
         at += count
         if max(found) > sites * digits.largest:
-            theirs = f"{sites} site(s) with up to {schema.max_records} records each"
-            raise VectorError(f"the sum exceeds that of {theirs}; is it their sum?")
+            raise VectorError(
+                f"the sum exceeds that of {sites} site(s) with up to {schema.max_records} records each; is it "
+                "their sum?"
+            )
     return sums
 
 

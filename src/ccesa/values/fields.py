@@ -327,7 +327,10 @@ ASIDE = 1e-3
 
 
 def step_aside(model: Mapping[str, NDArray[Any]], drawn: np.random.Generator) -> dict[str, NDArray[Any]]:
-    """Return arrays with each value moved by a small part of itself; signs stay. Zeros move only if all are zeros."""
+    """Return these arrays of floats with each value moved by a small part of itself, so that its sign stays.
+
+    It takes the place of a model that nobody works on any more. Zeros move only if all values are zeros.
+    """
     only_zeros = not any(value.any() for value in model.values())
 
     def move(value: NDArray[Any]) -> NDArray[Any]:

@@ -96,7 +96,8 @@ class Quantizer(Generic[Model]):
         layout: Names, shapes and types of the arrays; ``for_model`` reads them off a model.
         clients: The most clients in a sum.
         clip: The bound on the absolute value of every element: one for all, or one per array.
-        field_bits: Bits of a field, 2 to 64, for a sum over all clients; ``for_model`` can choose them.
+        field_bits: Bits of a field, 2 to 64, for a sum over all clients. ``for_model`` chooses them from the bits of a
+            value, or from a precision.
         max_weight: The largest weight that a client may have.
         rounding: ``stochastic``, with a mean error of zero, or ``nearest``.
 
@@ -146,7 +147,8 @@ class Quantizer(Generic[Model]):
         Args:
             arrays: A list or dict of arrays or tensors; only names, shapes and types matter.
             bits: Bits of one client's value, 2 to 53, for the narrowest fields that hold it.
-            precision: Instead of ``bits``: the error of an unweighted mean. Without either, fields have 32 bits.
+            precision: In place of ``bits``: the largest error of a value of an unweighted mean. Without either, fields
+                have 32 bits, which is 4 bytes for each value.
             **settings: The other fields; ``clients`` and ``clip`` are required.
 
         Raises:

@@ -42,7 +42,10 @@ class DeviceMasks:
 
 
 def upload(vectors: "Iterable[Sequence[Mask]]") -> list[DeviceMasks]:
-    """Copy the keys of the masks of each vector to the device, all at once; VectorError unless for ChaCha20."""
+    """Copy the keys of the masks of each vector to the device, all at once, in the form that ``add`` takes.
+
+    Raises VectorError for a key of another generator than ChaCha20, and ConfigError without CuPy.
+    """
     sorted_masks = [sorted(masks, key=lambda mask: -mask.sign) for masks in vectors]
     keys = [mask.key for masks in sorted_masks for mask in masks]
     if any(len(key) != GENERATORS[GENERATOR].key_bytes for key in keys):

@@ -156,7 +156,8 @@ def restore_metrics(slots: list[str], values: NDArray[Any]) -> Metrics:
 class ReplyTerms(msgspec.Struct, frozen=True, kw_only=True, tag="ccesa-flower-2", forbid_unknown_fields=True):
     """How replies to one type of message become vectors.
 
-    They are settings of ``SecureGrid`` within limits of nodes. With a charter both sides derive them from it.
+    Under ``curious`` they are settings of ``SecureGrid`` and travel with every request. A node has limits for them.
+    Under a charter server and nodes derive them, each from its own copy.
     """
 
     #: In full: an app can have one function for ``train`` and one for ``train.probe``.

@@ -142,17 +142,22 @@ class NodeSettings(
         if terms.mechanism is not None:
             return  # nothing is weighted, and one norm bounds all
         if terms.weighted_by != self.weighted_by:
-            names = f"{terms.weighted_by!r}, this node by {self.weighted_by!r}"
-            raise ConfigError(f"the server weights by {names} (ccesa-weighted-by)")
+            raise ConfigError(
+                f"the server weights by {terms.weighted_by!r}, this node by {self.weighted_by!r} (ccesa-weighted-by)"
+            )
         if terms.clip > self.max_clip:
             raise ConfigError(f"clip = {terms.clip:g}, this node allows {self.max_clip:g} (ccesa-max-clip)")
         counter_clip = self.max_clip if self.max_counter_clip is None else self.max_counter_clip
         if terms.counters and counter_clip < COUNTER_CLIP:
-            allowed = f"{counter_clip:g} (ccesa-max-counter-clip)"
-            raise ConfigError(f"counters are clipped at {COUNTER_CLIP:g}, this node allows {allowed}")
+            raise ConfigError(
+                f"{len(terms.counters)} arrays are counters, clipped at {COUNTER_CLIP:g}, this node allows "
+                f"{counter_clip:g} (ccesa-max-counter-clip)"
+            )
         if terms.metric_clip < self.minimum_metric_clip:
-            floor = f"{self.minimum_metric_clip:g} (ccesa-floor-metric_clip)"
-            raise ConfigError(f"metric_clip = {terms.metric_clip:g}, this node's floor is {floor}")
+            raise ConfigError(
+                f"metric_clip = {terms.metric_clip:g}, this node's floor is {self.minimum_metric_clip:g} "
+                "(ccesa-floor-metric_clip)"
+            )
 
     @property
     def _message_types(self) -> list[str]:
@@ -192,8 +197,10 @@ def check_noise(own: NodeSettings, config: RoundConfig, mechanism: Mechanism | N
         epsilon, delta = own.allowed
         spent = mechanism.release_at(mechanism.honest, epsilon).times(mechanism.rounds).epsilon(delta)
         if not spent <= epsilon:
-            costs = f"{mechanism.rounds} round(s) with this noise spend epsilon = {spent:.4g} at delta = {delta:g}"
-            raise ConfigError(f"{costs}, this node allows {epsilon:g} (ccesa-budget)")
+            raise ConfigError(
+                f"{mechanism.rounds} round(s) with this noise spend epsilon = {spent:.4g} at delta = {delta:g}, "
+                f"this node allows {epsilon:g} (ccesa-budget)"
+            )
 
 
 def account_of(own: NodeSettings, mechanism: Mechanism | None) -> Account | None:

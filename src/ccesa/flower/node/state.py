@@ -139,7 +139,8 @@ class StateMemory:
 def open_memory(settings: NodeSettings, context: Context) -> Memory:
     """Open the node's folder, or one in Flower's own folder if this process belongs to one node.
 
-    A SuperNode with a charter needs a folder. Others trust the server not to ask twice: their state is enough.
+    A SuperNode with a charter needs a folder. Others, and simulated nodes, fall back on their state: without a charter
+    they trust the server not to ask for anything twice.
     """
     if settings.memory is not None:
         return FolderMemory(Path(settings.memory))

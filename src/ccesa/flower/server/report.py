@@ -101,8 +101,10 @@ def log_result(terms: ReplyTerms, survivors: int, mean: MeanReply, asked: int, c
             "smaller learning rate"
         )
     if mean.capped:
-        excess = f"more than max_weight = {terms.max_weight:g} of {terms.weighted_by!r}"
-        log.warn(f"{mean.capped} nodes have {excess}, and count as max_weight")
+        log.warn(
+            f"{mean.capped} nodes have more than max_weight = {terms.max_weight:g} of {terms.weighted_by!r}, and "
+            "count as max_weight"
+        )
     if mean.nothing:
         log.warn(f"{mean.nothing} of {survivors} nodes contributed nothing; read their logs")
     if not mean.alike:

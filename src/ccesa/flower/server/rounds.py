@@ -265,8 +265,10 @@ def check_policy(policy: Policy, dropout: float) -> None:
     if given:
         raise ConfigError(f"leave out {', '.join(given)} of the policy: they are for hubs")
     if policy.enough + dropout < 1 - 1e-9:
-        behind = f"enough = {policy.enough:g} lets a step leave more nodes behind"
-        raise ConfigError(f"{behind} than dropout = {dropout:g} plans for: raise one of the two")
+        raise ConfigError(
+            f"enough = {policy.enough:g} lets a step leave {1 - policy.enough:.3g} of its nodes behind, more than "
+            f"dropout = {dropout:g} plans for: raise one of the two"
+        )
 
 
 def _agreed_weight(of_strategy: str | None, agreed: str | None, whose: str) -> str | None:

@@ -238,9 +238,9 @@ class Attempts:
         if self._closed:
             self._aside += 1
             self._begin()
-            step = f"a small random step aside: no value moves by more than {ASIDE:.1%} of itself"
             log.warn(
-                f"{_LOST}: two sums over one model can expose a node. Training goes on from a model that is {step}"
+                f"{_LOST}: two sums over one model can expose a node. Training goes on from a model that is a small "
+                f"random step aside: no value moves by more than {ASIDE:.1%} of itself"
             )
         if not self._aside:
             return given
