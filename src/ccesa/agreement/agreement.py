@@ -1,6 +1,6 @@
 """An agreement holds for all rounds of a federation: a charter, or trust in the server.
 
-Code that makes clients, servers, forms or memories asks the agreement, and never for the kind of agreement.
+Code that makes clients, servers, forms or memories asks the agreement, and not which kind it is.
 """
 
 from dataclasses import dataclass

@@ -150,8 +150,8 @@ class NodeSettings(
         counter_clip = self.max_clip if self.max_counter_clip is None else self.max_counter_clip
         if terms.counters and counter_clip < COUNTER_CLIP:
             raise ConfigError(
-                f"{len(terms.counters)} arrays are counters, clipped at {COUNTER_CLIP:g}, this node allows "
-                f"{counter_clip:g} (ccesa-max-counter-clip)"
+                f"{len(terms.counters)} counters are clipped at {COUNTER_CLIP:g}, this node allows {counter_clip:g} "
+                "(ccesa-max-counter-clip)"
             )
         if terms.metric_clip < self.minimum_metric_clip:
             raise ConfigError(
