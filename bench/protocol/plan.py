@@ -20,9 +20,9 @@ from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.plan import plan
 from ccesa.plan.calibration import calibrate
 from ccesa.plan.paper import step_dropout
-from ccesa.plan.price import Rates, Shape, price
+from ccesa.plan.price import HelpedShape, Rates, Shape, price, price_helpers
 from ccesa.protocol.steps import steps_under
-from ccesa.simulate import Exactly, simulate
+from ccesa.simulate import Exactly, federate, simulate
 
 SPARSE = Harary(degree=38, mask_degree=18)
 
@@ -108,6 +108,35 @@ def _estimated(shape: Shape, rates: list[Rates]) -> tuple[float, float]:
     return 1e3 * client, 1e3 * server
 
 
+#: Members, helpers and words of rounds with helpers.
+HELPED = [(20, 3, 1_000), (20, 3, 1_000_000), (100, 3, 100_000), (100, 8, 10_000), (1000, 3, 1_000)]
+
+
+def compare_helped(clients: int, helpers: int, length: int) -> tuple[Compared, Compared, Compared]:
+    """One member, one helper and the hub, in one round in which nobody drops out."""
+    federation = federate(clients, helpers=helpers)
+    config = federation.charter.config(length=length)
+    vector = np.frombuffer(np.random.default_rng(0).bytes(config.vector_bytes), words.dtype(config.bits))
+    rates = [calibrate()]
+    report = simulate(config, lambda number: vector, federation=federation)
+    rates.append(calibrate())
+    shape = HelpedShape(clients=clients, helpers=helpers, length=length, bits=config.bits)
+    each = zip(*(price_helpers(shape, one) for one in rates), strict=True)
+    estimated = [1e3 * median(work.seconds or 0.0 for work in works) for works in each]
+    measured = (sum(report.client_ms.values()), sum(report.helper_ms.values()), report.server_ms)
+    member, helper, hub = map(Compared, estimated, measured)
+    return member, helper, hub
+
+
+def with_helpers() -> None:
+    one = f"{'estimated':>10} {'measured':>10} {'ratio':>6}"
+    print(f"\nwith helpers, milliseconds{'one member':^31}{'one helper':^31}{'hub':^30}")
+    print(f"{'n':>5} {'A':>3} {'length':>9}       {one}   {one}   {one}")
+    for clients, helpers, length in HELPED:
+        costs = compare_helped(clients, helpers, length)
+        print(f"{clients:5} {helpers:3} {length:9,}       {'   '.join(map(str, costs))}", flush=True)
+
+
 MILLION = 1_000_000
 #: Dropout and collusion of the plans that are timed.
 DEMANDS = [(0.1, 0.0), (0.1, 0.1), (0.3, 0.1), (0.3, 0.3), (0.49, 0.0)]
@@ -141,6 +170,7 @@ def main() -> None:
         client, server = compare(case)
         head = f"{case.name:22} {case.clients:5} {case.length:9,} {case.bits:4} {case.dropout:4}"
         print(head, client, server, flush=True)
+    with_helpers()
     planning()
 
 

@@ -12,7 +12,7 @@ from ccesa.plan.certificate import Certificate
 from ccesa.plan.charters import charter
 from ccesa.plan.helpers import AssistedPlan, plan_helpers
 from ccesa.plan.planner import check, plan
-from ccesa.plan.price import Cost, Rates, price
+from ccesa.plan.price import Cost, HelpedCost, Rates, Work, price, price_helpers
 from ccesa.plan.result import Plan
 
 __all__ = [
@@ -20,12 +20,15 @@ __all__ = [
     "Assumptions",
     "Certificate",
     "Cost",
+    "HelpedCost",
     "Plan",
     "Rates",
+    "Work",
     "calibrate",
     "charter",
     "check",
     "plan",
     "plan_helpers",
     "price",
+    "price_helpers",
 ]
