@@ -112,6 +112,7 @@ def test_a_plan_with_noise_counts_on_the_minimum_against_a_hub_that_lies():
     [
         (["--minimum", "3"], "minimum = 3 members, of whom 2 may work with the hub, covers fewer than two honest"),
         (["--helpers", "uni-a,nobody"], "'nobody' is not in --members; give names from that list"),
+        (["--helpers", "9" * 5000], "is not in --members; give names from that list"),
         (["--helpers", "uni-a"], "helpers must lie in 2..16, not 1"),
         (["--helpers", "uni-a,uni-a"], "appears twice"),
         (["--helpers", "uni-a,clinic-b", "--helper-list", "x"], "--helpers and --helper-list say the same thing"),

@@ -21,6 +21,9 @@ from ccesa.plan.planner import PlanRequest, advise
 from ccesa.plan.price import HelpedCost, price_helpers
 from ccesa.values.fields import Fields
 
+#: Python reads no whole number of thousands of digits.
+_DIGITS = 10
+
 
 @dataclass(frozen=True, kw_only=True)
 class HelperOptions:
@@ -59,7 +62,7 @@ class HelperOptions:
             kept = () if before is None else before.helper_seats
             admitted = Admission(known.get(seat.name, Member(seat.name, seat.key)) for seat in kept)
             return admitted if kept else USUAL_HELPERS
-        if self.helpers.isdecimal() and self.helpers not in known:
+        if self.helpers.isdecimal() and len(self.helpers) < _DIGITS and self.helpers not in known:
             return int(self.helpers)
         names = [name.strip() for name in self.helpers.split(",")]
         strangers = [name for name in names if name not in known]

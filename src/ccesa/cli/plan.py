@@ -223,7 +223,10 @@ def plan(
 
     Shows the cheapest assignment graph, the probability of everything that could go wrong, the cost of a
     round, and the costs by the paper's rule and of conventional secure aggregation. With --members and
-    --charter it also writes the members' charter under the guard active; see ccesa charter.
+    --charter it also writes the members' charter under the guard active or assisted; see ccesa charter.
+
+    With --guard assisted helpers take the place of the graph. The plan shows the promise, how many members a sum
+    needs, the cost of a round for members, helpers and hub, and what a graph does for the same demand.
 
     With --dropout all dropouts may happen in the worst step, after clients have dealt their shares. If you
     have measured when clients leave, use --dropout-per-step: the plan needs fewer neighbours. Only
