@@ -15,10 +15,11 @@ import ccesa
 from ccesa.service import Arrays, Federation, HubTable, Policy, Words
 from ccesa.service.federation import _File
 from ccesa.service.problems import KINDS
+from ccesa.simulate.enrolment import make_charter
 from processes import free_ports
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "service.md").read_text(encoding="utf-8")
-SITE, HUB, COORDINATOR = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SITE, HELPER, HUB, COORDINATOR = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 [TOML] = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 SITES = 5
 
@@ -113,6 +114,17 @@ def test_hub_and_sites_shown_run_as_they_stand(folder, capsys, monkeypatch):
     asked = capsys.readouterr().out
     for question in range(3):
         assert asked.count(f"asked for how many patients came in each month#{question} ") >= 3
+
+
+def test_the_helper_shown_is_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    helper, ran = ccesa.Identity.new("uni"), []
+    helper.save("helper.key")
+    charter = make_charter([ccesa.Identity.new() for _ in range(3)], helpers=[helper, ccesa.Identity.new()])
+    (tmp_path / "charter.toml").write_text(str(charter), encoding="utf-8")
+    monkeypatch.setattr(ccesa.service.Assistant, "run", lambda self: ran.append(self))
+    exec(HELPER, {"url": "https://hub.example"})  # noqa: S102 - our own words
+    assert len(ran) == 1
 
 
 def test_the_coordinator_shown_is_one():
