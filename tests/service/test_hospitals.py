@@ -32,7 +32,7 @@ def done(folder: Path, *arguments: str) -> str:
 class Hospitals:
     """Five sites in one folder: tables, keys, and a charter that the command line has written."""
 
-    def __init__(self, folder: Path, schema: str, *options: str) -> None:
+    def __init__(self, folder: Path, schema: str, *options: str, guard: str = "active") -> None:
         self.folder, self.names = folder, sorted(path.stem for path in (EXAMPLE / "data").glob("*.csv"))
         shutil.copytree(EXAMPLE / "data", folder / "data")
         (folder / "schema.toml").write_text(schema)
@@ -43,7 +43,9 @@ class Hospitals:
             identity.save(folder / f"{name}.key")
             members.append(Member(name, identity.public))
         (folder / "members.txt").write_text(str(Admission(members)))
-        planned = ["--guard", "active", "--members", "members.txt", "--dropout", "0.01"]
+        planned = ["--guard", guard, "--members", "members.txt", "--dropout", "0.01"]
+        if guard == "assisted":
+            planned += ["--helpers", ",".join(self.names[:3]), "--minimum", "4", "--colluders", "1"]
         done(folder, "plan", *planned, "--statistics", "schema.toml", *options, "--charter", "charter.toml")
         self.public, operate = free_ports(2)
         text = (EXAMPLE / "federation.toml").read_text()
@@ -68,8 +70,9 @@ class Hospitals:
         return read_csv(EXAMPLE / "data" / f"{name}.csv", self.schema)
 
 
-def test_five_hospitals_count_together(tmp_path):
-    hospitals = Hospitals(tmp_path, (EXAMPLE / "schema.toml").read_text())
+@pytest.mark.parametrize("guard", ["active", pytest.param("assisted", marks=pytest.mark.service)])
+def test_five_hospitals_count_together(tmp_path, guard):
+    hospitals = Hospitals(tmp_path, (EXAMPLE / "schema.toml").read_text(), guard=guard)
     said = hospitals.run()
     total = sum(hospitals.schema.encode(hospitals.rows(name)) for name in hospitals.names)
     report = str(hospitals.schema.decode(total, 5))
@@ -101,10 +104,11 @@ def test_no_record_is_looked_at_before_a_site_takes_part(tmp_path):
 
 
 @pytest.mark.service
-def test_five_hospitals_with_noise_that_hides_every_record(tmp_path):
+@pytest.mark.parametrize("guard", ["active", "assisted"])
+def test_five_hospitals_with_noise_that_hides_every_record(tmp_path, guard):
     kept = [one for one in (EXAMPLE / "schema.toml").read_text().splitlines() if not one.startswith("least")]
     schema = "\n".join(['privacy_unit = "record"', "least_group = 1", *kept])
-    hospitals = Hospitals(tmp_path, schema, "--epsilon", "3", "--delta", "1e-6", "--rounds", "2")
+    hospitals = Hospitals(tmp_path, schema, "--epsilon", "3", "--delta", "1e-6", "--rounds", "2", guard=guard)
     for name in hospitals.names:
         Ledger.new(tmp_path / f"{name}.ledger", epsilon=3.0, delta=1e-6)
     hospitals.run("--ledger", "{}.ledger", "--results", "{}.results")
