@@ -37,9 +37,10 @@ def test_hubs_that_are_stopped_anywhere_are_one_server(guard, seed, hubs):
         world.close()
 
 
+@pytest.mark.parametrize("guard", ["curious", "assisted"])
 @pytest.mark.parametrize("seed", range(2))
-def test_hubs_on_postgresql(postgres_url, seed):
-    world = World(postgres_url, federation(), seed, hubs=3)
+def test_hubs_on_postgresql(postgres_url, seed, guard):
+    world = World(postgres_url, federation(guard), seed, hubs=3)
     world.run(troubles=8)
     check(world)
     world.close()
