@@ -36,7 +36,7 @@ class HelperKey(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
 @runtime_checkable
 class HelperKeys(Protocol):
-    """Keeps the keys of one helper by the contexts of their rounds."""
+    """Keeps the keys of one helper, by the context of each round."""
 
     def get(self, context: bytes) -> HelperKey | None:
         """Return the key of a round, or None.

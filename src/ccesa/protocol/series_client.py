@@ -246,7 +246,7 @@ class SeriesClient:
             self._drop(number)
 
 
-#: So many rounds before a request a helper destroys keys of which its process knows nothing: another one made them.
+#: A helper also destroys keys that another process of it made, of at most this many rounds before the request.
 _LOOK_BACK = 16
 
 

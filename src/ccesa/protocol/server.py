@@ -187,8 +187,8 @@ class Server:
 
     @property
     def held(self) -> int:
-        """The number of vectors that wait for helpers to confirm their boxes."""
-        return len(self.pending)
+        """The number of ``pending``, without a copy of them: drivers ask after every vector."""
+        return len(self._state.pending) if isinstance(self._state, Gathering) else 0
 
     @property
     def pending(self) -> frozenset[int]:

@@ -1,8 +1,8 @@
 """``secure_mod`` is a node's part: it answers the protocol, and trains only in the masking step.
 
-Nothing of the app's reply leaves the node in the clear. Answers in the clear do not depend on the node's data: an
-app that fails, or whose reply cannot be used,
-contributes zeros and a count under the masks. All reasons are in the node's own log.
+Nothing of the app's reply leaves the node in the clear. Answers in the clear do not depend on the node's data: an app
+that fails, or whose reply cannot be used, contributes zeros and a count under the masks. All reasons are in the node's
+own log.
 
 Between messages the client is suspended in the node's own state (``context.state``), which is wiped when the
 round or series is over. A restarted node has no state: it refuses the rounds in flight and takes part in the next.
