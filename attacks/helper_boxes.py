@@ -23,7 +23,7 @@ from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import Server
 from ccesa.protocol.server_states import Requests
 from ccesa.protocol.steps import Step
-from ccesa.protocol.submission import MaskKey, Sending
+from ccesa.protocol.submission import Binding, MaskKey
 from ccesa.words import Vector
 from ccesa.workers import add_masks_by
 
@@ -60,7 +60,7 @@ def made_up_member(defended: bool, tell: Tell) -> Outcome:
 # H5
 
 
-class Taskless(Sending):
+class Taskless(Binding):
     """Binds a box to no task."""
 
     def mask_key(self, secret: bytes, client: int, place: int, key: bytes, ciphertext: bytes) -> MaskKey:
@@ -70,14 +70,14 @@ class Taskless(Sending):
         return _without_task(self).text(client, key, boxes, digests, tag)
 
 
-def _without_task(sending: Sending) -> Sending:
-    return Sending(config=sending.config, context=sending.context, task=m.NO_TASK, keyring=sending.keyring)
+def _without_task(binding: Binding) -> Binding:
+    return Binding(config=binding.config, context=binding.context, task=m.NO_TASK, keyring=binding.keyring)
 
 
 class TasklessMember(Weakened, ActiveClient):
     """Signs no task."""
 
-    weaker = weaken(mask=in_step(answer=without(send=relaxed(assisted_client.send, Sending=Taskless))))
+    weaker = weaken(mask=in_step(answer=without(send=relaxed(assisted_client.send, Binding=Taskless))))
 
 
 class TasklessHelper(Helper):
@@ -85,7 +85,7 @@ class TasklessHelper(Helper):
 
     _answer = answering(
         m.UnmaskSumRequest,
-        relaxed(assisted_helper.unmask, open_boxes=relaxed(assisted_helper.open_boxes, Sending=Taskless)),
+        relaxed(assisted_helper.unmask, open_boxes=relaxed(assisted_helper.open_boxes, Binding=Taskless)),
     )
 
 
@@ -179,9 +179,9 @@ def _counting(is_signed: Callable[..., bool]) -> type[Helper]:
         used = 0
 
         def _answer(self, request: Any) -> bytes:
-            def agree(round: Any, key: Any, sending: Any, every: Any) -> Any:
+            def agree(round: Any, key: Any, binding: Any, every: Any) -> Any:
                 type(self).used += len(every)
-                return assisted_helper.agree_each(round, key, sending, every)
+                return assisted_helper.agree_each(round, key, binding, every)
 
             opening = relaxed(assisted_helper.open_boxes, agree_each=agree, is_signed=is_signed)
             asked = answering(m.ConfirmBoxesRequest, relaxed(assisted_helper.confirm, open_boxes=opening))

@@ -22,7 +22,7 @@ from ccesa.memory import ProcessMemory
 from ccesa.protocol import assisted_client
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient
-from ccesa.protocol.submission import MaskKey, Sending, keys_text
+from ccesa.protocol.submission import Binding, MaskKey, keys_text
 from ccesa.simulate.enrolment import Enrolment, enrol, make_charter
 
 #: The one helper that does not work with the hub.
@@ -175,18 +175,18 @@ def _tell_long_key(stage: HelpedRound) -> None:
 # H16
 
 
-class Unbound(Sending):
+class Unbound(Binding):
     """Derives masks from what was agreed on, and from nothing of the round."""
 
     def mask_key(self, secret: bytes, client: int, place: int, key: bytes, ciphertext: bytes) -> MaskKey:
-        bare = Sending(config=self.config, context=b"", task=b"", keyring=b"")
+        bare = Binding(config=self.config, context=b"", task=b"", keyring=b"")
         return bare.mask_key(secret, client, place, key, ciphertext)
 
 
 class UnboundMember(Weakened, ActiveClient):
     """Has masks that do not depend on the round."""
 
-    weaker = weaken(mask=in_step(answer=without(send=relaxed(assisted_client.send, Sending=Unbound))))
+    weaker = weaken(mask=in_step(answer=without(send=relaxed(assisted_client.send, Binding=Unbound))))
 
 
 def cloned_key(defended: bool, tell: Tell) -> Outcome:

@@ -19,7 +19,7 @@ from ccesa.protocol import assisted_client, assisted_helper
 from ccesa.protocol import messages as m
 from ccesa.protocol.assisted_helper import Helper
 from ccesa.protocol.client import ActiveClient
-from ccesa.protocol.submission import MaskKey, Sending
+from ccesa.protocol.submission import Binding, MaskKey
 from ccesa.simulate.enrolment import federate, make_charter
 from ccesa.words import Vector
 
@@ -69,7 +69,7 @@ def _ask_without_victim(stage: HelpedRound, first: Sequence[Vector | None]) -> O
 # H2
 
 
-class SameForAll(Sending):
+class SameForAll(Binding):
     """Every helper has the same mask with a member."""
 
     def mask_key(self, secret: bytes, client: int, place: int, key: bytes, ciphertext: bytes) -> MaskKey:
@@ -83,7 +83,7 @@ class OneMaskMember(Weakened, ActiveClient):
         mask=in_step(
             answer=without(
                 check_helper_keys=relaxed(assisted_client.check_helper_keys, check_different=skip),
-                send=relaxed(assisted_client.send, Sending=SameForAll),
+                send=relaxed(assisted_client.send, Binding=SameForAll),
             )
         )
     )
@@ -94,7 +94,7 @@ class OneMaskHelper(Helper):
 
     _answer = answering(
         m.UnmaskSumRequest,
-        relaxed(assisted_helper.unmask, open_boxes=relaxed(assisted_helper.open_boxes, Sending=SameForAll)),
+        relaxed(assisted_helper.unmask, open_boxes=relaxed(assisted_helper.open_boxes, Binding=SameForAll)),
     )
 
 

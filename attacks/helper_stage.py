@@ -26,7 +26,7 @@ from ccesa.protocol import assisted_helper
 from ccesa.protocol import messages as m
 from ccesa.protocol.assisted_helper import Helper
 from ccesa.protocol.client import ActiveClient, Client
-from ccesa.protocol.submission import Record, Sending, ciphertext_digest, keyring_of
+from ccesa.protocol.submission import Binding, Record, ciphertext_digest, keyring_of
 from ccesa.simulate.enrolment import Enrolment, federate, fresh_account
 from ccesa.words import Vector
 
@@ -207,8 +207,8 @@ class HelpedRound:
         return keyring_of(self.context, [one.keys for one in self.shown])
 
     @property
-    def sending(self) -> Sending:
-        return Sending(config=self.config, context=self.context, task=self.task, keyring=self.keyring)
+    def binding(self) -> Binding:
+        return Binding(config=self.config, context=self.context, task=self.task, keyring=self.keyring)
 
     def request(self, kind: Asking, helper: int, members: Sequence[int], **changed: Any) -> m.BoxesRequest:
         """Return a request about these members."""
@@ -265,7 +265,7 @@ class HelpedRound:
         record = Record.unpack(sent.record, self.config)
         (agreed,) = primitives.agree_each(primitives.private_key(secret[:32]), [record.key])
         (encapsulated,) = agreement.decapsulate_each(secret[32:], [sent.ciphertexts[place]]) if kem else (b"",)
-        found = self.sending.mask_key(agreed + encapsulated, member, place, record.key, sent.ciphertexts[place])
+        found = self.binding.mask_key(agreed + encapsulated, member, place, record.key, sent.ciphertexts[place])
         return self.stream(found.key) if found.box == record.box(place) else None
 
     def secret(self, place: int) -> bytes:
@@ -276,8 +276,8 @@ class HelpedRound:
     def submit(self, member: int, identity: Identity, sent: m.BoxedMaskReply) -> m.BoxedMaskReply:
         """Return what a member sent, with the tag that belongs to its vector, signed by this identity."""
         tag = vector_tag(sent.vector, self.context, member)
-        digests = self.sending.digests(m.each_helper(sent, "ciphertexts", self.config))
-        text = self.sending.text(member, sent.key, sent.boxes, digests, tag)
+        digests = self.binding.digests(m.each_helper(sent, "ciphertexts", self.config))
+        text = self.binding.text(member, sent.key, sent.boxes, digests, tag)
         return msgspec.structs.replace(sent, tag=tag, signature=identity.sign(text))
 
     def make_up(self, member: int, identity: Identity) -> m.BoxedMaskReply:
@@ -285,7 +285,7 @@ class HelpedRound:
         private = primitives.private_key(os.urandom(32))
         key, bundles = primitives.public_key(private), [one.keys for one in self.shown]
         agreed = primitives.agree_each(private, [bundle[: primitives.PUBLIC_KEY_BYTES] for bundle in bundles])
-        found = [self.sending.mask_key(one, member, place, key, b"") for place, one in enumerate(agreed)]
+        found = [self.binding.mask_key(one, member, place, key, b"") for place, one in enumerate(agreed)]
         masked = sum((self.stream(one.key) for one in found), words.zeros(self.config.masked_length, self.config.bits))
         sent = m.BoxedMaskReply(
             context=self.context,

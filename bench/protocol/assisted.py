@@ -31,7 +31,7 @@ from ccesa.protocol.client import Client
 from ccesa.protocol.round import HELD_BYTES
 from ccesa.protocol.server import Server
 from ccesa.protocol.steps import steps_under
-from ccesa.protocol.submission import Record, Sending, keyring_of
+from ccesa.protocol.submission import Binding, Record, keyring_of
 from ccesa.simulate import federate
 from ccesa.simulate.enrolment import Enrolment, new_client, new_helper, new_server
 
@@ -233,7 +233,7 @@ def _question(config: RoundConfig, federation: Enrolment, key: HelperKey) -> byt
     """Make the question about all members, whose boxes for other helpers nobody opens."""
     shown = primitives.public_key(primitives.private_key(key.secret))
     keyring = keyring_of(config.context, [shown])
-    sending = Sending(config=config, context=config.context, task=m.NO_TASK, keyring=keyring)
+    binding = Binding(config=config, context=config.context, task=m.NO_TASK, keyring=keyring)
     return m.UnmaskSumRequest(
         context=config.context,
         client=config.clients,
@@ -241,19 +241,19 @@ def _question(config: RoundConfig, federation: Enrolment, key: HelperKey) -> byt
         task=m.NO_TASK,
         keyring=keyring,
         members=m.pack_ids(np.arange(config.clients)),
-        records=b"".join(_records(config, federation, sending, shown)),
+        records=b"".join(_records(config, federation, binding, shown)),
         ciphertexts=b"",
     ).encode()
 
 
-def _records(config: RoundConfig, federation: Enrolment, sending: Sending, shown: bytes) -> Iterator[bytes]:
+def _records(config: RoundConfig, federation: Enrolment, binding: Binding, shown: bytes) -> Iterator[bytes]:
     for i, identity in enumerate(federation.identities):
         private = primitives.private_key(os.urandom(32))
         public = primitives.public_key(private)
         (agreed,) = primitives.agree_each(private, [shown])
-        box = sending.mask_key(agreed, i, 0, public, b"").box
+        box = binding.mask_key(agreed, i, 0, public, b"").box
         said = {"key": public, "boxes": box.ljust(HELPERS * len(box), b"\0"), "digests": b"", "tag": bytes(16)}
-        text = sending.text(i, said["key"], said["boxes"], said["digests"], said["tag"])
+        text = binding.text(i, said["key"], said["boxes"], said["digests"], said["tag"])
         yield Record(**said, signature=identity.sign(text)).pack()
 
 

@@ -25,7 +25,7 @@ from ccesa.protocol.client import Client
 from ccesa.protocol.messages import Size, record_bytes
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.steps import steps_of
-from ccesa.protocol.submission import Sending, confirmed_text, keyring_of, question_digest, sum_text
+from ccesa.protocol.submission import Binding, confirmed_text, keyring_of, question_digest, sum_text
 from ccesa.simulate.enrolment import Enrolment, new_client, new_helper, new_server
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -350,8 +350,8 @@ def assisted_example(text: str) -> dict[str, bytes]:
     (_, confirmed), (asked, answer) = said["mask", 3], said["unmask", 3]
     keyring, question = keyring_of(config.context, [keys[3].keys, keys[4].keys]), question_digest(asked, 3)
     secrets = primitives.agree_each(primitives.private_key(filled(0x42)(32)), [keys[3].keys, keys[4].keys])
-    sending = Sending(config=config, context=config.context, task=task, keyring=keyring)
-    masks = [sending.mask_key(secret, 2, a, sent[2].key, b"") for a, secret in enumerate(secrets)]
+    binding = Binding(config=config, context=config.context, task=task, keyring=keyring)
+    masks = [binding.mask_key(secret, 2, a, sent[2].key, b"") for a, secret in enumerate(secrets)]
     total = np.sum([np.frombuffer(one.vector, np.uint8) for one in sent.values()], axis=0, dtype=np.uint8)
     words = [check_words.make(one, config.context, config.generator) for one in (vector, found.vector)]
     return {
@@ -366,7 +366,7 @@ def assisted_example(text: str) -> dict[str, bytes]:
         **{f"box_2{a}": one.box for a, one in enumerate(masks)},
         "check words": words[0].tobytes(),
         **{name: getattr(sent[2], name) for name in ("key", "tag", "vector", "signature")},
-        "submission": sending.text(2, sent[2].key, sent[2].boxes, b"", sent[2].tag),
+        "submission": binding.text(2, sent[2].key, sent[2].boxes, b"", sent[2].tag),
         "asked": confirmed.boxes,
         "its word": confirmed_text(config.context, 3, confirmed.boxes, b""),
         "its signature": confirmed.signature,

@@ -11,7 +11,7 @@ from ccesa.errors import ConfigError, FaultyServer, OrderError, TaskSpent
 from ccesa.memory import MASK, RELEASE, VECTOR, Entry, FolderMemory, ProcessMemory
 from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient
-from ccesa.protocol.submission import Record, Sending, keyring_of, keys_text
+from ccesa.protocol.submission import Binding, Record, keyring_of, keys_text
 from ccesa.simulate.enrolment import make_charter
 from helped_rounds import DAY, NOW, STEPS, TASK, HelpedPlay, changed, federation, fields, flipped, read, transcript
 from rounds import CONFIGURE, Play, charter, federation_of, identity
@@ -140,10 +140,10 @@ def test_a_mask_key_and_its_box_depend_on(name):
     config = federation().charter.config(length=1, series_id=bytes(32))
     bound = {"config": config, "context": config.context, "task": TASK, "keyring": bytes(32)}
     said = {"secret": bytes(32), "client": 0, "place": 0, "key": bytes(32), "ciphertext": b""}
-    first = Sending(**bound).mask_key(**said)
+    first = Binding(**bound).mask_key(**said)
     other = 1 if isinstance((bound | said)[name], int) else b"\1" * 32
     (bound if name in bound else said)[name] = other
-    second = Sending(**bound).mask_key(**said)
+    second = Binding(**bound).mask_key(**said)
     assert first.key != second.key
     assert first.box != second.box
     assert repr(first) == "MaskKey(...)"

@@ -19,7 +19,7 @@ from ccesa.privacy import DifferentialPrivacy, choose_mechanism
 from ccesa.protocol import assisted_helper, assisted_server
 from ccesa.protocol import messages as m
 from ccesa.protocol.assisted_helper import KEY_MARGIN, Helper
-from ccesa.protocol.submission import Record, Sending, boxes_digest, confirmed_text, question_digest, sum_text
+from ccesa.protocol.submission import Binding, Record, boxes_digest, confirmed_text, question_digest, sum_text
 from ccesa.simulate.enrolment import Enrolment, make_charter
 from helped_rounds import (
     DAY,
@@ -121,7 +121,7 @@ def test_the_answer_is_the_sum_of_its_masks_with_tag_and_signature(agreement):
     config, request = play.config, requests[m.UnmaskSumRequest]
     message, secret = read(request), kept(play)[1].secret
     total = words.zeros(config.masked_length, config.bits)
-    sending = Sending(config=config, context=config.context, task=message.task, keyring=message.keyring)
+    binding = Binding(config=config, context=config.context, task=message.task, keyring=message.keyring)
     size, wide = len(message.records) // 4, len(message.ciphertexts) // 4
     for member in range(4):
         record = Record.unpack(message.records[member * size : (member + 1) * size], config)
@@ -129,7 +129,7 @@ def test_the_answer_is_the_sum_of_its_masks_with_tag_and_signature(agreement):
         ciphertext = message.ciphertexts[member * wide : (member + 1) * wide]
         if ciphertext:
             agreed += primitives.kem_private_key(secret[32:]).decapsulate(ciphertext)
-        key = sending.mask_key(agreed, member, 0, record.key, ciphertext).key
+        key = binding.mask_key(agreed, member, 0, record.key, ciphertext).key
         masks.add_masks(total, [masks.Mask(key, 1)], config.generator)
     reply = read(play.helpers[HELPER].receive(request))
     assert bytes(reply.vector) == total.tobytes()
@@ -321,8 +321,8 @@ def resigned(play: HelpedPlay, request: bytes, member: int, **parts: bytes) -> b
     start = member * size
     record = Record.unpack(message.records[start : start + size], play.config)
     said = {name: parts.get(name, getattr(record, name)) for name in ("key", "boxes", "digests", "tag")}
-    sending = Sending(config=play.config, context=play.config.context, task=message.task, keyring=message.keyring)
-    text = sending.text(member, said["key"], said["boxes"], said["digests"], said["tag"])
+    binding = Binding(config=play.config, context=play.config.context, task=message.task, keyring=message.keyring)
+    text = binding.text(member, said["key"], said["boxes"], said["digests"], said["tag"])
     again = Record(**said, signature=play.federation.identities[member].sign(text)).pack()
     return changed(request, records=message.records[:start] + again + message.records[start + size :])
 

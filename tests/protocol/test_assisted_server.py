@@ -17,7 +17,7 @@ from ccesa.errors import (
 )
 from ccesa.evidence import Accusation
 from ccesa.protocol import messages as m
-from ccesa.protocol.assisted_server import Asking, Gathering, Opened, Summoning, sending_of
+from ccesa.protocol.assisted_server import Asking, Gathering, Opened, Summoning, binding_of
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.submission import boxes_digest, confirmed_text, keys_text, question_digest, sum_text
 from helped_rounds import DAY, NOW, STEPS, HelpedPlay, changed, fields, flipped, read, transcript
@@ -314,7 +314,7 @@ def signed_otherwise(play: HelpedPlay, reply: bytes, **changes: bytes) -> bytes:
     """A member's reply with other fields, which it has signed itself."""
     message = read(changed(reply, **changes))
     tag = vector_tag(message.vector, play.config.context, message.client)
-    sending = sending_of(play.server._round, play.server._state)
+    sending = binding_of(play.server._round, play.server._state)
     text = sending.text(message.client, message.key, message.boxes, b"", tag)
     return changed(message.encode(), tag=tag, signature=play.federation.identities[message.client].sign(text))
 

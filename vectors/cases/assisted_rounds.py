@@ -21,7 +21,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.assisted_helper import Helper
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.server import Aggregate, Server
-from ccesa.protocol.submission import Sending, keyring_of, question_digest, sum_text
+from ccesa.protocol.submission import Binding, keyring_of, question_digest, sum_text
 
 DESCRIPTION = (
     "Complete rounds under the guard assisted. clients: the members; helpers follow them by their ids. Feed "
@@ -169,15 +169,15 @@ def _plans_without_sum() -> list[HelpedPlan]:
     ]
 
 
-def sending(plan: HelpedPlan, request: m.MaskForHelpersRequest) -> Sending:
+def binding(plan: HelpedPlan, request: m.MaskForHelpersRequest) -> Binding:
     """What the boxes of a member that gets this request are bound to."""
     size = len(request.keys) // len(plan.agreed.helper_seats)
     bundles = [request.keys[place : place + size] for place in range(0, len(request.keys), size)]
     keyring = keyring_of(plan.config.context, bundles)
-    return Sending(config=plan.config, context=plan.config.context, task=plan.task, keyring=keyring)
+    return Binding(config=plan.config, context=plan.config.context, task=plan.task, keyring=keyring)
 
 
-def signed(plan: HelpedPlan, client: int, about: Sending, reply: m.BoxedMaskReply, **changes: Any) -> m.BoxedMaskReply:
+def signed(plan: HelpedPlan, client: int, about: Binding, reply: m.BoxedMaskReply, **changes: Any) -> m.BoxedMaskReply:
     """Sign a reply with these changes as its member would."""
     found = msgspec.structs.replace(reply, **changes)
     size = len(found.ciphertexts) // len(plan.agreed.helper_seats)
@@ -193,7 +193,7 @@ def wrong_boxes(*places: int) -> Lie:
         boxes = reply.boxes
         for place in places:
             boxes = flipped(boxes, 16 * place)
-        return signed(plan, client, sending(plan, request), reply, boxes=boxes).encode()
+        return signed(plan, client, binding(plan, request), reply, boxes=boxes).encode()
 
     return lie
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from cases.assisted_parties import DAY, Scene
-from cases.assisted_rounds import NOW, plan_of, plans_with_sum, sending, signed
+from cases.assisted_rounds import NOW, binding, plan_of, plans_with_sum, signed
 from cases.common import Case, sample
 from cases.parties import changed, flipped, packed
 from ccesa.agreement.identity import Identity
@@ -13,7 +13,7 @@ from ccesa.crypto.keys import vector_tag
 from ccesa.errors import CcesaError
 from ccesa.protocol import messages as m
 from ccesa.protocol.server import Server
-from ccesa.protocol.submission import Sending, confirmed_text, keys_text, question_digest, sum_text
+from ccesa.protocol.submission import Binding, confirmed_text, keys_text, question_digest, sum_text
 
 
 def replies() -> list[Case]:
@@ -129,9 +129,9 @@ def _for_vectors(scene: Scene) -> list[tuple[int, Wrong]]:
     place = _place(scene, sender, "mask")
     (request, reply), keys = scene.history(sender)[0], scene.history(5)[0][1]
     good, asked = _read(reply), _read(request)
-    about = sending(plan, asked)
+    about = binding(plan, asked)
 
-    def by(about: Sending = about, client: int = sender, **changes: Any) -> bytes:
+    def by(about: Binding = about, client: int = sender, **changes: Any) -> bytes:
         return signed(plan, client, about, good, **changes).encode()
 
     other = plan_of("another identity", 5, length=9)

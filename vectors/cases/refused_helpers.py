@@ -12,7 +12,7 @@ from cases.refused import tried
 from cases.signatures import neutral_signature
 from ccesa.agreement.identity import Identity
 from ccesa.protocol import messages as m
-from ccesa.protocol.submission import Record, Sending, ciphertext_digest, question_digest
+from ccesa.protocol.submission import Binding, Record, ciphertext_digest, question_digest
 
 DESCRIPTION = (
     "Helpers, in the form of refused_helped.json. memory: the questions that a helper answered in a round "
@@ -149,9 +149,9 @@ class Shown:
     request: Any
 
     @property
-    def about(self) -> Sending:
+    def about(self) -> Binding:
         found = self.request
-        return Sending(config=self.plan.config, context=found.context, task=found.task, keyring=found.keyring)
+        return Binding(config=self.plan.config, context=found.context, task=found.task, keyring=found.keyring)
 
     def cut(self, name: str) -> list[bytes]:
         data = getattr(self.request, name)

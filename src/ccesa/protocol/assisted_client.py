@@ -14,7 +14,7 @@ from ccesa.errors import ConfigError, FaultyServer
 from ccesa.protocol import messages as m
 from ccesa.protocol.client_states import ClientRound, Done, Joined, Membership
 from ccesa.protocol.masking import check_asked_task, make_vector
-from ccesa.protocol.submission import MaskKey, Sending, keyring_of, keys_text
+from ccesa.protocol.submission import Binding, MaskKey, keyring_of, keys_text
 from ccesa.wire import Draft
 from ccesa.words import Vector
 
@@ -71,26 +71,26 @@ def send(round: Round, task: bytes, bundles: list[bytes], vector: Vector) -> m.B
     config, agreement = round.config, AGREEMENTS[round.config.agreement]
     private = primitives.private_key(round.random(32))
     key = primitives.public_key(private)
-    sending = Sending(config=config, context=round.context, task=task, keyring=keyring_of(round.context, bundles))
+    binding = Binding(config=config, context=round.context, task=task, keyring=keyring_of(round.context, bundles))
     encapsulated = agreement.encapsulate_each(bundles)
     agreed = primitives.agree_each(private, [bundle[: primitives.PUBLIC_KEY_BYTES] for bundle in bundles])
     mask_keys = [
-        sending.mask_key(one + kem.secret, round.client, place, key, kem.ciphertext)
+        binding.mask_key(one + kem.secret, round.client, place, key, kem.ciphertext)
         for place, (one, kem) in enumerate(zip(agreed, encapsulated, strict=True))
     ]
     draft = masked_vector(round, vector, mask_keys)
     tag = vector_tag(draft.content, round.context, round.client)
     boxes = b"".join(one.box for one in mask_keys)
     ciphertexts = [kem.ciphertext for kem in encapsulated]
-    text = sending.text(round.client, key, boxes, sending.digests(ciphertexts), tag)
-    said: dict[str, Any] = {
+    text = binding.text(round.client, key, boxes, binding.digests(ciphertexts), tag)
+    fields: dict[str, Any] = {
         "key": key,
         "boxes": boxes,
         "ciphertexts": b"".join(ciphertexts),
         "tag": tag,
         "vector": draft,
     }
-    return m.BoxedMaskReply(**round.head, **said, signature=round.own.identity.sign(text))
+    return m.BoxedMaskReply(**round.head, **fields, signature=round.own.identity.sign(text))
 
 
 def masked_vector(round: Round, vector: Vector, mask_keys: list[MaskKey]) -> Draft:

@@ -27,9 +27,9 @@ from ccesa.parts import check_type
 from ccesa.protocol import messages as m
 from ccesa.protocol.parties import OneCallAtATime, check_executor, check_round, check_threads
 from ccesa.protocol.submission import (
+    Binding,
     MaskKey,
     Record,
-    Sending,
     boxes_digest,
     ciphertext_digest,
     confirmed_text,
@@ -131,8 +131,8 @@ def unmask(round: Round, key: HelperKey, request: m.UnmaskSumRequest) -> m.Unmas
     add_masks_by(round.executor, total, every, round.config.generator, round.threads)
     tag = vector_tag(draft.content, round.context, round.helper)
     signature = round.identity.sign(sum_text(round.context, round.helper, question, tag))
-    said: dict[str, Any] = {"tag": tag, "signature": signature, "vector": draft}
-    return m.UnmaskSumReply(**round.head, **said)
+    fields: dict[str, Any] = {"tag": tag, "signature": signature, "vector": draft}
+    return m.UnmaskSumReply(**round.head, **fields)
 
 
 def read_members(round: Round, request: m.BoxesRequest) -> list[Submitted]:
@@ -149,9 +149,9 @@ def open_boxes(round: Round, key: HelperKey, request: m.BoxesRequest, every: lis
     """Return the keys of the masks of these members, by id, without the members whose boxes do not fit."""
     about = request.task + request.keyring
     new = [one for one in every if round.confirmed.get(one.member, (b"",))[0] != about + one.content]
-    sending = Sending(config=round.config, context=round.context, task=request.task, keyring=request.keyring)
-    signed = [one for one in new if is_signed(round, sending, one)]
-    for one, mask_key in zip(signed, agree_each(round, key, sending, signed), strict=True):
+    binding = Binding(config=round.config, context=round.context, task=request.task, keyring=request.keyring)
+    signed = [one for one in new if is_signed(round, binding, one)]
+    for one, mask_key in zip(signed, agree_each(round, key, binding, signed), strict=True):
         record = Record.unpack(one.record, round.config)
         if hmac.compare_digest(mask_key.box, record.box(round.place)):
             round.confirmed[one.member] = about + one.content, mask_key.key
@@ -163,10 +163,10 @@ def open_boxes(round: Round, key: HelperKey, request: m.BoxesRequest, every: lis
     return fitting
 
 
-def is_signed(round: Round, sending: Sending, one: Submitted) -> bool:
+def is_signed(round: Round, binding: Binding, one: Submitted) -> bool:
     """Tell whether the member signed this. Nothing else is computed before, so a refusal reveals nothing about keys."""
     record = Record.unpack(one.record, round.config)
-    text = sending.text(one.member, record.key, record.boxes, record.digests, record.tag)
+    text = binding.text(one.member, record.key, record.boxes, record.digests, record.tag)
     try:
         primitives.verify(round.charter.admission.key(one.member), record.signature, text)
         primitives.check_public_key(record.key)
@@ -175,7 +175,7 @@ def is_signed(round: Round, sending: Sending, one: Submitted) -> bool:
     return ciphertext_digest(one.ciphertext) == record.digest(round.place, round.config)
 
 
-def agree_each(round: Round, key: HelperKey, sending: Sending, every: Sequence[Submitted]) -> list[MaskKey]:
+def agree_each(round: Round, key: HelperKey, binding: Binding, every: Sequence[Submitted]) -> list[MaskKey]:
     """Derive the keys of the masks of members that signed."""
     private = primitives.private_key(key.secret[:_PRIVATE_BYTES])
     one_time = [one.record[: primitives.PUBLIC_KEY_BYTES] for one in every]
@@ -183,7 +183,7 @@ def agree_each(round: Round, key: HelperKey, sending: Sending, every: Sequence[S
     texts = [one.ciphertext for one in every]
     secrets = AGREEMENTS[round.config.agreement].decapsulate_each(key.secret[_PRIVATE_BYTES:], texts) if every else []
     return [
-        sending.mask_key(secret + kem, one.member, round.place, public, one.ciphertext)
+        binding.mask_key(secret + kem, one.member, round.place, public, one.ciphertext)
         for one, public, secret, kem in zip(every, one_time, agreed, secrets, strict=True)
     ]
 

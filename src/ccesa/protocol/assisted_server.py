@@ -19,8 +19,8 @@ from ccesa.evidence import Accusation, WrongShare
 from ccesa.protocol import messages as m
 from ccesa.protocol.server_states import Requests, ServerRound, requests_for
 from ccesa.protocol.submission import (
+    Binding,
     Record,
-    Sending,
     boxes_digest,
     ciphertext_digest,
     confirmed_text,
@@ -169,7 +169,7 @@ def read_submission(round: Round, state: Gathering, client: int, reply: m.BoxedM
     ciphertexts = m.each_helper(reply, "ciphertexts", round.config)
     digests = b"".join(map(ciphertext_digest, ciphertexts))
     record = Record(key=reply.key, boxes=reply.boxes, digests=digests, tag=reply.tag, signature=reply.signature)
-    text = sending_of(round, state).text(client, reply.key, reply.boxes, digests, reply.tag)
+    text = binding_of(round, state).text(client, reply.key, reply.boxes, digests, reply.tag)
     try:
         primitives.verify(round.own.admission.key(client), reply.signature, text)
         primitives.check_public_key(reply.key)
@@ -178,8 +178,8 @@ def read_submission(round: Round, state: Gathering, client: int, reply: m.BoxedM
     return record.pack(), ciphertexts
 
 
-def sending_of(round: Round, state: Gathering) -> Sending:
-    return Sending(config=round.config, context=round.context, task=round.task, keyring=state.keyring)
+def binding_of(round: Round, state: Gathering) -> Binding:
+    return Binding(config=round.config, context=round.context, task=round.task, keyring=state.keyring)
 
 
 def ask_boxes(round: Round, state: Gathering, again: bool) -> Requests:

@@ -53,8 +53,8 @@ def sum_text(context: bytes, helper: int, question: bytes, tag: bytes) -> bytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sending:
-    """The things that every box of a round is bound to."""
+class Binding:
+    """The round, the task and the keys of all helpers, to which every box is bound."""
 
     config: RoundConfig
     context: bytes
