@@ -18,13 +18,17 @@ import numpy as np
 from playwright.sync_api import BrowserContext, Page
 
 import machine
+from ccesa.agreement.identity import Identity
 from ccesa.service.federation import Federation
+from ccesa.service.participant.assistant import Assistant
 from ccesa.service.participant.driver import Participant
 from ccesa.service.store import open_store
 from rounds import charter, identity
 from runners import built
 
 WORDS = 50
+#: How many helpers a charter of the guard assisted names. None is a member.
+HELPERS = 3
 
 
 def contribution(client: int, task: bytes, words: int = WORDS) -> np.ndarray:
@@ -60,12 +64,13 @@ class Hub:
     def __post_init__(self) -> None:
         listen, operate = _free_ports(2)
         self.url = f"http://127.0.0.1:{listen}"
-        self.charter = charter(self.clients, **{"bits": 32, "min_survivors": 3, **self.agreed})
+        helpers = tuple(map(helper_identity, range(HELPERS))) if self.guard == "assisted" else ()
+        self.charter = charter(self.clients, **{"bits": 32, "min_survivors": 3, "helpers": helpers, **self.agreed})
         (self.folder / "mine.py").write_text(self.coordinator)
         (self.folder / "charter.toml").write_text(str(self.charter))
         agreed = (
             'charter = "charter.toml"'
-            if self.guard == "active"
+            if self.chartered
             else f"[round]\nclients = {self.clients}\nmin_survivors = 3\n"
             'graph = {type = "complete"}\nthreshold = {type = "majority"}'
         )
@@ -103,6 +108,10 @@ operate = "127.0.0.1:{operate}"
             store.add_token(hashlib.sha256(token.encode()).digest(), client, "")
         store.close()
 
+    @property
+    def chartered(self) -> bool:
+        return self.guard != "curious"
+
     @contextmanager
     def running(self) -> Iterator["Hub"]:
         command = [sys.executable, "-m", "ccesa", "serve", str(self.file)]
@@ -129,7 +138,7 @@ operate = "127.0.0.1:{operate}"
         """Return what a site in TypeScript is told."""
         who: dict[str, Any] = (
             {"charter": str(self.charter), "identity": client.to_bytes(32, "little").hex()}
-            if self.guard == "active"
+            if self.chartered
             else {"token": self.tokens[client]}
         )
         return {"url": self.url, "client": client, "words": self.words, **who}
@@ -168,9 +177,9 @@ class NodeSite:
             self.events.append(json.loads(line))
 
     def wait_for(self, stage: str, seconds: float = 30) -> None:
-        """Wait until the site has said that it is this far."""
+        """Wait until the site has said that it is this far: a stage, or an event by its name."""
         end = time.monotonic() + seconds
-        while not any(event.get("stage") == stage for event in self.events):
+        while not any(stage in (event.get("stage"), event["event"]) for event in self.events):
             assert time.monotonic() < end, self.events
             time.sleep(0.02)
 
@@ -212,8 +221,8 @@ class PageSite:
         return self.page.evaluate("events")
 
     def wait_for(self, stage: str, seconds: float = 30) -> None:
-        """Wait until the site has said that it is this far."""
-        far = "stage => events.some(event => event.stage === stage)"
+        """Wait until the site has said that it is this far: a stage, or an event by its name."""
+        far = "stage => events.some(event => [event.stage, event.event].includes(stage))"
         self.page.wait_for_function(far, arg=stage, timeout=1000 * seconds)
 
     def ended(self, seconds: float = 60) -> dict[str, Any]:
@@ -242,7 +251,7 @@ class PythonSite(threading.Thread):
         super().__init__(daemon=True)
         who = (
             {"charter": hub.charter, "identity": identity(client), "memory": hub.folder / f"memory-{client}"}
-            if hub.guard == "active"
+            if hub.chartered
             else {"token": hub.tokens[client]}
         )
         self._site = Participant(hub.url, **who)
@@ -253,17 +262,42 @@ class PythonSite(threading.Thread):
         self._site.run(self._contribute)
 
 
+def helper_identity(place: int) -> Identity:
+    """Return the identity of a helper, which is not a member's."""
+    return identity(1000 + place)
+
+
+class PythonHelper(threading.Thread):
+    """A helper in a thread here."""
+
+    def __init__(self, hub: Hub, place: int) -> None:
+        super().__init__(daemon=True)
+        who = {"charter": hub.charter, "identity": helper_identity(place)}
+        self._helper = Assistant(hub.url, memory=hub.folder / f"helper-{place}", **who)
+        self.start()
+
+    def run(self) -> None:
+        self._helper.run()
+
+
+def helpers(hub: Hub) -> list[PythonHelper]:
+    """Start all helpers of a federation, if it has any."""
+    return [PythonHelper(hub, place) for place in range(len(hub.charter.helper_seats))]
+
+
 @contextmanager
 def sites(
     hub: Hub, node: Sequence[int], own: dict[int, dict[str, Any]] | None = None, **options: Any
 ) -> Iterator[dict[int, NodeSite]]:
-    """Start sites in Node, some with options of their own, and one in Python for every other client."""
+    """Start sites in Node, some with options of their own, and one in Python for every other client and helper."""
     with ExitStack() as stack:
         made = {client: NodeSite(hub, client, **options, **(own or {}).get(client, {})) for client in node}
         for one in made.values():
             stack.callback(one.close)
             stack.callback(one.stop)
+        others: list[threading.Thread]
         others = [PythonSite(hub, client) for client in range(hub.clients) if client not in made]
+        others += helpers(hub)
         yield made
         for other in others:
             other.join(60)

@@ -10,7 +10,7 @@ from ccesa.privacy import DifferentialPrivacy, choose_mechanism
 from ccesa.statistics import Category, Number, Schema
 from runners import PACKAGE, built, served
 from series_rounds import GUARDS
-from sites import Hub, NodeSite, PageSite, PythonSite, load, opened, sites
+from sites import Hub, NodeSite, PageSite, PythonSite, helpers, load, opened, sites
 
 EVERYONE = tuple(range(6))
 OVER = {"event": "ended", "with": "over"}
@@ -45,7 +45,22 @@ def test_large_vectors_go_in_parts(guard, tmp_path):
 
 
 @pytest.mark.typescript
-@pytest.mark.parametrize("guard", GUARDS)
+def test_members_send_once_where_helpers_open_the_sum(tmp_path):
+    hub = Hub(folder=tmp_path, guard="assisted", options="part_bytes = 65536", words=100_000)
+    with hub.running(), sites(hub, [0, 2, 3], results=True) as made:
+        ends = [site.ended() for site in made.values()]
+    assert ends == [OVER] * 3, {c: s.events[-8:] for c, s in made.items()}
+    assert hub.survivors() == [EVERYONE] * 2
+    for site in made.values():
+        assert [one["question"] for one in site.events if one["event"] == "result"] == [0, 1]
+        assert not [one for one in site.events if one["event"] == "fault"]
+        sent = [one for one in site.events if one["event"] == "sent"]
+        assert [(one["round"], one["bytes"]) for one in sent] == [(0, 400_008), (1, 400_008)]  # with check words
+        assert site.said("summed") == []
+
+
+@pytest.mark.typescript
+@pytest.mark.parametrize("guard", [*GUARDS, "assisted"])
 def test_whoever_is_killed_and_started_again_is_in_the_next_round_and_in_none_twice(guard, tmp_path):
     hub = Hub(folder=tmp_path, guard=guard, rounds=4, policy={"after": 1, "vector_after": 1})
     with hub.running(), sites(hub, [0, 1]) as made:
@@ -178,7 +193,9 @@ def pages(browser, browser_thread, address):
     browser_thread.run(context.close)
 
 
-@pytest.mark.parametrize("guard", [pytest.param("curious", marks=pytest.mark.typescript), "active"])
+@pytest.mark.parametrize(
+    "guard", ["active", *(pytest.param(guard, marks=pytest.mark.typescript) for guard in ("curious", "assisted"))]
+)
 def test_tabs_node_and_python_are_in_one_sum_and_a_tab_that_is_closed_drops_out(guard, tmp_path, pages):
     context, address = pages
     hub = Hub(
@@ -186,8 +203,8 @@ def test_tabs_node_and_python_are_in_one_sum_and_a_tab_that_is_closed_drops_out(
     )
     with hub.running():
         tabs = [PageSite(context, address, hub, client) for client in (0, 1, 2)]
-        node, python = NodeSite(hub, 3), [PythonSite(hub, client) for client in (4, 5)]
-        tabs[2].wait_for("summed")
+        node, python = NodeSite(hub, 3), [*(PythonSite(hub, client) for client in (4, 5)), *helpers(hub)]
+        tabs[2].wait_for("sent" if guard == "assisted" else "summed")
         tabs[2].page.close()
         assert [tab.ended() for tab in tabs[:2]] == [OVER] * 2, tabs[0].events[-5:]
         assert node.ended() == OVER
