@@ -1,4 +1,4 @@
-"""Rounds with helpers: members in Python, in Node and in a browser, helpers and the server in Python."""
+"""Rounds and series with helpers: members in Python, in Node and in a browser, helpers and the server in Python."""
 
 import itertools
 from collections.abc import Collection, Sequence
@@ -11,11 +11,17 @@ from vectors.cases.common import Stream
 
 from ccesa.agreement.config import RoundConfig
 from ccesa.protocol.client import Client
+from ccesa.protocol.schedule import with_number
+from ccesa.protocol.series import Ended
+from ccesa.protocol.series_client import SeriesClient
 from ccesa.simulate import Enrolment, make_charter
+from ccesa.simulate.enrolment import new_client
 from helped_rounds import NOW, HelpedPlay
+from helped_series import HelpedSeries
 from mixed import Remote, identity_seed
 from rounds import identity, inputs
 from runners import Runner
+from series_rounds import task_of
 
 #: Every combination of what a round with helpers may be like, in an order in which neighbours differ in all of it.
 HELPED_KINDS = sorted(
@@ -102,3 +108,61 @@ class MixedHelpedRound(HelpedPlay):
         """Play to the end; the sum is the plain one of those who sent a vector."""
         self.finish(gone)
         self.check_sum([i for i in self.members if i not in gone])
+
+
+class MixedHelpedSeries(HelpedSeries):
+    """A series with helpers and server in Python; member i is in the i-th place, where None is here."""
+
+    def __init__(self, places: Sequence[Runner | None] = (None,), **agreed: Any) -> None:
+        self.places = places
+        #: What each member was asked, envelope by envelope.
+        self.asked: dict[int, list[bytes]] = {}
+        super().__init__(5, 3, **agreed)
+
+    def new_member(self, i: int) -> Any:
+        runner = self.places[i % len(self.places)]
+        return self.here(i) if runner is None else Remote(runner, f"helped series/{i}", "series", self.part(i))
+
+    def here(self, i: int) -> SeriesClient:
+        """Return a member in Python."""
+        return super().new_member(i)
+
+    def client(self, i: int, config: RoundConfig) -> Client:
+        """Return the member of one round, which remembers nothing."""
+        options = {
+            "task": lambda: task_of(config.number),
+            "now": self.clock.now,
+            "random": Stream(self.seed(i, config)),
+        }
+        return new_client(config, i, lambda: self.vector(i, config.number), self.federation, **options)
+
+    def ask(self, party: int, request: bytes) -> bytes:
+        self.asked.setdefault(party, []).append(bytes(request))
+        return super().ask(party, request)
+
+    def play(self) -> list[Ended]:
+        """Play all of it; members 1, 2 and 3 miss a round each."""
+        ended: list[Ended] = []
+        exchange = 0
+        while not self.series.finished:
+            ended += self.exchange({(exchange + 1) // 2} if exchange % 2 else ())
+            exchange += 1
+        return ended
+
+    def seed(self, i: int, config: RoundConfig) -> bytes:
+        return bytes([i, config.number]) * 16
+
+    def part(self, i: int) -> dict[str, Any]:
+        """What a member elsewhere is told: a part for each round."""
+        shared = {"charter": str(self.federation.charter), "identity": identity_seed(i).hex(), "now": self.clock.now}
+        parts = [self.part_of(i, with_number(self.config, number)) | shared for number in range(self.rounds or 0)]
+        return {"config": self.config.encode().hex(), "charter": shared["charter"], "rounds": parts}
+
+    def part_of(self, i: int, config: RoundConfig) -> dict[str, Any]:
+        return {
+            "config": config.encode().hex(),
+            "client": i,
+            "vector": self.vector(i, config.number).tobytes().hex(),
+            "task": task_of(config.number).hex(),
+            "seed": self.seed(i, config).hex(),
+        }

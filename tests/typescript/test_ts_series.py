@@ -6,6 +6,8 @@ import pytest
 
 from ccesa.errors import CcesaError
 from ccesa.protocol import envelope
+from ccesa.protocol.series_client import SeriesClient
+from mixed_helped import MixedHelpedSeries
 from mixed_series import MixedSeries
 from runners import Runner
 from series_rounds import GUARDS, opened
@@ -21,6 +23,12 @@ def test_a_mixed_series_gives_plain_sums(guard: str, agreement: str, node: Runne
     played = MixedSeries(guard, [None, node, chromium], agreement=agreement)
     ended = played.play()
     assert [one.number for one in ended if one.aggregate is not None] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("agreement", ["x25519", "x25519-mlkem768"])
+def test_a_mixed_series_with_helpers_gives_plain_sums(agreement: str, node: Runner, chromium: Runner):
+    ended = MixedHelpedSeries([None, node, chromium], agreement=agreement).play()
+    assert [one.aggregate and one.aggregate.survivors for one in ended] == [(0, 2, 3, 4), (0, 1, 3, 4), (0, 1, 2, 4)]
 
 
 def meddled(random: Random, right: bytes, others: list[bytes]) -> bytes:
@@ -46,8 +54,8 @@ def meddled(random: Random, right: bytes, others: list[bytes]) -> bytes:
     )
 
 
-def answers(played: MixedSeries, client: int, requests: list[bytes]) -> list[str]:
-    one, outcomes = played.client(client), []
+def answers(one: SeriesClient, requests: list[bytes]) -> list[str]:
+    outcomes = []
     for request in requests:
         try:
             outcomes.append(one.receive(request).hex())
@@ -57,27 +65,28 @@ def answers(played: MixedSeries, client: int, requests: list[bytes]) -> list[str
 
 
 def alike(guard: str, runner: Runner, count: int, seed: int) -> None:
-    random, played = Random(seed), MixedSeries(guard, [None])
+    random, played = Random(seed), MixedHelpedSeries() if guard == "assisted" else MixedSeries(guard, [None])
     played.play()
     everything = [envelope for asked in played.asked.values() for envelope in asked]
     for _ in range(count):
-        client = random.randrange(len(played.clients))
+        client = random.randrange(played.config.clients)
         asked = played.asked[client]
         place = random.randrange(len(asked))
         requests = [*asked[:place], meddled(random, asked[place], everything), *asked[place:]]
         sent = [request.hex() for request in requests]
         got = runner.call("replay-series", part=played.part(client), requests=sent)
         theirs = [answer["reply"] if "reply" in answer else answer["error"] for answer in got]
-        assert list(map(comparable, theirs)) == list(map(comparable, answers(played, client, requests)))
+        one = played.here(client) if isinstance(played, MixedHelpedSeries) else played.client(client)
+        assert list(map(comparable, theirs)) == list(map(comparable, answers(one, requests)))
 
 
-@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("guard", [*GUARDS, "assisted"])
 def test_both_clients_answer_envelopes_alike(guard: str, runner: Runner):
     alike(guard, runner, FEW, seed=0)
 
 
 @pytest.mark.typescript
-@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("guard", [*GUARDS, "assisted"])
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_thousands_of_envelopes(guard: str, runner: Runner, seed: int):
     alike(guard, runner, MANY, seed)
