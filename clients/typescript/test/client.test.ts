@@ -227,8 +227,9 @@ test("vectors are counted and charged before they are masked, and neither is tak
     await answers(client, player, at);
     const entries = [`sent ${toHex(client.context)}`, `vector ${player.party.task}`];
     assert.deepEqual(log, [
-      ...(at === 0 ? [] : ["check"]), // before keys are made
+      "check", // before keys are made
       ...["check", ...entries, "charge 36"],
+      ...(at === 0 ? ["check"] : []),
       ...["check", ...entries, "charge 36"],
       "mask",
     ]);
@@ -236,23 +237,29 @@ test("vectors are counted and charged before they are masked, and neither is tak
 });
 
 test("without room in the ledger step 0 is not answered, and no key is drawn", async () => {
-  const { random, drawn } = await watched(ACTIVE);
-  let room = false;
-  const account = {
-    ...FRESH,
-    charter: await charterOf(ACTIVE),
-    check: async () => {
-      if (!room) {
-        throw new BudgetSpent("no room");
-      }
-    },
-    charge: async () => undefined,
-  };
-  const client = await played(ACTIVE, 0, { account, random, vector: () => vectorOf(ACTIVE) });
-  await assert.rejects(client.receive(ACTIVE.requests[0]!), BudgetSpent);
-  assert.deepEqual(drawn, []);
-  room = true;
-  await answers(client, ACTIVE, 0);
+  for (const player of [ACTIVE, HELPED]) {
+    const { random, drawn } = await watched(player);
+    let room = false;
+    const account = {
+      ...FRESH,
+      charter: await charterOf(player),
+      check: async () => {
+        if (!room) {
+          throw new BudgetSpent("no room");
+        }
+      },
+      charge: async () => undefined,
+    };
+    const vector = (): Bytes => {
+      assert(room);
+      return vectorOf(player);
+    };
+    const client = await played(player, 0, { account, random, vector });
+    await assert.rejects(client.receive(player.requests[0]!), BudgetSpent);
+    assert.deepEqual(drawn, []);
+    room = true;
+    await answers(client, player, 0);
+  }
 });
 
 test("a memory that fails is the caller's, and nothing is masked", async () => {

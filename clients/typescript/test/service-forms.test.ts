@@ -19,15 +19,13 @@ import { formOf } from "../src/service/form-of.js";
 import { arraysForm, type Form, WORDS } from "../src/service/forms.js";
 import { encode, type Value } from "../src/wire.js";
 
-const TEXTS = (
-  JSON.parse(readFileSync(new URL("../../../../vectors/charters.json", import.meta.url), "utf8")) as {
-    charters: { text: string }[];
-  }
-).charters;
 const PARTICULARS = { seriesId: new Uint8Array(32), number: 0, accept: true };
 
-async function charters(): Promise<Charter[]> {
-  return Promise.all(TEXTS.map(({ text }) => parseCharter(text)));
+/** Return the charters of a file of vectors. */
+async function charters(file = "charters.json"): Promise<Charter[]> {
+  const text = readFileSync(new URL(`../../../../vectors/${file}`, import.meta.url), "utf8");
+  const { charters: all }: { charters: { text: string }[] } = JSON.parse(text);
+  return Promise.all(all.map((each) => parseCharter(each.text)));
 }
 
 // Arrays
@@ -217,4 +215,19 @@ test("rounds under another charter than the member's are refused", async () => {
     const { partBytes } = announcementIn({ ...fields, part_bytes: part }, own);
     assert.ok(partBytes >= 1 && partBytes <= 1 << 26);
   }
+});
+
+test("under a charter with helpers rounds are those of its guard, and have no step accept", async () => {
+  const [own] = (await charters("helped_messages.json")) as [Charter];
+  const particulars = { ...PARTICULARS, length: 5, accept: false };
+  const config = toBase64(encodeConfig(underCharter(own, particulars)));
+  const digest = toHex(own.digest);
+  const fields = { guard: "assisted", charter: digest, state: "running", series: 1, question: -1, config };
+  assert.equal(announcementIn(fields, own).config!.helpers, own.helpers!.length);
+  assert.throws(
+    () => announcementIn({ ...fields, guard: "active" }, own),
+    /not assisted: it has no charter, or another/,
+  );
+  const [active] = (await charters()).filter(({ length }) => length === null) as [Charter];
+  assert.throws(() => announcementIn(fields, active), /use the guard assisted, not active/);
 });

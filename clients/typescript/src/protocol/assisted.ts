@@ -16,7 +16,7 @@ import { derived, hashed, labelled } from "../labels.js";
 import { mask as addMasks, vectorToSend } from "./masking.js";
 import { memberOf, SIGNATURE_BYTES, verifies } from "./members.js";
 import type { Fields } from "./messages.js";
-import { honest, pieces, type Round } from "./round.js";
+import { callers, honest, pieces, type Round } from "./round.js";
 import { answered, holding, step } from "./step.js";
 
 const KEY = 32;
@@ -34,6 +34,7 @@ interface Sealed {
 
 export const mask = step("Joined", "mask-for-helpers-request", async (round, { work }, fields) => {
   const bundles = await checkedKeys(round, fields);
+  await callers(round, () => round.account?.check()); // the caller's function is asked only with room in the ledger
   const sealed = await Promise.all(bundles.map((bundle) => encapsulated(round, bundle)));
   return holding(
     sealed.map(({ secret }) => secret),
