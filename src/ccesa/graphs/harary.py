@@ -38,8 +38,9 @@ class Harary(Kind, frozen=True, kw_only=True, tag="harary"):
         if self.mask_degree is not None:
             check_circle_degree("mask_degree", self.mask_degree)
             if self.mask_degree > self.degree:
-                exceeds = f"mask_degree = {self.mask_degree} exceeds degree = {self.degree}"
-                raise ConfigError(f"{exceeds}: masks run on share edges only")
+                raise ConfigError(
+                    f"mask_degree = {self.mask_degree} exceeds degree = {self.degree}: masks run on share edges only"
+                )
 
     def check(self, clients: int) -> None:
         if self.degree >= clients:

@@ -222,8 +222,10 @@ class NoisyQuantizer(Generic[Model]):
     def __post_init__(self) -> None:
         check_type("mechanism", self.mechanism, Mechanism, "; plan(..., privacy=...).mechanism is one")
         if self.layout.size != self.mechanism.dimension:
-            sizes = f"the model has {self.layout.size} parameters, but the noise is made for {self.mechanism.dimension}"
-            raise ConfigError(f"{sizes}: plan for this model")
+            raise ConfigError(
+                f"the model has {self.layout.size} parameters, but the noise is made for {self.mechanism.dimension}: "
+                "plan for this model"
+            )
         if self.mechanism.unit:
             raise ConfigError(f"this noise hides a {self.mechanism.unit}, not a client's whole model")
 

@@ -217,5 +217,7 @@ def check_confirmed(round: Round, state: Confirmed, live: Neighbourhood, request
         # A client that confirmed this V2 and V3 has masked among this V2: an honest client signs no other.
         check_signature(round, client, signature, confirmed if kind else masking, "the survivors")
     if sum(kinds) < state.threshold:
-        expected = f"expected {state.threshold} neighbours to confirm the survivors before any share is released"
-        raise FaultyServer(f"{expected}, got {sum(kinds)}")
+        raise FaultyServer(
+            f"expected {state.threshold} neighbours to confirm the survivors before any share is released, got "
+            f"{sum(kinds)}"
+        )

@@ -96,8 +96,10 @@ class Fields:
 
     @property
     def in_words(self) -> str:
-        widths = f"values of {self.value_bits} bits in fields of {self.bits} bits"
-        return f"{widths}, {self.per_word} per 64-bit word: {self.bytes_each:.3g} bytes per value"
+        return (
+            f"values of {self.value_bits} bits in fields of {self.bits} bits, {self.per_word} per 64-bit word: "
+            f"{self.bytes_each:.3g} bytes per value"
+        )
 
     def as_dict(self) -> dict[str, float]:
         return {name: getattr(self, name) for name in ("bits", "value_bits", "per_word", "bytes_each")}
@@ -146,8 +148,10 @@ class Fields:
         row, left = self.split(total)
         most = self.clients * self.most
         if left or row[count:].any() or row.max(initial=0) > most or row.min(initial=0) < -most:
-            wrong = f"a sum in a field of {self.bits} bits that {self.clients} clients cannot have"
-            raise VectorError(f"{wrong}; is it the sum of their vectors?")
+            raise VectorError(
+                f"a sum in a field of {self.bits} bits that {self.clients} clients cannot have; is it the sum of their "
+                "vectors?"
+            )
         return row[:count]
 
 
