@@ -25,6 +25,7 @@ from ccesa.privacy import DifferentialPrivacy, Mechanism, choose_mechanism
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.server import Server
+from ccesa.simulate.enrolment import federate, new_client, new_helpers, new_server
 from ccesa.statistics import Category, Number, Schema, read_csv
 from ccesa.statistics.packing import Scale
 from rounds import charter, identity
@@ -202,6 +203,17 @@ def test_a_series_over_five_files_with_one_site_gone_gives_the_plain_numbers_of_
     for one in ended:
         who = one.aggregate.survivors
         check_report(SCHEMA, SCHEMA.decode(one.aggregate.vector, len(who)), [table(i) for i in who])
+
+
+def test_a_round_with_helpers_gives_the_plain_numbers_of_who_was_there():
+    """Each site sends one message, and one of them is away."""
+    enrolment = federate(5, helpers=3, statistics=SCHEMA, bits=64)
+    config = enrolment.charter.config(length=SCHEMA.length)
+    parties = {i: new_client(config, i, SCHEMA.encode(table(i)), enrolment) for i in range(5)}
+    carry = in_memory(parties | new_helpers(config, enrolment), lambda step, party: party == 3)
+    found = run_round(new_server(config, enrolment), carry)
+    assert found.survivors == (0, 1, 2, 4)
+    check_report(SCHEMA, SCHEMA.decode(found.vector, 4), [table(i) for i in found.survivors])
 
 
 def test_a_round_with_noise_charges_every_site_and_is_near_the_plain_numbers():
