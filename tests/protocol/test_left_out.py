@@ -50,6 +50,7 @@ def closing(config):
         random=os.urandom,
         threads=1,
         executor=None,
+        now=None,
         task=NO_TASK,
         dropout=0.1,
     )
