@@ -401,7 +401,7 @@ class HelpersMissing(RoundFailed):
         super().__init__(self._reason(by_id))
 
     def _reason(self, naming: Naming) -> str:
-        return f"no answer from {naming(self.helpers)}: every helper is needed; run the round again when it is back"
+        return f"no answer from {naming(self.helpers)}: every helper is needed: wait until it is back"
 
 
 class CorruptSum(RoundFailed):
