@@ -21,7 +21,9 @@ const CONDITION = /\bif \([^\n]*\) \{(?=\n\s*throw )/g;
 /** Checks that another one stands behind: without them the same is refused by the same name. */
 const BACKED = [
   'sized(root, ROOT_BYTES, "root")', // a root of another size is not the one that follows from the proof
-  "if (membership === null)", // steps of the guard active are called with a charter only
+  "if (membership === null)", // steps under a charter are called with one only
+  "checkKemKey(kem)", // engines refuse to encapsulate for such a key
+  "if (helpers.length !== round.config.helpers)", // the configuration follows from the charter
   "honest(items.length > 0,", // no message is of no exchange, which is not one to enter
   "honest(!places.includes(-1),", // the exchange before a round's first is past once the round is in flight
 ];

@@ -7,6 +7,7 @@
  */
 
 import { type Bytes, concat, equal, join, le32, readLe64, toHex, wipe } from "../bytes.js";
+import type { Member } from "../charter/charter.js";
 import { maskedBytes } from "../config.js";
 import { checkWords } from "../crypto/check-words.js";
 import { checkKemKey } from "../crypto/checked.js";
@@ -55,7 +56,7 @@ export const mask = step("Joined", "mask-for-helpers-request", async (round, { w
 async function checkedKeys(round: Round, fields: Fields<"mask-for-helpers-request">): Promise<Bytes[]> {
   const { agreement, config, context, engine } = round;
   honest(equal(fields.number, le32(config.number)), "the request has the wrong round number");
-  const helpers = memberOf(round).charter.helpers ?? [];
+  const helpers = helpersOf(round);
   const bundles = pieces(fields.keys, agreement.bundleBytes, helpers.length, "keys");
   const times = pieces(fields.not_after, TIME, helpers.length, "not_after");
   const signatures = pieces(fields.signatures, SIGNATURE_BYTES, helpers.length, "signatures");
@@ -72,14 +73,23 @@ async function checkedKeys(round: Round, fields: Fields<"mask-for-helpers-reques
   return bundles;
 }
 
+/** Return the helpers of the charter: as many as the configuration has, so that no vector leaves without a mask. */
+function helpersOf(round: Round): readonly Member[] {
+  const helpers = memberOf(round).charter.helpers ?? [];
+  if (helpers.length !== round.config.helpers) {
+    throw new Error("the round has another number of helpers than the charter");
+  }
+  return helpers;
+}
+
 /** A key that stays for long can be stolen for long. */
 function checkTimes(round: Round, times: readonly Bytes[]): void {
   const { charter, now } = memberOf(round);
   const time = now();
-  for (const [a, ends] of times.map((each) => readLe64(each, 0)).entries()) {
-    const name = charter.helpers?.[a]?.name;
+  const most = time + DAY * (charter.keyDays ?? 0);
+  for (const [a, { name }] of helpersOf(round).entries()) {
+    const ends = readLe64(times[a]!, 0);
     honest(time < ends, `the key of helper ${name} has expired: check the clocks`);
-    const most = time + DAY * (charter.keyDays ?? 0);
     honest(ends <= most, `the key of helper ${name} would stay for longer than key_days: check the clocks`);
   }
 }
