@@ -183,10 +183,12 @@ class Engine:
             self._sign_of_life(now)
             self._follow()
             receipts = self._take(batch)
+            self._ask_helpers(now)
+            if not self._glance:  # before a helper that was answered asks again
+                self._show(now)
             batch = []
             for handed, receipt in receipts:
                 handed.done(receipt)
-            self._ask_helpers(now)
             while self._leader.act(self._replica, self._presence.now()):
                 self._follow()
                 self._glance = 0.0
@@ -307,7 +309,7 @@ class Engine:
             return _RECEIPTS[Claim.SAVED]
         name = seat_name(self._federation, handed.client)
         event("refused", logging.WARNING, client=handed.client, name=name, reason=str(fault))
-        return Receipt(taken=Taken.LATE, reason=str(fault))
+        return Receipt(taken=Taken.FAULTY, reason=str(fault))
 
     def _take_due(
         self, replica: Replica, place: tuple[int, int], due: dict[int, Handed]

@@ -23,7 +23,7 @@ from ccesa.service.participant.site import Helping, Site
 from ccesa.wire import Data
 
 _REASON = 500  # the maximum length of a reason
-_AGAIN = 2.0  # seconds after an answer that was of no use
+_AGAIN = 2.0  # seconds after an answer that was empty or refused
 _LEFT = 16  # a helper that starts looks for keys of this many rounds before
 #: The words of a helper once the hub has its answer.
 _SAID: dict[type[m.Message] | None, tuple[Kind, str]] = {
@@ -102,17 +102,15 @@ class Assisting:
         return reply
 
     def _hand_in(self, path: str, reply: bytes) -> Flow[bool]:
-        """Send a reply until the hub has it, or does not want it any more; return whether it was of use."""
+        """Send a reply until the hub has it, or does not need it any more; return False for one that it refuses."""
         answer = yield from Upload(self._line, path, reply, lambda offset: None).run()
         if answer.status in (200, 201, 204):
             self._report(reply)
         elif answer.status in (409, 422):
             self._tell("refused", f"the hub refused this helper's answer ({answer})")
-        elif answer.status == 410:
-            self._tell("late", "the hub does not need this answer any more")
-        else:
+        elif answer.status != 410:
             raise FaultyServer(f"the hub answered {answer} to a reply")
-        return bool(reply) and answer.status in (200, 201, 204)
+        return bool(reply) and answer.status not in (409, 422)
 
     def _report(self, reply: Data) -> None:
         for message in envelope.unpack(reply):
