@@ -14,6 +14,7 @@ import ccesa.errors
 from ccesa.errors import RoundFailed, RoundsLost
 from ccesa.guards import GUARDS
 from ccesa.protocol.steps import steps_of
+from ccesa.service.desk import MemberStatus
 from ccesa.service.meters import LOST, STEPS, Meters
 from shown_desk import ShownDesk
 
@@ -82,6 +83,21 @@ def test_the_status_is_shown_as_it_is_now(desk):
     desk.put(state="stuck")
     assert figures(meters)["ccesa_state", "running"] == 0
     assert figures(meters)["ccesa_state", "stuck"] == 1
+
+
+def test_helpers_are_shown_by_their_names_in_the_charter(desk):
+    meters = Meters()
+    meters.follow(desk.status)
+    assert not [name for name, *_ in figures(meters) if name == "ccesa_helper_present"]
+    desk.put(
+        helpers=[
+            MemberStatus(client=20, name="uni-a", state="present"),
+            MemberStatus(client=21, name="trust", state="absent"),
+        ]
+    )
+    shown = figures(meters)
+    assert shown["ccesa_helper_present", "uni-a"] == 1
+    assert shown["ccesa_helper_present", "trust"] == 0
 
 
 def test_what_is_not_known_is_not_zero(desk):
