@@ -1,9 +1,12 @@
 """A hub with helpers, without threads, sockets or a clock: it waits for them, and believes none of them alone."""
 
+import time
+
 import msgspec
 import numpy as np
 import pytest
 
+from ccesa.agreement import charter as agreed
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.submission import confirmed_text
@@ -200,6 +203,20 @@ def test_another_hub_goes_on_with_vectors_that_wait_for_helpers(made):
     rows = finish(world)
     assert [row.survivors for row in rows] == [tuple(range(CLIENTS))] * 2
     assert held(world) == []
+
+
+def test_a_hub_that_was_away_for_longer_than_keys_live_replays_what_it_had_taken(made, monkeypatch):
+    """It asks the same members with the same bytes; helpers and members decide what comes of it."""
+    world = made(vector_after=500, vector_deadline=500)
+    until(world, lambda: world.hubs[0].view.exchange == PLACE["mask"], chance=0.5)
+    before = dict(world.hubs[0].view.requests)
+    world.hubs[0].store.store.close()
+    world.hubs[0] = world.hub(0)
+    world.now += LONG
+    monkeypatch.setattr(agreed, "current_time", lambda: time.time() + 8 * 86400)
+    world.hubs[0].turn()
+    world.hubs[0].turn()
+    assert dict(world.hubs[0].view.requests) == before
 
 
 def held(world: World) -> list[int]:
