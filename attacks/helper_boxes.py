@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.helper_stage import MEMBERS, TASK, VICTIM, HelpedRound, answering, cast
+from attacks.helper_stage import MEMBERS, TASK, VICTIM, AssistedRound, answering, cast
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import names
 from ccesa import labels
@@ -47,7 +47,7 @@ class Unsigned(Helper):
 
 def made_up_member(defended: bool, tell: Tell) -> Outcome:
     """Seal in the names of all members but the victim, and ask for the sum of all."""
-    stage = HelpedRound(cast(helper=Helper if defended else Unsigned), tell).ask_keys().ask_vectors([VICTIM])
+    stage = AssistedRound(cast(helper=Helper if defended else Unsigned), tell).ask_keys().ask_vectors([VICTIM])
     tell(f"hub makes up a vector of each member but client {VICTIM}, and knows its masks")
     for member in stage.others(VICTIM):
         stage.sent[member] = stage.keep(stage.make_up(member, Identity.new()))
@@ -93,10 +93,10 @@ def foreign_box(defended: bool, tell: Tell) -> Outcome:
     """Ask about vectors for one task in the name of another one, and then for the task itself, without the victim."""
     kinds: dict[str, Any] = {} if defended else {"member": TasklessMember, "helper": TasklessHelper}
     made = cast(**kinds)
-    first = HelpedRound(made, tell).ask_keys().ask_vectors()
+    first = AssistedRound(made, tell).ask_keys().ask_vectors()
     tell("hub asks helpers about vectors for one task, in the name of another one")
     whole = first.open_sum(first.others(), task=OTHER_TASK)
-    again = HelpedRound(made, tell, vectors=first.vectors, number=1).ask_keys().ask_vectors(first.others(VICTIM))
+    again = AssistedRound(made, tell, vectors=first.vectors, number=1).ask_keys().ask_vectors(first.others(VICTIM))
     if defended:
         tell(f"hub shows a helper what client {VICTIM} sent in the round before")
         again.sent[VICTIM] = first.sent[VICTIM]
@@ -131,7 +131,7 @@ class Hasty(Weakened, Server):
 
 def bad_box(defended: bool, tell: Tell) -> Outcome:
     """One member signs a box that one helper cannot open; another one signs nothing."""
-    stage = HelpedRound(cast(), tell)
+    stage = AssistedRound(cast(), tell)
     tell(f"client {LIAR} signs a box that helper 1 cannot open; what client {MEMBERS - 1} sends has a false signature")
     server, refused = (Server if defended else Hasty)(stage.config, stage.charter, task=TASK), list[FaultyClient]()
     try:
@@ -146,7 +146,7 @@ def bad_box(defended: bool, tell: Tell) -> Outcome:
     return Outcome(succeeded=not right, summary=f"the sum of {names(found.survivors)} is right")
 
 
-def _with_liars(stage: HelpedRound) -> Callable[[Step, Requests], Iterable[tuple[int, bytes]]]:
+def _with_liars(stage: AssistedRound) -> Callable[[Step, Requests], Iterable[tuple[int, bytes]]]:
     def carry(step: Step, requests: Requests) -> Iterable[tuple[int, bytes]]:
         for party, request in requests.items():
             reply = stage.ask(party, m.decode(request, len(request)))
@@ -156,7 +156,7 @@ def _with_liars(stage: HelpedRound) -> Callable[[Step, Requests], Iterable[tuple
     return carry
 
 
-def _lie(stage: HelpedRound, party: int, reply: Any) -> Any:
+def _lie(stage: AssistedRound, party: int, reply: Any) -> Any:
     if isinstance(reply, m.HelperKeysReply):
         stage.shown.append(reply)
     if party == LIAR:
@@ -194,7 +194,7 @@ def _counting(is_signed: Callable[..., bool]) -> type[Helper]:
 def refusal_oracle(defended: bool, tell: Tell) -> Outcome:
     """Change every part of what the victim signed, and ask whether its box fits."""
     kind: Any = _counting(assisted_helper.is_signed if defended else _UNSIGNED)
-    stage = HelpedRound(cast(helper=kind), tell).ask_keys().ask_vectors([VICTIM])
+    stage = AssistedRound(cast(helper=kind), tell).ask_keys().ask_vectors([VICTIM])
     sent, helper = stage.sent[VICTIM], stage.config.helper_ids[0]
     bits = len(sent.record)
     tell(f"hub asks helper 0 about client {VICTIM} {bits} times, each time with a bit of another byte changed")
@@ -229,7 +229,7 @@ class Credulous(Weakened, Server):
 
 def careless_helper(defended: bool, tell: Tell) -> Outcome:
     """One helper signs a wrong sum of masks, by accident."""
-    stage = HelpedRound(cast(), tell)
+    stage = AssistedRound(cast(), tell)
     last = stage.config.helper_ids[-1]
     home, who = stage.cast.homes[-1], stage.cast.federation.helpers[-1]
     stage.helpers[last] = Careless(stage.config, who, stage.charter, keys=home.keys, memory=home.memory)

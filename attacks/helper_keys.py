@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import msgspec
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.helper_stage import HELPERS, MEMBERS, VICTIM, HelpedRound, Home, cast
+from attacks.helper_stage import HELPERS, MEMBERS, VICTIM, AssistedRound, Home, cast
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import names, opened
 from ccesa import labels
@@ -51,7 +51,7 @@ class Trusting(Weakened, ActiveClient):
 def hub_as_helper(defended: bool, tell: Tell) -> Outcome:
     """Show the hub's own key in the place of the one honest helper."""
     made = cast(member=ActiveClient if defended else Trusting)
-    stage = HelpedRound(made, tell).ask_keys()
+    stage = AssistedRound(made, tell).ask_keys()
     if defended:
         _tell_other_lies(stage)
     tell(f"hub shows client {VICTIM} a key of its own in the place of helper {HONEST}")
@@ -64,10 +64,10 @@ def hub_as_helper(defended: bool, tell: Tell) -> Outcome:
     return _open_by_secrets(stage, secrets, "the hub has a secret in every place")
 
 
-def _tell_other_lies(stage: HelpedRound) -> None:
+def _tell_other_lies(stage: AssistedRound) -> None:
     first, second, third = stage.shown
-    later = HelpedRound(stage.cast, stage.tell, number=1).ask_keys().shown
-    elsewhere = HelpedRound(cast(), stage.tell).ask_keys().shown
+    later = AssistedRound(stage.cast, stage.tell, number=1).ask_keys().shown
+    elsewhere = AssistedRound(cast(), stage.tell).ask_keys().shown
     lies = {
         "the keys of another round": later,
         "the keys of another charter": elsewhere,
@@ -80,7 +80,7 @@ def _tell_other_lies(stage: HelpedRound) -> None:
         stage.ask(member, stage.mask_request(member, shown))
 
 
-def _open_by_secrets(stage: HelpedRound, secrets: Mapping[int, bytes], how: str, *, kem: bool = True) -> Outcome:
+def _open_by_secrets(stage: AssistedRound, secrets: Mapping[int, bytes], how: str, *, kem: bool = True) -> Outcome:
     """Take the masks off the victim's vector with these secrets, by the place of a helper."""
     if VICTIM not in stage.sent:
         return stage.held(f"client {VICTIM} sends nothing: {stage.refused[VICTIM]}")
@@ -99,7 +99,7 @@ def helper_and_member(defended: bool, tell: Tell) -> Outcome:
     members = enrol(MEMBERS)
     helpers = [members[0], *enrol(HELPERS - 1)]
     people = Enrolment(identities=members, helpers=helpers, charter=make_charter(members, helpers=helpers))
-    stage = HelpedRound(cast(federation=people, member=ActiveClient if defended else Trusting), tell).ask_keys()
+    stage = AssistedRound(cast(federation=people, member=ActiveClient if defended else Trusting), tell).ask_keys()
     everyone, mine = list(stage.shown), stage.secret(0)
     stage.ask_vectors([0])
     own = stage.mask_by_secret(0, 0, mine)
@@ -116,7 +116,7 @@ def helper_and_member(defended: bool, tell: Tell) -> Outcome:
 def hybrid_boxes(defended: bool, tell: Tell) -> Outcome:
     """Record a round, and open X25519 later: the private keys of all helpers."""
     agreement = POST_QUANTUM if defended else DEFAULT
-    stage = HelpedRound(cast(agreement=agreement), tell).ask_keys().ask_vectors(range(1, MEMBERS))
+    stage = AssistedRound(cast(agreement=agreement), tell).ask_keys().ask_vectors(range(1, MEMBERS))
     if defended:
         _tell_malformed(stage)
     tell(f"the attacker has all that was sent under {agreement}, and every private key of X25519")
@@ -124,7 +124,7 @@ def hybrid_boxes(defended: bool, tell: Tell) -> Outcome:
     return _open_by_secrets(stage, secrets, "masks rest on X25519 alone", kem=False)
 
 
-def _tell_malformed(stage: HelpedRound) -> None:
+def _tell_malformed(stage: AssistedRound) -> None:
     true = stage.shown[0]
     bundle = true.keys[:32] + b"\xff" * len(true.keys[32:])
     signature = stage.cast.federation.helpers[0].sign(keys_text(stage.context, true.client, true.not_after, bundle))
@@ -154,7 +154,7 @@ def old_keys(defended: bool, tell: Tell) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         kind = FolderKeys if defended else Endless
         homes = [Home(kind(Path(folder, str(place))), ProcessMemory()) for place in range(HELPERS)]
-        stage = HelpedRound(cast(homes=homes), tell).ask_keys().ask_vectors(range(1, MEMBERS))
+        stage = AssistedRound(cast(homes=homes), tell).ask_keys().ask_vectors(range(1, MEMBERS))
         _tell_long_key(stage)
         for home in homes:
             home.keys.sweep(current_time() + _YEAR)
@@ -163,7 +163,7 @@ def old_keys(defended: bool, tell: Tell) -> Outcome:
         return _open_by_secrets(stage, secrets, "the keys are still there")
 
 
-def _tell_long_key(stage: HelpedRound) -> None:
+def _tell_long_key(stage: AssistedRound) -> None:
     true = stage.shown[0]
     lasting = int(current_time() + _YEAR).to_bytes(m.TIME_BYTES, "little")
     stage.tell("helper 0 signs a key that it will keep for a year")
@@ -192,8 +192,8 @@ class UnboundMember(Weakened, ActiveClient):
 def cloned_key(defended: bool, tell: Tell) -> Outcome:
     """Machines that are cloned draw the same bytes in two rounds: the victim, and all helpers."""
     made = cast(member=ActiveClient if defended else UnboundMember, random=_cloned)
-    first = HelpedRound(made, tell).ask_keys().ask_vectors([VICTIM])
-    second = HelpedRound(made, tell, number=1, task=labels.digest(b"another task")).ask_keys().ask_vectors([VICTIM])
+    first = AssistedRound(made, tell).ask_keys().ask_vectors([VICTIM])
+    second = AssistedRound(made, tell, number=1, task=labels.digest(b"another task")).ask_keys().ask_vectors([VICTIM])
     one, other = first.replies[VICTIM], second.replies[VICTIM]
     tell(
         f"client {VICTIM} has one key in both rounds: {one.key == other.key}; the helpers: {_same_keys(first, second)}"
@@ -212,7 +212,7 @@ def _cloned(party: int) -> Callable[[int], bytes]:
     return lambda size: (labels.digest(b"cloned", bytes([party])) * size)[:size]
 
 
-def _same_keys(first: HelpedRound, second: HelpedRound) -> bool:
+def _same_keys(first: AssistedRound, second: AssistedRound) -> bool:
     return [one.keys for one in first.shown] == [one.keys for one in second.shown]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attacks.base import Attack, Outcome, Tell
-from attacks.helper_stage import HELPERS, MEMBERS, VICTIM, HelpedRound, Home, answering, cast
+from attacks.helper_stage import HELPERS, MEMBERS, VICTIM, AssistedRound, Home, answering, cast
 from attacks.relaxed import Weakened, in_step, relaxed, skip, weaken, without
 from attacks.stage import names, opened
 from ccesa.errors import ConfigError
@@ -47,17 +47,17 @@ class Obliging(Helper):
 
 def two_questions(defended: bool, tell: Tell) -> Outcome:
     """Ask each helper about all members, and then about all but the victim."""
-    stage = HelpedRound(cast(helper=Helper if defended else Obliging), tell).ask_keys().ask_vectors()
+    stage = AssistedRound(cast(helper=Helper if defended else Obliging), tell).ask_keys().ask_vectors()
     first = _ask_about_everyone(stage)
     return _ask_without_victim(stage, first)
 
 
-def _ask_about_everyone(stage: HelpedRound) -> list[Vector | None]:
+def _ask_about_everyone(stage: AssistedRound) -> list[Vector | None]:
     stage.tell(f"hub asks each helper for the sum of its masks of {names(stage.others())}")
     return [stage.sum_of_masks(helper, stage.others()) for helper in stage.helpers]
 
 
-def _ask_without_victim(stage: HelpedRound, first: Sequence[Vector | None]) -> Outcome:
+def _ask_without_victim(stage: AssistedRound, first: Sequence[Vector | None]) -> Outcome:
     stage.tell(f"hub asks each helper once more, without client {VICTIM}")
     second = [stage.sum_of_masks(helper, stage.others(VICTIM)) for helper in stage.helpers]
     masks = [one - other for one, other in zip(first, second, strict=True) if one is not None and other is not None]
@@ -101,9 +101,9 @@ class OneMaskHelper(Helper):
 def different_survivors(defended: bool, tell: Tell) -> Outcome:
     """Ask one helper about all members, and the others about all but the victim."""
     if defended:
-        stage = HelpedRound(cast(), tell)
+        stage = AssistedRound(cast(), tell)
     else:  # one key as well: two helpers agree on one mask with everybody
-        stage = HelpedRound(cast(member=OneMaskMember, helper=OneMaskHelper, random=_one_key), tell)
+        stage = AssistedRound(cast(member=OneMaskMember, helper=OneMaskHelper, random=_one_key), tell)
     stage.ask_keys().ask_vectors()
     tell(f"hub asks helper 0 about everyone, and the others about all but client {VICTIM}")
     first, *rest = stage.helpers
@@ -135,15 +135,15 @@ class ForgetsTasks(Helper):
 def task_again(defended: bool, tell: Tell) -> Outcome:
     """Open a sum, call the round lost, and repeat it without the victim."""
     made = cast(helper=Helper if defended else ForgetsTasks)
-    first = HelpedRound(made, tell).ask_keys().ask_vectors()
+    first = AssistedRound(made, tell).ask_keys().ask_vectors()
     tell("hub opens the sum of round 0, and calls the round lost")
     whole = first.open_sum(first.others())
     tell(f"hub repeats the task in round 1, where client {VICTIM} does not answer")
-    again = HelpedRound(made, tell, vectors=first.vectors, number=1).ask_keys().ask_vectors(first.others(VICTIM))
+    again = AssistedRound(made, tell, vectors=first.vectors, number=1).ask_keys().ask_vectors(first.others(VICTIM))
     return _subtract(again, whole, again.open_sum(again.others(VICTIM)))
 
 
-def _subtract(stage: HelpedRound, whole: Vector | None, rest: Vector | None) -> Outcome:
+def _subtract(stage: AssistedRound, whole: Vector | None, rest: Vector | None) -> Outcome:
     if whole is None or rest is None:
         return stage.held(stage.first_refusal())
     return stage.stolen(whole - rest, "two sums of one task differ by it")
@@ -152,7 +152,7 @@ def _subtract(stage: HelpedRound, whole: Vector | None, rest: Vector | None) -> 
 def two_charters(defended: bool, tell: Tell) -> Outcome:
     """Ask for vectors for one task under a second charter of the same people, which has a higher serial."""
     made = cast()
-    first = HelpedRound(made, tell).ask_keys().ask_vectors()
+    first = AssistedRound(made, tell).ask_keys().ask_vectors()
     tell("hub opens the sum under the first charter")
     whole = first.open_sum(first.others())
     tell(f"hub asks for the same task under a second charter, and client {VICTIM} not at all")
@@ -160,7 +160,7 @@ def two_charters(defended: bool, tell: Tell) -> Outcome:
     charter = make_charter(people.identities, helpers=people.helpers, serial=2)
     memories = made.memories if defended else {member: ProcessMemory() for member in made.memories}
     other = replace(made, federation=replace(people, charter=charter), memories=memories)
-    second = HelpedRound(other, tell, vectors=first.vectors).ask_keys().ask_vectors(first.others(VICTIM))
+    second = AssistedRound(other, tell, vectors=first.vectors).ask_keys().ask_vectors(first.others(VICTIM))
     if not second.sent:
         return second.held(second.first_refusal())
     return _subtract(second, whole, second.open_sum(second.others(VICTIM)))
@@ -178,7 +178,7 @@ class CountsNobody(Helper):
 def too_few_survivors(defended: bool, tell: Tell) -> Outcome:
     """Ask about the victim alone, with colluders, and as many times as the charter demands members."""
     made = cast(helper=Helper if defended else CountsNobody, min_survivors=4, colluders=2)
-    stage = HelpedRound(made, tell).ask_keys().ask_vectors()
+    stage = AssistedRound(made, tell).ask_keys().ask_vectors()
     first, friends = stage.config.helper_ids[0], [VICTIM + 1, VICTIM + 2]
     tell(f"hub asks helper 0 about client {VICTIM}, named four times")
     stage.sum_of_masks(first, [VICTIM] * 4)
@@ -198,7 +198,7 @@ def restored_helper(defended: bool, tell: Tell) -> Outcome:
     """Restore the keys of each helper from a backup of before its answer; or its memory, too."""
     with tempfile.TemporaryDirectory() as folder:
         homes = [Path(folder, str(place)) for place in range(HELPERS)]
-        stage = HelpedRound(cast(homes=list(map(_home, homes))), tell).ask_keys().ask_vectors()
+        stage = AssistedRound(cast(homes=list(map(_home, homes))), tell).ask_keys().ask_vectors()
         for home in homes:
             shutil.copytree(home, home.with_suffix(".backup"))
         first = _ask_about_everyone(stage)
@@ -228,10 +228,10 @@ def two_honest_members(defended: bool, tell: Tell) -> Outcome:
     except ConfigError as error:
         tell(f"a charter that counts the {colluders} colluders: {error}")
     if defended:
-        stage = HelpedRound(cast(min_survivors=MEMBERS, colluders=colluders), tell)
+        stage = AssistedRound(cast(min_survivors=MEMBERS, colluders=colluders), tell)
     else:
         tell("so the charter says that nobody colludes")
-        stage = HelpedRound(cast(min_survivors=least), tell)
+        stage = AssistedRound(cast(min_survivors=least), tell)
     stage.ask_keys().ask_vectors()
     group = stage.others(VICTIM + 1)
     tell(f"hub asks every helper about client {VICTIM} and all {colluders} that work with it")

@@ -101,7 +101,7 @@ def cast(
     )
 
 
-class HelpedRound:
+class AssistedRound:
     """One round, message by message, in the hands of the hub."""
 
     def __init__(
@@ -168,7 +168,7 @@ class HelpedRound:
     def _number(self) -> bytes:
         return self.config.number.to_bytes(m.NUMBER_BYTES, "little")
 
-    def ask_keys(self) -> "HelpedRound":
+    def ask_keys(self) -> "AssistedRound":
         """Get the keys of all helpers."""
         for helper in self.helpers:
             reply = self.ask(helper, m.HelperKeysRequest(context=self.context, client=helper, number=self._number))
@@ -187,7 +187,7 @@ class HelpedRound:
             task=self.task,
         )
 
-    def ask_vectors(self, members: Collection[int] | None = None) -> "HelpedRound":
+    def ask_vectors(self, members: Collection[int] | None = None) -> "AssistedRound":
         """Get the masked vectors of these members; of all by default."""
         for member in self.members if members is None else members:
             reply = self.ask(member, self.mask_request(member, self.shown))

@@ -16,7 +16,7 @@ from ccesa.privacy import DifferentialPrivacy, choose_mechanism
 from ccesa.protocol import envelope, suspended
 from ccesa.protocol import messages as m
 from ccesa.wire import encode
-from fuzz import helped_stage, series_stage, stage
+from fuzz import assisted_stage, series_stage, stage
 from fuzz.harnesses import CORPUS
 from fuzz.quantized import ARRAYS, QUANTIZERS
 
@@ -39,7 +39,7 @@ def seeds() -> dict[str, dict[str, bytes]]:
             said = _accusing(stand)
             replies[f"{name}-accusing"] = bytes([index]) + said
             messages[f"{name}-accusing"] = said
-    messages |= helped_stage.every_message()
+    messages |= assisted_stage.every_message()
     messages |= _bad(vectors["bad_messages"])
     configurations = {
         f"{place:02}": bytes.fromhex(case["encoding"]) for place, case in enumerate(vectors["configurations"])
@@ -59,8 +59,8 @@ def seeds() -> dict[str, dict[str, bytes]]:
         "quantized": _sums(),
         "suspended": _sleepers(),
         "terms": _terms(),
-        "helped_requests": _helped_requests(),
-        "helped_replies": _helped_replies(),
+        "assisted_requests": _assisted_requests(),
+        "assisted_replies": _assisted_replies(),
         "helper_keys": _keys(),
     }
 
@@ -173,7 +173,7 @@ def _charters() -> dict[str, bytes]:
 
 
 def _charters_with_helpers() -> dict[str, bytes]:
-    text = str(helped_stage.CHARTER)
+    text = str(assisted_stage.CHARTER)
     return {
         "helpers": text.encode(),
         "helpers-and-graph": text.replace("colluders", 'graph = "complete"\ncolluders').encode(),
@@ -183,14 +183,14 @@ def _charters_with_helpers() -> dict[str, bytes]:
     }
 
 
-def _helped_requests() -> dict[str, bytes]:
+def _assisted_requests() -> dict[str, bytes]:
     """Each honest request at each place of a helper, and what is like it."""
-    found, requests = {}, helped_stage.requests()
-    for index, place in enumerate(helped_stage.REQUESTS):
+    found, requests = {}, assisted_stage.requests()
+    for index, place in enumerate(assisted_stage.REQUESTS):
         found[place] = bytes([index]) + requests[place]
-    last = len(helped_stage.REQUESTS) - 1
+    last = len(assisted_stage.REQUESTS) - 1
     question: Any = m.decode(requests["unmask"], len(requests["unmask"]))
-    size = m.record_bytes(helped_stage.CONFIG.agreement, helped_stage.HELPERS)
+    size = m.record_bytes(assisted_stage.CONFIG.agreement, assisted_stage.HELPERS)
     fewer = msgspec.structs.replace(question, members=question.members[4:], records=question.records[size:])
     return found | {
         "fewer": bytes([3]) + fewer.encode(),
@@ -201,8 +201,8 @@ def _helped_requests() -> dict[str, bytes]:
     }
 
 
-def _helped_replies() -> dict[str, bytes]:
-    stands = {place: helped_stage.new_stand(place).reply for place in helped_stage.REPLIES}
+def _assisted_replies() -> dict[str, bytes]:
+    stands = {place: assisted_stage.new_stand(place).reply for place in assisted_stage.REPLIES}
     found = {place: bytes([index]) + reply for index, (place, reply) in enumerate(stands.items())}
     late = {f"{place}-late": bytes([3]) + reply for place, reply in stands.items() if place != "unmask"}
     return found | late

@@ -18,8 +18,8 @@ NAMES = (
     "envelopes",
     "suspended",
     "terms",
-    "helped_requests",
-    "helped_replies",
+    "assisted_requests",
+    "assisted_replies",
     "helper_keys",
 )
 

@@ -44,7 +44,7 @@ def configuration(guard: str, accept: bool) -> RoundConfig:
     return RoundConfig(series_id=bytes(32), clients=CLIENTS, length=3, bits=16, graph=graph, accept=accept)
 
 
-#: The guards along graphs; ``helped_stage`` has rounds with helpers.
+#: The guards along graphs; ``assisted_stage`` has rounds with helpers.
 WITH_GRAPHS = [guard.name for guard in GUARDS.values() if guard.has_graph]
 #: Each of these guards and its steps, without and with accept, in the order that the first byte of an input counts in.
 PLACES = [

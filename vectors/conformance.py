@@ -55,11 +55,11 @@ NEEDED: dict[str, dict[str, str]] = {
     "quantizer": dict.fromkeys(("site", "server"), "learning"),
     "noise": dict.fromkeys(("site", "server"), "noise"),
     "statistics": dict.fromkeys(("site", "server"), "statistics"),
-    "helped_messages": {"member": "all", "helper": "all", "site": "helpers", "server": "helpers"},
-    "helped_round": {"member": "all", "helper": "all", "site": "helpers", "server": "helpers"},
-    "helped_series": {"member": "series", "helper": "series", "site": "helpers", "server": "helpers"},
-    "helped_hybrid": {"member": "hybrid", "helper": "hybrid", "site": "helpers, hybrid", "server": "helpers, hybrid"},
-    "refused_helped": {"member": "all", "helper": "all", "site": "helpers", "server": "helpers"},
+    "assisted_messages": {"member": "all", "helper": "all", "site": "helpers", "server": "helpers"},
+    "assisted_round": {"member": "all", "helper": "all", "site": "helpers", "server": "helpers"},
+    "assisted_series": {"member": "series", "helper": "series", "site": "helpers", "server": "helpers"},
+    "assisted_hybrid": {"member": "hybrid", "helper": "hybrid", "site": "helpers, hybrid", "server": "helpers, hybrid"},
+    "refused_assisted": {"member": "all", "helper": "all", "site": "helpers", "server": "helpers"},
     "refused_helpers": {"helper": "all", "site": "helpers"},
 }
 #: Questions for servers alone, and for clients alone.

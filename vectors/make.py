@@ -79,11 +79,11 @@ FILES: dict[str, Callable[[], Case]] = {
     "noise.json": noise.make,
     "statistics.json": statistics.make,
     "service.json": service.make,
-    "helped_messages.json": assisted_messages.make,
-    "helped_round.json": assisted_rounds.make,
-    "helped_hybrid.json": refused_assisted.make_hybrid,
-    "helped_series.json": assisted_series.make,
-    "refused_helped.json": refused_assisted.make,
+    "assisted_messages.json": assisted_messages.make,
+    "assisted_round.json": assisted_rounds.make,
+    "assisted_hybrid.json": refused_assisted.make_hybrid,
+    "assisted_series.json": assisted_series.make,
+    "refused_assisted.json": refused_assisted.make,
     "refused_helpers.json": refused_helpers.make,
 }
 

@@ -41,9 +41,9 @@ _PLAIN = {
     ("sealing", "bad_associated"): "sealed text",
     ("hybrid", "bad_keys"): "ml-kem key",
     ("refused", "joining"): "joining",
-    ("helped_messages", "bad_messages"): "message",
-    ("helped_messages", "bad_charters"): "charter",
-    ("refused_helped", "joining"): "joining",
+    ("assisted_messages", "bad_messages"): "message",
+    ("assisted_messages", "bad_charters"): "charter",
+    ("refused_assisted", "joining"): "joining",
     ("quantizer", "settings"): "quantizer",
     ("noise", "mechanisms"): "mechanism",
     ("noise", "tables"): "table",
@@ -63,7 +63,7 @@ _POINTING = {
 #: Files with parties, and what they are asked.
 _TRIED = (
     *("refused", "refused_active", "refused_accept", "hybrid_round"),
-    *("refused_helped", "refused_helpers", "helped_hybrid"),
+    *("refused_assisted", "refused_helpers", "assisted_hybrid"),
 )
 _ROUNDS = ("round", "accept_round", "active_round", "active_accept_round")
 
@@ -99,7 +99,7 @@ def probes(files: Files) -> Iterator[Probe]:
         for case in _refused(files, file, key):
             found = {name: _pointed(files[file][to], case[name]) for name, to in pointers.items()}
             yield Probe(file, case, _reason(case), {"kind": kind, **_given(case), **found})
-    for file in ("charters", "helped_messages"):
+    for file in ("charters", "assisted_messages"):
         for case in _refused(files, file, "bad_configurations"):
             text = files[file]["charters"][0]["text"]
             question = {"kind": "chartered configuration", "charter": text, **_given(case)}
@@ -147,7 +147,7 @@ def _asked(files: Files) -> Iterator[Probe]:
         party = next(one for one in files["refused"]["parties"] if one["name"] == case["party"])
         question = {"kind": "many", "neighbours": case["neighbours"], "party": party}
         yield Probe("refused", case, _reason(case), question)
-    for file in ("series", "helped_series"):
+    for file in ("series", "assisted_series"):
         every = {case["name"]: case for case in _listed(files, file, "series")}
         for case in _listed(files, file, "refused"):
             told = every[case["series"]]
@@ -199,10 +199,10 @@ def _answered(files: Files) -> Iterator[Probe]:
         told = files["active_refused"]
         question = _server(rounds[told["round"]], case, told["client"], told["client"], False)
         yield Probe("active_refused", case, case["reason"], question)
-    helped = {one["name"]: one for one in _listed(files, "helped_round", "rounds")}
-    for case in _listed(files, "refused_helped", "replies"):
+    helped = {one["name"]: one for one in _listed(files, "assisted_round", "rounds")}
+    for case in _listed(files, "refused_assisted", "replies"):
         question = _server_with_helpers(helped[case["round"]], case)
-        yield Probe("refused_helped", case, case["reason"], question)
+        yield Probe("refused_assisted", case, case["reason"], question)
 
 
 def _server_with_helpers(round: Case, case: Case) -> Case:

@@ -20,7 +20,7 @@ from ccesa.graphs import Complete, ErdosRenyi, Graph, Harary
 from ccesa.plan import plan
 from ccesa.plan.calibration import calibrate
 from ccesa.plan.paper import step_dropout
-from ccesa.plan.price import HelpedShape, Rates, Shape, price, price_helpers
+from ccesa.plan.price import AssistedShape, Rates, Shape, price, price_helpers
 from ccesa.protocol.steps import steps_under
 from ccesa.simulate import Exactly, federate, simulate
 
@@ -112,7 +112,7 @@ def _estimated(shape: Shape, rates: list[Rates]) -> tuple[float, float]:
 HELPED = [(20, 3, 1_000), (20, 3, 1_000_000), (100, 3, 100_000), (100, 8, 10_000), (1000, 3, 1_000)]
 
 
-def compare_helped(clients: int, helpers: int, length: int) -> tuple[Compared, Compared, Compared]:
+def compare_assisted(clients: int, helpers: int, length: int) -> tuple[Compared, Compared, Compared]:
     """One member, one helper and the hub, in one round in which nobody drops out."""
     federation = federate(clients, helpers=helpers)
     config = federation.charter.config(length=length)
@@ -120,7 +120,7 @@ def compare_helped(clients: int, helpers: int, length: int) -> tuple[Compared, C
     rates = [calibrate()]
     report = simulate(config, lambda number: vector, federation=federation)
     rates.append(calibrate())
-    shape = HelpedShape(clients=clients, helpers=helpers, length=length, bits=config.bits)
+    shape = AssistedShape(clients=clients, helpers=helpers, length=length, bits=config.bits)
     each = zip(*(price_helpers(shape, one) for one in rates), strict=True)
     estimated = [1e3 * median(work.seconds or 0.0 for work in works) for works in each]
     measured = (sum(report.client_ms.values()), sum(report.helper_ms.values()), report.server_ms)
@@ -133,7 +133,7 @@ def with_helpers() -> None:
     print(f"\nwith helpers, milliseconds{'one member':^31}{'one helper':^31}{'hub':^30}")
     print(f"{'n':>5} {'A':>3} {'length':>9}       {one}   {one}   {one}")
     for clients, helpers, length in HELPED:
-        costs = compare_helped(clients, helpers, length)
+        costs = compare_assisted(clients, helpers, length)
         print(f"{clients:5} {helpers:3} {length:9,}       {'   '.join(map(str, costs))}", flush=True)
 
 

@@ -17,7 +17,7 @@ from ccesa.privacy import DifferentialPrivacy, choose_mechanism
 from ccesa.simulate.enrolment import NOTHING, make_charter
 from ccesa.statistics import Schema
 from rounds import charter, configure, identity
-from strategies import charters, helped_charters
+from strategies import assisted_charters, charters
 
 NOISE = choose_mechanism(
     DifferentialPrivacy(epsilon=1, delta=1e-6, rounds=3, norm=1.5), clients=8, honest=1, dimension=10
@@ -41,7 +41,7 @@ def with_(agreed: Charter = AGREED, **fields) -> Charter:
 # The text
 
 
-@given(charters() | helped_charters())
+@given(charters() | assisted_charters())
 def test_the_text_of_a_charter_gives_it_back(agreed):
     again = Charter.parse(str(agreed))
     assert again == agreed
@@ -50,7 +50,7 @@ def test_the_text_of_a_charter_gives_it_back(agreed):
 
 
 @settings(max_examples=200)
-@given(charters() | helped_charters(), charters() | helped_charters(), st.sampled_from(Charter.__struct_fields__))
+@given(charters() | assisted_charters(), charters() | assisted_charters(), st.sampled_from(Charter.__struct_fields__))
 def test_digests_are_the_same_exactly_when_charters_are(one, other, name):
     try:
         other = with_(one, **{name: getattr(other, name)})
@@ -255,7 +255,7 @@ def test_an_agreement_that_cannot_work_is_refused_when_it_is_made(fields, match)
 # Configurations
 
 
-@given(charters() | helped_charters(), st.integers(1, 2**20), st.integers(0, 2**32 - 1), st.booleans())
+@given(charters() | assisted_charters(), st.integers(1, 2**20), st.integers(0, 2**32 - 1), st.booleans())
 def test_a_configuration_says_the_charters_digest_and_what_is_left(agreed, length, number, accept):
     accept = accept and agreed.guard.has_graph
     length = agreed.privacy.length if agreed.privacy else length

@@ -15,11 +15,11 @@ from ccesa.protocol import assisted_helper, assisted_server, envelope
 from ccesa.protocol import messages as m
 from fuzz import (
     admission,
+    assisted_replies,
+    assisted_requests,
+    assisted_stage,
     charter,
     configuration,
-    helped_replies,
-    helped_requests,
-    helped_stage,
     identity,
     messages,
     requests,
@@ -36,8 +36,8 @@ COUNTS = dict.fromkeys(NAMES, 4000) | {
     "requests": 1500,
     "replies": 1500,
     "envelopes": 1500,
-    "helped_requests": 1000,
-    "helped_replies": 1500,
+    "assisted_requests": 1000,
+    "assisted_replies": 1500,
     "helper_keys": 1000,
 }
 
@@ -88,19 +88,19 @@ def test_what_the_parties_are_fed_is_still_what_they_accept(name):
 
 def test_parties_of_rounds_with_helpers_accept_what_they_are_fed():
     """Otherwise every mutation would be refused at the door. After a change: python -m fuzz.corpus."""
-    inputs = {name: set(corpus(name)) for name in ("helped_requests", "helped_replies")}
-    for index, place in enumerate(helped_stage.REQUESTS):
-        assert bytes([index]) + helped_stage.requests()[place] in inputs["helped_requests"]
-    for index, place in enumerate(helped_stage.REPLIES):
-        server, reply = helped_stage.new_stand(place)
-        assert bytes([index]) + reply in inputs["helped_replies"]
-        server.receive(helped_stage.MEMBER if place == "mask" else helped_stage.HELPER, reply)
-    assert helped_stage.new_member(helped_stage.MEMBER).receive(helped_stage.requests()["member"])
+    inputs = {name: set(corpus(name)) for name in ("assisted_requests", "assisted_replies")}
+    for index, place in enumerate(assisted_stage.REQUESTS):
+        assert bytes([index]) + assisted_stage.requests()[place] in inputs["assisted_requests"]
+    for index, place in enumerate(assisted_stage.REPLIES):
+        server, reply = assisted_stage.new_stand(place)
+        assert bytes([index]) + reply in inputs["assisted_replies"]
+        server.receive(assisted_stage.MEMBER if place == "mask" else assisted_stage.HELPER, reply)
+    assert assisted_stage.new_member(assisted_stage.MEMBER).receive(assisted_stage.requests()["member"])
     for place in ("key", "confirm", "unmask", "answered"):
-        helper = helped_stage.new_helper(0, helped_stage.home_before(place))
-        assert helper.receive(helped_stage.requests()[place])
-    series = helped_stage.new_series_helper(helped_stage.new_home())
-    assert len(envelope.unpack(series.receive(helped_stage.requests()["series"]))) == 3
+        helper = assisted_stage.new_helper(0, assisted_stage.home_before(place))
+        assert helper.receive(assisted_stage.requests()[place])
+    series = assisted_stage.new_series_helper(assisted_stage.new_home())
+    assert len(envelope.unpack(series.receive(assisted_stage.requests()["series"]))) == 3
 
 
 @pytest.mark.parametrize("name", ["member", "helper", "server"])
@@ -113,7 +113,7 @@ def test_harnesses_notice_a_party_that_checks_nothing(monkeypatch, name):
         monkeypatch.setattr(assisted_helper, "question_digest", lambda *_: bytes(32))
     else:
         monkeypatch.setattr(assisted_server, "check_helper_signed", lambda *_: None)
-    module = helped_replies if name == "server" else helped_requests
+    module = assisted_replies if name == "server" else assisted_requests
     inputs = [*corpus(module.__name__.removeprefix("fuzz."))]
     with pytest.raises(AssertionError):
         list(map(module.one, [*inputs, *itertools.islice(mutations(inputs, random.Random(3)), 3000)]))

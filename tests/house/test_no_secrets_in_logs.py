@@ -24,6 +24,8 @@ import pytest
 import ccesa
 import rounds
 from active_rounds import secrets_of
+from assisted_rounds import AssistedPlay, Home
+from assisted_series import AssistedSeries
 from ccesa import workers
 from ccesa.agreement.identity import Identity
 from ccesa.cli.app import app
@@ -33,8 +35,6 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client import Client
 from ccesa.protocol.spending import Spending
 from ccesa.simulate.enrolment import Enrolment, make_charter, new_client
-from helped_rounds import HelpedPlay, Home
-from helped_series import HelpedSeries
 from rounds import CONFIGURE, Play, changed, federation_of, read
 from series_rounds import SeriesPlay
 
@@ -494,7 +494,7 @@ def helped(secrets: set[bytes], **agreed) -> Enrolment:
     return Enrolment(identities=IDENTITIES, helpers=HELPING, charter=charter)
 
 
-def refusals(play: HelpedPlay, requests: dict[int, bytes], texts: list[str]) -> None:
+def refusals(play: AssistedPlay, requests: dict[int, bytes], texts: list[str]) -> None:
     """Every party gets bad requests, with its memory and its keys as they are now, and the right one again."""
     for party, request in requests.items():
         for bad in bad_requests(request):
@@ -509,7 +509,7 @@ def refusals(play: HelpedPlay, requests: dict[int, bytes], texts: list[str]) -> 
 def test_rounds_with_helpers(agreement, secrets, every_log, capsys, tmp_path):
     """Members, helpers that are made anew for each request, their folders, and the hub."""
     homes = {helper: Home(tmp_path / str(helper)) for helper in (5, 6)}
-    play, texts = HelpedPlay(federated=helped(secrets, agreement=agreement), homes=homes), []
+    play, texts = AssistedPlay(federated=helped(secrets, agreement=agreement), homes=homes), []
     while play.requests:
         replies = play.replies()
         refusals(play, play.requests, texts)
@@ -537,7 +537,7 @@ def test_rounds_with_helpers(agreement, secrets, every_log, capsys, tmp_path):
 @pytest.mark.parametrize("broken", ["keys", "memory", "sum"])
 def test_a_helper_that_fails_leads_to_no_secret(broken, secrets, monkeypatch):
     """A disk that is full, or a fault of our own, in the middle of an answer: frames are shipped by crash reporters."""
-    play = HelpedPlay(federated=helped(secrets)).until("unmask")
+    play = AssistedPlay(federated=helped(secrets)).until("unmask")
     helper, question = play.helpers[5], play.requests[5]
     failing = raising(OSError(28, "No space left on device"))
     if broken == "sum":
@@ -553,7 +553,7 @@ def test_a_helper_that_fails_leads_to_no_secret(broken, secrets, monkeypatch):
 
 
 def test_series_with_helpers(secrets, every_log, capsys):
-    play, texts = HelpedSeries(federated=helped(secrets)), []
+    play, texts = AssistedSeries(federated=helped(secrets)), []
     while not play.series.finished:
         requests = play.open()
         while requests:

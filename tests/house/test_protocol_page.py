@@ -205,7 +205,7 @@ def test_the_heads_are_those_of_the_messages():
         assert int(most) == head_bytes(KINDS[name], 2**32 - 2, 70_000) + own, name
 
 
-def helped_head_bytes(kind: type[m.Message], client: int, helpers: int, named: int) -> int:
+def assisted_head_bytes(kind: type[m.Message], client: int, helpers: int, named: int) -> int:
     """Of a message to or from helpers, without what each helper and each member adds."""
     sizes = {name: int(size.of("x25519", 0, 0, 0, helpers, named)) for name, size in m.sizes(kind).items()}
     sizes |= {name: named for name, size in m.sizes(kind).items() if size.per_vector_byte}
@@ -217,8 +217,8 @@ def helped_head_bytes(kind: type[m.Message], client: int, helpers: int, named: i
 def test_the_heads_with_helpers_are_those_of_the_messages():
     for name, least, most, per_helper, per_member, _ in rows_of(HELPED_HEADS):
         kind, size = KINDS[name], m.body(KINDS[name])
-        assert int(least) == helped_head_bytes(kind, 0, 2, 0), name
-        assert int(most) == helped_head_bytes(kind, 2**32 - 2, 16, 70_000), name
+        assert int(least) == assisted_head_bytes(kind, 0, 2, 0), name
+        assert int(most) == assisted_head_bytes(kind, 2**32 - 2, 16, 70_000), name
         assert int(per_helper or 0) == size.of("x25519", 0, 0, 0, 1) - size.of("x25519", 0, 0, 0), name
         constant, _, each = per_member.partition(" + ")
         due = int(constant or 0) + 3 * int(each.removesuffix(" · A") or 0)

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from assisted_rounds import DAY, NOW, STEPS, TASK, AssistedPlay, changed, federation, fields, flipped, read, transcript
 from ccesa import labels
 from ccesa.crypto import primitives
 from ccesa.crypto.keys import AGREEMENTS
@@ -13,7 +14,6 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.client import ActiveClient
 from ccesa.protocol.submission import Binding, Record, keyring_of, keys_text
 from ccesa.simulate.enrolment import make_charter
-from helped_rounds import DAY, NOW, STEPS, TASK, HelpedPlay, changed, federation, fields, flipped, read, transcript
 from rounds import CONFIGURE, Play, charter, federation_of, identity
 from strategies import randomness
 
@@ -26,9 +26,9 @@ each_agreement = pytest.mark.parametrize(
 )
 
 
-def at_mask(**options) -> tuple[HelpedPlay, bytes]:
+def at_mask(**options) -> tuple[AssistedPlay, bytes]:
     """A round before its vectors, and the request to member 0."""
-    play = HelpedPlay(**options).until("mask")
+    play = AssistedPlay(**options).until("mask")
     return play, play.requests[0]
 
 
@@ -38,7 +38,7 @@ def cut(request: bytes, name: str, helpers: int = 2) -> list[bytes]:
     return [data[place * size : (place + 1) * size] for place in range(helpers)]
 
 
-def signed_again(play: HelpedPlay, request: bytes, **items: list[bytes]) -> bytes:
+def signed_again(play: AssistedPlay, request: bytes, **items: list[bytes]) -> bytes:
     """The request with other keys or times, which the right helpers have signed for this round."""
     message = changed(request, **{name: b"".join(each) for name, each in items.items()})
     bundles, times = cut(message, "keys", len(play.helpers)), cut(message, "not_after", len(play.helpers))
@@ -51,7 +51,7 @@ def signed_again(play: HelpedPlay, request: bytes, **items: list[bytes]) -> byte
     return changed(message, signatures=b"".join(signatures))
 
 
-def refuses(play: HelpedPlay, request: bytes, match: str, member: int = 0) -> None:
+def refuses(play: AssistedPlay, request: bytes, match: str, member: int = 0) -> None:
     """Refused before anything is counted, and the member is out of the round."""
     with pytest.raises(FaultyServer, match=match):
         play.members[member].receive(request)
@@ -116,7 +116,7 @@ def test_one_time_keys_and_masks_are_fresh_in_each_round():
     """Without a source of its own a member draws from the system: no two rounds have a key in common."""
     replies = []
     for number in range(2):
-        play = HelpedPlay(number=number).until("mask")
+        play = AssistedPlay(number=number).until("mask")
         replies.append(read(play.new_member(0, random=os.urandom).receive(play.requests[0])))
     one, other = replies
     assert one.key != other.key
@@ -205,10 +205,10 @@ def test_a_helper_too_few_and_one_too_many():
 def test_keys_of_another_round(other):
     play, _ = at_mask()
     there = {
-        "number": lambda: HelpedPlay(number=1),
-        "series": lambda: HelpedPlay(config=play.charter.config(length=5, series_id=bytes([1]) * 32)),
-        "length": lambda: HelpedPlay(length=6),
-        "charter": lambda: HelpedPlay(serial=2),
+        "number": lambda: AssistedPlay(number=1),
+        "series": lambda: AssistedPlay(config=play.charter.config(length=5, series_id=bytes([1]) * 32)),
+        "length": lambda: AssistedPlay(length=6),
+        "charter": lambda: AssistedPlay(serial=2),
     }[other]().until("mask")
     assert {seat.key for seat in there.charter.helper_seats} == {seat.key for seat in play.charter.helper_seats}
     moved = changed(there.requests[0], context=play.config.context, number=read(play.requests[0]).number)
@@ -383,29 +383,31 @@ def test_a_task_goes_to_one_series_under_one_charter():
     """The name of a series has the charter in it, because helpers answer by charter and task."""
     memory = ProcessMemory()
 
-    def sends(play: HelpedPlay) -> None:
+    def sends(play: AssistedPlay) -> None:
         play.until("mask")
         play.new_member(0, tasks=memory).receive(play.requests[0])
 
-    sends(HelpedPlay(attempts=3))
+    sends(AssistedPlay(attempts=3))
     (entry,) = memory.entries(VECTOR)
     assert len(entry.key) == 32 + 64
     with pytest.raises(TaskSpent, match="another series"):
-        sends(HelpedPlay(attempts=3, serial=2, number=1))
+        sends(AssistedPlay(attempts=3, serial=2, number=1))
     with pytest.raises(TaskSpent, match="another series"):
-        sends(HelpedPlay(config=federation(attempts=3).charter.config(length=5, series_id=bytes([1]) * 32), attempts=3))
+        sends(
+            AssistedPlay(config=federation(attempts=3).charter.config(length=5, series_id=bytes([1]) * 32), attempts=3)
+        )
     with pytest.raises(TaskSpent, match="needs a higher number"):
-        sends(HelpedPlay(attempts=3, length=6))
-    sends(HelpedPlay(attempts=3, number=1))
-    sends(HelpedPlay(attempts=3, number=2))
+        sends(AssistedPlay(attempts=3, length=6))
+    sends(AssistedPlay(attempts=3, number=1))
+    sends(AssistedPlay(attempts=3, number=2))
     with pytest.raises(TaskSpent, match="its limit"):
-        sends(HelpedPlay(attempts=3, number=3))
+        sends(AssistedPlay(attempts=3, number=3))
 
 
 def test_a_server_of_another_guard_cannot_name_the_series():
     """Otherwise it would choose a series id that reads like a charter and a series, and ask once more."""
     memory = ProcessMemory()
-    play = HelpedPlay().until("mask")
+    play = AssistedPlay().until("mask")
     play.new_member(0, tasks=memory).receive(play.requests[0])
     (entry,) = memory.entries(VECTOR)
     name = entry.key[32:]
@@ -431,7 +433,7 @@ def test_an_expired_charter_masks_nothing():
     expired = make_charter(people, helpers=[identity(1000), identity(1001)], expires=int(NOW))
     config = expired.config(length=5)
     with pytest.raises(ConfigError, match="expired"):
-        ActiveClient(config, people[0], expired, HelpedPlay().vectors[0], tasks=None, now=NOW)
+        ActiveClient(config, people[0], expired, AssistedPlay().vectors[0], tasks=None, now=NOW)
 
 
 def test_fields_of_the_request_are_all_checked_above():

@@ -10,6 +10,20 @@ from functools import partial
 import numpy as np
 import pytest
 
+from assisted_rounds import (
+    DAY,
+    NOW,
+    TASK,
+    AssistedPlay,
+    Clock,
+    Home,
+    changed,
+    federation,
+    fields,
+    flipped,
+    read,
+    transcript,
+)
 from ccesa import words
 from ccesa.crypto import masks, primitives
 from ccesa.errors import CcesaError, ConfigError, FaultyServer, OrderError, TaskSpent, UsageError
@@ -21,20 +35,6 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.assisted_helper import KEY_MARGIN, Helper
 from ccesa.protocol.submission import Binding, Record, boxes_digest, confirmed_text, question_digest, sum_text
 from ccesa.simulate.enrolment import Enrolment, make_charter
-from helped_rounds import (
-    DAY,
-    NOW,
-    TASK,
-    Clock,
-    HelpedPlay,
-    Home,
-    changed,
-    federation,
-    fields,
-    flipped,
-    read,
-    transcript,
-)
 from rounds import CONFIGURE, Play, identity
 
 HYBRID = "x25519-mlkem768"
@@ -50,11 +50,11 @@ OWN = (m.HelperKeysRequest, m.ConfirmBoxesRequest, m.UnmaskSumRequest)
 STATES = ("fresh", "keyed", "confirmed", "answered", "over")
 
 
-def asked(state: str, **options) -> tuple[HelpedPlay, dict[type[m.Message], bytes]]:
+def asked(state: str, **options) -> tuple[AssistedPlay, dict[type[m.Message], bytes]]:
     """A round of four whose helper 4 is in this state, and every request to it, which are all honest ones."""
-    play, requests = HelpedPlay(**options), {}
+    play, requests = AssistedPlay(**options), {}
     requests[m.HelperKeysRequest] = play.requests[HELPER]
-    ahead = HelpedPlay(**options)  # the same keys and bytes: it shows what will be asked
+    ahead = AssistedPlay(**options)  # the same keys and bytes: it shows what will be asked
     ahead.until("confirm")
     requests[m.ConfirmBoxesRequest] = ahead.requests[HELPER]
     for helper, request in ahead.requests.items():
@@ -69,14 +69,14 @@ def asked(state: str, **options) -> tuple[HelpedPlay, dict[type[m.Message], byte
     return play, requests
 
 
-def kept(play: HelpedPlay, helper: int = HELPER) -> tuple[list[Entry], HelperKey | None]:
+def kept(play: AssistedPlay, helper: int = HELPER) -> tuple[list[Entry], HelperKey | None]:
     """Everything that a helper has written."""
     home = play.homes[helper]
     entries = [one for about in (QUESTION, ANSWER) for one in home.memory.entries(about)]
     return sorted(entries), home.keys.get(play.config.context)
 
 
-def refuses(play: HelpedPlay, request: bytes, match: str, kind: type[CcesaError] = FaultyServer) -> None:
+def refuses(play: AssistedPlay, request: bytes, match: str, kind: type[CcesaError] = FaultyServer) -> None:
     """Refused, and nothing has changed: neither on the disk nor in what the helper answers next."""
     before = kept(play)
     with pytest.raises(kind, match=match):
@@ -108,7 +108,7 @@ def test_a_hybrid_key_has_both_halves():
 def test_keys_of_two_rounds_and_two_helpers_are_different():
     secrets = set()
     for number in range(2):
-        play = HelpedPlay(number=number)
+        play = AssistedPlay(number=number)
         for helper in play.config.helper_ids:
             play.new_helper(helper, random=os.urandom).receive(play.requests[helper])
             secrets.add(kept(play, helper)[1].secret)
@@ -281,7 +281,7 @@ def spoilt(request: bytes, member: int, place: int, name: str = "records") -> by
     return changed(request, **{name: flipped(data, member * (len(data) // 4) + place)})
 
 
-def refused(play: HelpedPlay, request: bytes) -> list[int]:
+def refused(play: AssistedPlay, request: bytes) -> list[int]:
     reply = read(play.helpers[HELPER].receive(request))
     return m.unpack_ids("refused", reply.refused, 4).tolist()
 
@@ -314,7 +314,7 @@ def test_boxes_of_another_task_and_other_keys(name):
     assert refused(play, changed(requests[m.ConfirmBoxesRequest], **{name: bytes(32)})) == [0, 1, 2, 3]
 
 
-def resigned(play: HelpedPlay, request: bytes, member: int, **parts: bytes) -> bytes:
+def resigned(play: AssistedPlay, request: bytes, member: int, **parts: bytes) -> bytes:
     """A record with other parts, which the member itself has signed: only the helper can see that it does not fit."""
     message = read(request)
     size = len(message.records) // 4
@@ -431,14 +431,14 @@ def test_one_question_a_round_also_if_the_answer_was_lost():
     assert play.helpers[HELPER].receive(request)
 
 
-def with_memory_of(play: HelpedPlay, **options) -> HelpedPlay:
+def with_memory_of(play: AssistedPlay, **options) -> AssistedPlay:
     """Another round with the same helpers."""
-    return HelpedPlay(federated=play.federation, homes=play.homes, clock=play.clock, **options)
+    return AssistedPlay(federated=play.federation, homes=play.homes, clock=play.clock, **options)
 
 
 def test_one_round_a_task():
     """The same task in the next round, with one member fewer, would open that member's vector."""
-    play = HelpedPlay()
+    play = AssistedPlay()
     play.finish()
     again = with_memory_of(play, number=1).until("unmask", {3})
     refuses(again, again.requests[HELPER], "answered about this task in another round", TaskSpent)
@@ -447,7 +447,7 @@ def test_one_round_a_task():
 
 
 def test_a_round_without_an_answer_leaves_its_task_free():
-    play = HelpedPlay().until("unmask")
+    play = AssistedPlay().until("unmask")
     again = with_memory_of(play, number=1)
     again.finish()
     again.check_sum()
@@ -456,9 +456,9 @@ def test_a_round_without_an_answer_leaves_its_task_free():
 
 def test_another_charter_has_tasks_of_its_own():
     """The members' memories keep one task to one charter, so helpers need not."""
-    play = HelpedPlay()
+    play = AssistedPlay()
     play.finish()
-    other = HelpedPlay(serial=2, homes=play.homes)
+    other = AssistedPlay(serial=2, homes=play.homes)
     other.finish()
     other.check_sum()
 
@@ -476,7 +476,7 @@ def test_with_noise_a_task_may_come_again():
     federated = noisy()
     homes = {helper: Home() for helper in (4, 5)}
     for number in range(3):
-        play = HelpedPlay(federated=federated, length=federated.charter.length, number=number, homes=homes)
+        play = AssistedPlay(federated=federated, length=federated.charter.length, number=number, homes=homes)
         play.until("unmask", {number})
         question = play.requests[HELPER]
         play.finish()
@@ -527,7 +527,7 @@ def test_an_expired_charter():
     people = [identity(place) for place in range(4)]
     helpers = [identity(1000), identity(1001)]
     made = make_charter(people, helpers=helpers, bits=16, expires=int(NOW) + 60)
-    play = HelpedPlay(federated=Enrolment(identities=people, helpers=helpers, charter=made))
+    play = AssistedPlay(federated=Enrolment(identities=people, helpers=helpers, charter=made))
     request = play.requests[HELPER]
     play.clock.now += 60
     refuses(play, request, "expired", ConfigError)
@@ -686,8 +686,8 @@ def test_two_processes_with_two_questions_answer_one_at_most(tmp_path):
 
 
 def test_two_processes_with_one_task_in_two_rounds_answer_one_at_most(tmp_path):
-    play = HelpedPlay().until("unmask")
-    there = HelpedPlay(number=1).until("unmask")
+    play = AssistedPlay().until("unmask")
+    there = AssistedPlay(number=1).until("unmask")
     home = Home(tmp_path)
     for one in (play, there):
         home.keys.put(one.config.context, kept(one)[1])
@@ -763,7 +763,7 @@ def test_a_fork_of_a_helper_answers_the_same_and_nothing_else(tmp_path):
 
 
 def test_what_a_helper_is_made_of():
-    play = HelpedPlay()
+    play = AssistedPlay()
     good = {"memory": ProcessMemory(), "keys": ProcessKeys(), "clock": Clock()}
     make = partial(Helper, play.config, play.federation.helpers[0], play.charter)
     assert make(**good).helper == HELPER
@@ -788,7 +788,7 @@ def test_what_a_helper_is_made_of():
 
 def test_a_helper_is_not_copied():
 
-    helper = HelpedPlay().helpers[HELPER]
+    helper = AssistedPlay().helpers[HELPER]
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="cannot be copied or pickled"):
             copied(helper)
@@ -798,7 +798,7 @@ def test_a_member_that_helps_has_two_ids():
     people = [identity(place) for place in range(4)]
     helpers = [people[2], identity(1000)]
     made = make_charter(people, helpers=helpers, bits=16)
-    play = HelpedPlay(federated=Enrolment(identities=people, helpers=helpers, charter=made))
+    play = AssistedPlay(federated=Enrolment(identities=people, helpers=helpers, charter=made))
     assert play.charter.party_names[4] == "client-2 (helper)"
     play.finish()
     play.check_sum()
@@ -818,7 +818,7 @@ def test_the_folder_has_nothing_but_names_of_what_was_done(tmp_path):
 
 
 def test_helpers_and_servers_agree_on_ids():
-    play = HelpedPlay().until("mask")
+    play = AssistedPlay().until("mask")
     assert list(play.config.helper_ids) == [4, 5]
     assert isinstance(play.server._state, assisted_server.Gathering)
     assert read(play.requests[0]).task == TASK

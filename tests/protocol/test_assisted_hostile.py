@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import assisted_adversary
 from adversary_tampering import TAMPERINGS, flip_in_field
-from assisted_adversary import HelpedSetup, HelpedWorld, play, play_seed, setup_from
+from assisted_adversary import AssistedSetup, AssistedWorld, play, play_seed, setup_from
 from attacks.helper_boxes import Careless, Credulous, Unsigned
 from attacks.helper_questions import ForgetsTasks, Obliging
 from ccesa.protocol.assisted_helper import Helper
@@ -34,7 +34,7 @@ class HostileHelpers(RuleBasedStateMachine):
 
     @initialize(data=st.data(), seed=numbers)
     def begin(self, data, seed):
-        self.world = HelpedWorld(setup_from(lambda options: data.draw(st.sampled_from(options)), seed))
+        self.world = AssistedWorld(setup_from(lambda options: data.draw(st.sampled_from(options)), seed))
 
     running = precondition(lambda self: not self.world.server.finished)
 
@@ -145,7 +145,7 @@ def assert_varied(counts: Counter[str]) -> None:
 
 # The model itself: it notices what it is there for
 
-PLAIN = HelpedSetup(members=4, helpers=2, least=3, bits=16, generator="aes128-ctr", agreement="x25519", seed=7)
+PLAIN = AssistedSetup(members=4, helpers=2, least=3, bits=16, generator="aes128-ctr", agreement="x25519", seed=7)
 DELIVER = ("deliver", 0, -1, 0, 0)
 EVERYONE, CONFIRM, CLOSE = (("everyone", 0, 0, 0, 0), ("confirm", 0, 0, 0, 0), ("close", 0, 0, 0, 0))
 TO_UNMASK = [EVERYONE, CLOSE, EVERYONE, CONFIRM, CLOSE]

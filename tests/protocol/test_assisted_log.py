@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assisted_rounds import NOW, TASK, AssistedPlay, Home, read
+from assisted_series import AssistedSeries
 from ccesa.errors import ConfigError, FaultyClient, HelpersMissing
 from ccesa.protocol.log import AskRow, OpenRow, ReplyRow, RoundLog
 from ccesa.protocol.series import Ended, Series
 from ccesa.simulate.enrolment import new_server
-from helped_rounds import NOW, TASK, HelpedPlay, Home, read
-from helped_series import HelpedSeries
 from series_rounds import task_of
 
 
@@ -38,7 +38,7 @@ def logged(tmp_path):
         found.log.close()
 
 
-class LostRound(HelpedPlay):
+class LostRound(AssistedPlay):
     """After each call that is chosen the server is lost, and another one goes on from the log."""
 
     def __init__(self, logged: Logged, lost, **options) -> None:
@@ -123,7 +123,7 @@ def test_those_are_all_the_places(tmp_path):
 
 
 def test_members_that_were_not_asked_stay_so(logged):
-    play = HelpedPlay()
+    play = AssistedPlay()
     play.server = play.new_server(log=logged.open())
     play.requests = dict(play.server.open([1, 2, 3]))
     play.server = play.new_server(log=logged.open())
@@ -135,7 +135,7 @@ def test_members_that_were_not_asked_stay_so(logged):
 
 
 def test_refused_replies_are_not_in_the_log(logged):
-    play = HelpedPlay()
+    play = AssistedPlay()
     play.server = play.new_server(log=logged.open())
     play.requests = dict(play.server.open())
     reply = play.ask(4, play.requests[4])
@@ -149,7 +149,7 @@ def test_refused_replies_are_not_in_the_log(logged):
 
 
 def test_asking_for_nothing_is_not_in_the_log(logged):
-    play = HelpedPlay()
+    play = AssistedPlay()
     play.server = play.new_server(log=logged.open())
     play.requests = dict(play.server.open())
     play.step()
@@ -160,12 +160,12 @@ def test_asking_for_nothing_is_not_in_the_log(logged):
 
 @pytest.mark.parametrize("other", ["helpers", "charter", "series"])
 def test_the_log_of_another_round_is_refused(logged, other):
-    play = HelpedPlay()
+    play = AssistedPlay()
     play.new_server(log=logged.open()).open()
     there = {
-        "helpers": lambda: HelpedPlay(helpers=3),
-        "charter": lambda: HelpedPlay(serial=2),
-        "series": lambda: HelpedPlay(config=play.charter.config(length=5, series_id=bytes([1]) * 32)),
+        "helpers": lambda: AssistedPlay(helpers=3),
+        "charter": lambda: AssistedPlay(serial=2),
+        "series": lambda: AssistedPlay(config=play.charter.config(length=5, series_id=bytes([1]) * 32)),
     }[other]()
     again = new_server(there.config, there.federation, task=TASK, now=NOW, log=logged.open())
     with pytest.raises(ConfigError, match="another"):
@@ -173,7 +173,7 @@ def test_the_log_of_another_round_is_refused(logged, other):
 
 
 def test_a_round_that_was_lost_stays_lost(logged):
-    play = HelpedPlay()
+    play = AssistedPlay()
     play.server = play.new_server(log=logged.open())
     play.requests = dict(play.server.open())
     play.server.receive(4, play.ask(4, play.requests[4]))
@@ -209,7 +209,7 @@ def test_a_series_that_is_lost_after_every_call(logged):
     assert any(isinstance(row, AskRow) for row in logged.rows())
 
 
-class LostSeries(HelpedSeries):
+class LostSeries(AssistedSeries):
     """After each call that is chosen the series is lost, and another one goes on from the log."""
 
     def __init__(self, logged: Logged, lost) -> None:

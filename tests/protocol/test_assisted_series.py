@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assisted_rounds import AssistedPlay, Home, changed, read
+from assisted_series import AssistedSeries
 from ccesa.errors import (
     ConfigError,
     FaultyClient,
@@ -20,13 +22,11 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.round import run_series
 from ccesa.protocol.series_client import SeriesHelper
 from ccesa.simulate.enrolment import new_client
-from helped_rounds import HelpedPlay, Home, changed, read
-from helped_series import HelpedSeries
 from rounds import configure
 from series_rounds import kinds, opened, series_in_memory, survivors, task_of
 
 
-def key_request(play: HelpedSeries, number: int, helper: int = 4) -> bytes:
+def key_request(play: AssistedSeries, number: int, helper: int = 4) -> bytes:
     config = play.federation.charter.config(length=5, series_id=bytes(32), number=number)
     asked = m.HelperKeysRequest(context=config.context, client=helper, number=number.to_bytes(4, "little"))
     return asked.encode()
@@ -37,7 +37,7 @@ def key_request(play: HelpedSeries, number: int, helper: int = 4) -> bytes:
 
 def test_a_round_costs_two_exchanges_and_members_speak_once():
     assert ASSISTED.stride == 2
-    play, member, helper = HelpedSeries(), [], []
+    play, member, helper = AssistedSeries(), [], []
     while not play.series.finished:
         requests = play.open()
         member.append(kinds(requests[0]) if 0 in requests else [])
@@ -57,7 +57,7 @@ def test_a_round_costs_two_exchanges_and_members_speak_once():
 
 
 def test_the_driver_of_a_series():
-    play = HelpedSeries(rounds=4)
+    play = AssistedSeries(rounds=4)
     ended = list(run_series(play.series, series_in_memory(play.members | play.helpers), task_of))
     for one in ended:
         play.check(one)
@@ -67,7 +67,7 @@ def test_the_driver_of_a_series():
 
 
 def test_a_driver_that_stops_early_leaves_no_keys():
-    play = HelpedSeries(rounds=None)
+    play = AssistedSeries(rounds=None)
     for one in run_series(play.series, series_in_memory(play.members | play.helpers), task_of):
         if one.number == 2:
             break
@@ -79,7 +79,7 @@ def test_a_driver_that_stops_early_leaves_no_keys():
 def test_members_and_helpers_come_and_go(data):
     """Each round has the plain sum of those who were there, or the name of what was missing."""
     rounds = 5
-    play, found = HelpedSeries(rounds=rounds), []
+    play, found = AssistedSeries(rounds=rounds), []
     absent = st.sets(st.integers(0, 5), max_size=3)
     missing = [data.draw(absent) for _ in range(2 * rounds + 1)]
     for gone in missing:
@@ -105,7 +105,7 @@ def test_members_and_helpers_come_and_go(data):
 
 def test_a_lost_round_says_whether_its_task_is_used_up():
     """A helper that was asked for a sum may have answered, whatever the server heard."""
-    play, found = HelpedSeries(rounds=4), []
+    play, found = AssistedSeries(rounds=4), []
     for missing in ((), {0, 1, 2}, (), (), {4}, (), (), (), ()):  # too few vectors; a helper misses an exchange
         found += play.exchange(missing)
     assert [(one.number, type(one.failure), one.released) for one in found] == [
@@ -118,7 +118,7 @@ def test_a_lost_round_says_whether_its_task_is_used_up():
 
 def test_a_task_can_be_tried_again_where_no_helper_was_asked():
     """By the members' memory as another attempt in this series, and by the helpers' as the first."""
-    play = HelpedSeries(rounds=2)
+    play = AssistedSeries(rounds=2)
     play.client = lambda i, config: _same_task(play, i, config)
     play.exchange()
     play.open = lambda: dict(play.series.open(task_of(0)))
@@ -130,13 +130,13 @@ def test_a_task_can_be_tried_again_where_no_helper_was_asked():
     assert ended.result().survivors == (0, 1, 2, 3)
 
 
-def _same_task(play: HelpedSeries, i: int, config):
+def _same_task(play: AssistedSeries, i: int, config):
     options = {"task": task_of(0), "tasks": play.memories[i], "now": play.clock.now}
     return new_client(config, i, lambda: play.vector(i, config.number), play.federation, **options)
 
 
 def test_a_task_that_was_answered_is_not_answered_again():
-    play = HelpedSeries(rounds=2)
+    play = AssistedSeries(rounds=2)
     play.client = lambda i, config: _same_task(play, i, config)
     play.open = lambda: dict(play.series.open(task_of(0)))
     for _ in range(4):
@@ -152,7 +152,7 @@ def test_a_task_that_was_answered_is_not_answered_again():
 
 def test_keys_of_old_rounds_are_destroyed():
     """Of the round before the last one the answer is kept, until the key of the next round is asked for."""
-    play = HelpedSeries(rounds=4)
+    play = AssistedSeries(rounds=4)
     kept = []
     while not play.series.finished:
         play.exchange()
@@ -165,7 +165,7 @@ def test_keys_of_old_rounds_are_destroyed():
 
 def test_a_helper_with_its_folder_goes_on_after_every_message(tmp_path):
     """A new process for each envelope: what counts is in the folder."""
-    play = HelpedSeries(rounds=4, homes=[Home(tmp_path / "4"), Home(tmp_path / "5")])
+    play = AssistedSeries(rounds=4, homes=[Home(tmp_path / "4"), Home(tmp_path / "5")])
     requests = {}
 
     def ask(party, request):
@@ -188,7 +188,7 @@ def test_a_helper_with_its_folder_goes_on_after_every_message(tmp_path):
 
 def test_a_restarted_helper_destroys_the_keys_of_rounds_that_were_lost(tmp_path):
     """Also those of which this process knows nothing."""
-    play = HelpedSeries(rounds=None, homes=[Home(tmp_path / "4"), Home(tmp_path / "5")])
+    play = AssistedSeries(rounds=None, homes=[Home(tmp_path / "4"), Home(tmp_path / "5")])
     for number in range(5):
         helper = play.new_helper(4)
         helper.receive(envelope.pack([key_request(play, number)]))
@@ -196,7 +196,7 @@ def test_a_restarted_helper_destroys_the_keys_of_rounds_that_were_lost(tmp_path)
 
 
 def test_a_helper_answers_in_any_order():
-    play = HelpedSeries(rounds=3)
+    play = AssistedSeries(rounds=3)
     play.exchange()
     play.exchange()
     question = play.open()[4]
@@ -208,7 +208,7 @@ def test_a_helper_answers_in_any_order():
 
 
 def test_a_refused_message_does_not_keep_the_others_back():
-    play = HelpedSeries()
+    play = AssistedSeries()
     play.exchange()
     play.exchange()
     first, second = opened(play.open()[4])
@@ -231,17 +231,17 @@ def test_a_refused_message_does_not_keep_the_others_back():
 )
 def test_bytes_that_are_no_envelope(data, match):
     with pytest.raises(FaultyServer, match=match):
-        HelpedSeries().helpers[4].receive(data)
+        AssistedSeries().helpers[4].receive(data)
 
 
 def test_messages_of_another_series_and_of_members():
-    play = HelpedSeries()
+    play = AssistedSeries()
     good = key_request(play, 0)
     for bad, match in (
         (changed(good, context=bytes(32)), "another series"),
         (changed(good, number=b"\1\0\0\0"), "another series"),
         (changed(good, number=b"\0\0\0"), "number: expected 4 bytes"),
-        (HelpedPlay().until("mask").members[0].receive(HelpedPlay().until("mask").requests[0]), "says no number"),
+        (AssistedPlay().until("mask").members[0].receive(AssistedPlay().until("mask").requests[0]), "says no number"),
         (good[:-1], "not a message"),
     ):
         with pytest.raises(FaultyServer, match=match):
@@ -252,7 +252,7 @@ def test_messages_of_another_series_and_of_members():
 
 
 def test_a_helper_that_stops():
-    play = HelpedSeries()
+    play = AssistedSeries()
     play.exchange()
     assert play.keys(4) == {0: True}
     with play.helpers[4]._exclusive, pytest.raises(OrderError, match="still at work"):
@@ -262,7 +262,7 @@ def test_a_helper_that_stops():
 
 
 def test_a_helper_makes_only_helpers():
-    play = HelpedSeries()
+    play = AssistedSeries()
     wrong = SeriesHelper(play.config, lambda config: object())
     wrong.receive(envelope.pack([key_request(play, 0)]))
     assert "Helper" in str(wrong.faults[0])
@@ -277,14 +277,14 @@ def test_only_a_configuration_of_a_series():
 
 
 def test_a_member_that_misses_rounds_comes_back():
-    play, found = HelpedSeries(rounds=4), []
+    play, found = AssistedSeries(rounds=4), []
     for exchange in range(9):
         found += play.exchange({2} if exchange in (1, 3) else ())
     assert survivors(found) == {0: (0, 1, 3), 1: (0, 1, 3), 2: (0, 1, 2, 3), 3: (0, 1, 2, 3)}
 
 
 def test_a_member_masks_once_for_each_number():
-    play = HelpedSeries()
+    play = AssistedSeries()
     play.exchange()
     request = play.open()[0]
     first = play.members[0].receive(request)
@@ -296,13 +296,13 @@ def test_a_member_masks_once_for_each_number():
 
 
 def test_a_member_takes_no_exchange_that_is_over():
-    play = HelpedSeries()
+    play = AssistedSeries()
     play.exchange()
     old = play.open()[0]
     play.members[0].receive(old)
     for party, request in dict(play.series.ask_helpers()).items():
         play.series.receive(party, play.ask(party, request))
-    there = HelpedSeries()
+    there = AssistedSeries()
     for _ in range(3):
         there.exchange()
     new = there.open()[0]
@@ -312,7 +312,7 @@ def test_a_member_takes_no_exchange_that_is_over():
 
 
 def test_faults_of_one_round_leave_the_others():
-    play = HelpedSeries()
+    play = AssistedSeries()
     play.exchange()
     play.exchange()
     request = play.open()[4]
@@ -325,7 +325,7 @@ def test_faults_of_one_round_leave_the_others():
 
 
 def test_late_confirmations_cost_nothing_in_a_series():
-    play = HelpedSeries()
+    play = AssistedSeries()
     play.exchange()
     for party, request in play.open().items():
         play.series.receive(party, play.ask(party, request))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from assisted_rounds import DAY, NOW, STEPS, AssistedPlay, changed, fields, flipped, read, transcript
 from ccesa import labels, words
 from ccesa.crypto import check_words, masks, primitives
 from ccesa.crypto.keys import vector_tag
@@ -20,7 +21,6 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.assisted_server import Asking, Gathering, Opened, Summoning, binding_of
 from ccesa.protocol.round import in_memory, run_round
 from ccesa.protocol.submission import boxes_digest, confirmed_text, keys_text, question_digest, sum_text
-from helped_rounds import DAY, NOW, STEPS, HelpedPlay, changed, fields, flipped, read, transcript
 
 HYBRID = "x25519-mlkem768"
 each_agreement = pytest.mark.parametrize(
@@ -36,7 +36,7 @@ REPLIES = {
 }
 
 
-def state_of(play: HelpedPlay) -> tuple[object, ...]:
+def state_of(play: AssistedPlay) -> tuple[object, ...]:
     """Everything about a round that a refused message must not change."""
     server, state = play.server, play.server._state
     total = getattr(state, "total", np.zeros(0)).tobytes()
@@ -45,7 +45,7 @@ def state_of(play: HelpedPlay) -> tuple[object, ...]:
 
 
 def refuses(
-    play: HelpedPlay, party: int, reply: bytes, match: str | None, kind: type[FaultyClient] = FaultyClient
+    play: AssistedPlay, party: int, reply: bytes, match: str | None, kind: type[FaultyClient] = FaultyClient
 ) -> None:
     """Refused, the sender named, and nothing else has changed."""
     before = state_of(play)
@@ -55,13 +55,13 @@ def refuses(
     assert state_of(play) == before
 
 
-def answered(name: str, **options) -> tuple[HelpedPlay, int, bytes]:
+def answered(name: str, **options) -> tuple[AssistedPlay, int, bytes]:
     """A round in this step, and an honest reply in it that the server has not heard."""
-    play, party = HelpedPlay(**options).until(name), REPLIES[name][1]
+    play, party = AssistedPlay(**options).until(name), REPLIES[name][1]
     return play, party, play.ask(party, play.requests[party])
 
 
-def finishes(play: HelpedPlay, party: int, reply: bytes) -> None:
+def finishes(play: AssistedPlay, party: int, reply: bytes) -> None:
     """The honest reply is still taken, the others are, and the sum is the plain one."""
     play.server.receive(party, reply)
     for other in play.requests.keys() - {party}:
@@ -76,7 +76,7 @@ def finishes(play: HelpedPlay, party: int, reply: bytes) -> None:
 
 
 def test_the_states_are_those_of_the_table():
-    play, found = HelpedPlay(), []
+    play, found = AssistedPlay(), []
     while play.requests:
         found.append((play.server.step.name, type(play.server._state)))
         play.step()
@@ -87,7 +87,7 @@ def test_the_states_are_those_of_the_table():
 @pytest.mark.parametrize("state", STEPS)
 @pytest.mark.parametrize("kind", MESSAGES)
 def test_every_state_takes_its_own_replies_only(state, kind):
-    play = HelpedPlay().until(state)
+    play = AssistedPlay().until(state)
     due = [one for name, (one, _) in REPLIES.items() if name == state or (state, name) == ("mask", "confirm")]
     party = read(MESSAGES[kind]).client
     if kind in due and kind is not m.ConfirmBoxesReply:
@@ -105,7 +105,7 @@ def _place(kind: type[m.Message]) -> int:
 
 @pytest.mark.parametrize("kind", MESSAGES)
 def test_nothing_is_taken_when_the_round_is_over(kind):
-    play = HelpedPlay()
+    play = AssistedPlay()
     play.finish()
     with pytest.raises((FaultyClient, OrderError)):
         play.server.receive(read(MESSAGES[kind]).client, MESSAGES[kind])
@@ -149,7 +149,7 @@ def test_the_same_reply_again_changes_nothing(name):
     finishes(play, party, reply)
 
 
-def resigned(play: HelpedPlay, name: str, reply: bytes, **changes: bytes) -> bytes:
+def resigned(play: AssistedPlay, name: str, reply: bytes, **changes: bytes) -> bytes:
     """Another answer, as only its sender can give it: with the right tag and the right signature."""
     message = read(changed(reply, **changes))
     context, client = play.config.context, message.client
@@ -195,7 +195,7 @@ def test_a_late_reply_blames_nobody(name):
 
 
 def test_a_late_confirmation_blames_nobody():
-    play = HelpedPlay().until("mask")
+    play = AssistedPlay().until("mask")
     for member in (0, 1, 2):
         play.server.receive(member, play.ask(member, play.requests[member]))
     play.confirm()
@@ -243,7 +243,7 @@ def test_keys_that_no_member_would_take(agreement):
 
 @pytest.mark.parametrize("gone", [{4}, {5}, {4, 5}])
 def test_without_all_helpers_no_vector_is_asked_for(gone):
-    play = HelpedPlay()
+    play = AssistedPlay()
     with pytest.raises(HelpersMissing) as missing:
         play.step(gone)
     assert missing.value.helpers == tuple(sorted(gone))
@@ -254,7 +254,7 @@ def test_without_all_helpers_no_vector_is_asked_for(gone):
 
 
 def test_each_helper_is_asked_once_about_what_has_come():
-    play = HelpedPlay().until("mask")
+    play = AssistedPlay().until("mask")
     assert play.server.ask_helpers() == {}
     asked = []
     for member in range(4):
@@ -275,7 +275,7 @@ def test_each_helper_is_asked_once_about_what_has_come():
 
 @pytest.mark.needs("ml-kem")
 def test_each_helper_gets_its_own_ciphertexts():
-    play = HelpedPlay(agreement=HYBRID).until("confirm")
+    play = AssistedPlay(agreement=HYBRID).until("confirm")
     one, other = (read(play.requests[helper]) for helper in (4, 5))
     assert one.records == other.records
     assert one.ciphertexts != other.ciphertexts
@@ -283,7 +283,7 @@ def test_each_helper_gets_its_own_ciphertexts():
 
 
 def test_a_vector_waits_for_the_last_helper():
-    play = HelpedPlay().until("confirm")
+    play = AssistedPlay().until("confirm")
     zero = play.server._state.total.tobytes()
     for helper in (4, 5):
         assert play.server.held == 4
@@ -297,7 +297,7 @@ def test_a_vector_waits_for_the_last_helper():
 @pytest.mark.parametrize("who", [{4}, {5}, {4, 5}])
 def test_a_member_that_a_helper_refuses_is_left_out_and_named(order, who):
     """By a pair: one of the two lies. It costs nobody else anything."""
-    play = HelpedPlay().until("confirm")
+    play = AssistedPlay().until("confirm")
     for helper in order:
         reply = play.ask(helper, play.requests[helper])
         if helper in who:
@@ -310,7 +310,7 @@ def test_a_member_that_a_helper_refuses_is_left_out_and_named(order, who):
     assert play.server.result().evidence.accusations == {Accusation(helper, 1) for helper in who}
 
 
-def signed_otherwise(play: HelpedPlay, reply: bytes, **changes: bytes) -> bytes:
+def signed_otherwise(play: AssistedPlay, reply: bytes, **changes: bytes) -> bytes:
     """A member's reply with other fields, which it has signed itself."""
     message = read(changed(reply, **changes))
     tag = vector_tag(message.vector, play.config.context, message.client)
@@ -328,7 +328,7 @@ def test_a_one_time_key_that_no_honest_member_has(key):
 
 def test_a_box_that_fits_one_helper_only():
     """The member has signed it, so only the other helper sees it: found before the question, not after it."""
-    play = HelpedPlay().until("mask")
+    play = AssistedPlay().until("mask")
     reply = play.ask(2, play.requests[2])
     lied = signed_otherwise(play, reply, boxes=flipped(read(reply).boxes, 16))
     for member in (0, 1, 3):
@@ -343,7 +343,7 @@ def test_a_box_that_fits_one_helper_only():
 
 @pytest.mark.parametrize("what", ["boxes", "refused", "order", "strange", "not asked"])
 def test_a_confirmation_is_about_what_was_asked(what):
-    play = HelpedPlay().until("mask")
+    play = AssistedPlay().until("mask")
     for member in (0, 1):
         play.server.receive(member, play.ask(member, play.requests[member]))
     requests = play.server.ask_helpers()
@@ -361,14 +361,14 @@ def test_a_confirmation_is_about_what_was_asked(what):
 
 def test_a_confirmation_of_the_other_helper_counts_for_nothing():
     """Its digest has the helper's own id in it."""
-    play = HelpedPlay().until("confirm")
+    play = AssistedPlay().until("confirm")
     stolen = changed(play.ask(4, play.requests[4]), client=5)
     refuses(play, 5, resigned(play, "confirm", stolen), "not asked about")
 
 
 @pytest.mark.parametrize("silent", [{4}, {5}, {4, 5}])
 def test_a_helper_that_confirms_nothing_is_named(silent):
-    play = HelpedPlay().until("mask")
+    play = AssistedPlay().until("mask")
     for party, reply in play.replies().items():
         play.server.receive(party, reply)
     play.confirm(silent)
@@ -378,7 +378,7 @@ def test_a_helper_that_confirms_nothing_is_named(silent):
 
 
 def test_what_is_not_confirmed_when_mask_closes_is_left_out():
-    play = HelpedPlay().until("mask")
+    play = AssistedPlay().until("mask")
     for member in (0, 1, 3):
         play.server.receive(member, play.ask(member, play.requests[member]))
     play.confirm()
@@ -392,7 +392,7 @@ def test_what_is_not_confirmed_when_mask_closes_is_left_out():
 
 @pytest.mark.parametrize("refused", [0, 2])
 def test_too_few_fit(refused):
-    play = HelpedPlay(min_survivors=3).until("confirm", set() if refused else {0, 1})
+    play = AssistedPlay(min_survivors=3).until("confirm", set() if refused else {0, 1})
     for helper, request in play.requests.items():
         reply = play.ask(helper, request)
         play.server.receive(helper, resigned(play, "confirm", reply, refused=m.pack_ids(np.arange(refused))))
@@ -402,7 +402,7 @@ def test_too_few_fit(refused):
 
 def test_the_caller_may_change_its_buffer():
     """Vectors wait for helpers, and the buffer of a reply belongs to who handed it in."""
-    play = HelpedPlay().until("mask")
+    play = AssistedPlay().until("mask")
     for member, request in play.requests.items():
         buffer = bytearray(play.ask(member, request))
         play.server.receive(member, memoryview(buffer))
@@ -414,7 +414,7 @@ def test_the_caller_may_change_its_buffer():
 
 
 def test_bytes_are_held_without_a_copy():
-    play = HelpedPlay().until("mask")
+    play = AssistedPlay().until("mask")
     reply = play.ask(0, play.requests[0])
     play.server.receive(0, reply)
     assert play.server._state.pending[0].vector.obj is reply
@@ -423,14 +423,14 @@ def test_bytes_are_held_without_a_copy():
         play.server.receive(1, reply)
         held = play.server._state.pending[1].vector
         assert isinstance(held.obj, bytes)
-        play = HelpedPlay().until("mask")
+        play = AssistedPlay().until("mask")
 
 
 # Step unmask
 
 
 def test_every_helper_gets_one_question_about_the_same_members():
-    play = HelpedPlay().until("unmask", {2})
+    play = AssistedPlay().until("unmask", {2})
     one, other = (read(play.requests[helper]) for helper in (4, 5))
     assert (one.members, one.records) == (other.members, other.records)
     assert m.unpack_ids("members", one.members, 4).tolist() == [0, 1, 3]
@@ -440,7 +440,7 @@ def test_every_helper_gets_one_question_about_the_same_members():
 
 @pytest.mark.parametrize("gone", [{4}, {5}, {4, 5}])
 def test_without_all_answers_there_is_no_sum(gone):
-    play = HelpedPlay().until("unmask")
+    play = AssistedPlay().until("unmask")
     with pytest.raises(HelpersMissing) as missing:
         play.step(gone)
     assert missing.value.helpers == tuple(sorted(gone))
@@ -469,7 +469,7 @@ def test_a_sum_that_is_wrong_is_refused_and_blamed_on_nobody(what, bits):
 
 
 def test_a_member_that_signs_another_vector_than_it_boxes_spoils_the_check_words():
-    play = HelpedPlay().until("mask")
+    play = AssistedPlay().until("mask")
     for member in (0, 1, 3):
         play.server.receive(member, play.ask(member, play.requests[member]))
     reply = play.ask(2, play.requests[2])
@@ -485,7 +485,7 @@ def test_a_member_that_signs_another_vector_than_it_boxes_spoils_the_check_words
 
 def test_a_server_adds_no_keystream(monkeypatch):
     """Masks come off as words. The only keystream of a server is public: the weights of check words."""
-    play, drawn = HelpedPlay(length=300), []
+    play, drawn = AssistedPlay(length=300), []
     mask_words = check_words.mask_words
     monkeypatch.setattr(check_words, "mask_words", lambda *sizes: drawn.append(sizes[1]) or mask_words(*sizes))
     check_words._weights.cache_clear()
@@ -501,13 +501,13 @@ def test_a_server_adds_no_keystream(monkeypatch):
 
 @pytest.mark.parametrize("state", ["key", "unmask"])
 def test_one_server_takes_all_replies_of_helpers(state):
-    play = HelpedPlay().until(state)
+    play = AssistedPlay().until(state)
     with pytest.raises(OrderError, match="one server takes all replies"):
         play.server.take_over({})
 
 
 def test_a_result_has_no_graph():
-    play = HelpedPlay()
+    play = AssistedPlay()
     aggregate = play.finish()
     assert aggregate.graph_evolution is None
     with pytest.raises(OrderError, match="no assignment graph"):
@@ -515,7 +515,7 @@ def test_a_result_has_no_graph():
 
 
 def test_some_members_are_not_asked():
-    play = HelpedPlay()
+    play = AssistedPlay()
     play.server = play.new_server()
     play.requests = dict(play.server.open([0, 2, 3]))
     play.step()
@@ -528,7 +528,7 @@ def test_some_members_are_not_asked():
 @pytest.mark.parametrize("held", [0, 10**9])
 def test_a_driver_asks_helpers_as_vectors_come_and_before_it_closes(held, monkeypatch):
     monkeypatch.setattr("ccesa.protocol.round.HELD_BYTES", held)
-    play, asked = HelpedPlay(), []
+    play, asked = AssistedPlay(), []
     play.server = play.new_server()
     carry = in_memory(play.members | play.helpers)
 
@@ -542,7 +542,7 @@ def test_a_driver_asks_helpers_as_vectors_come_and_before_it_closes(held, monkey
 
 
 def test_a_driver_goes_on_without_a_faulty_reply():
-    play, faults = HelpedPlay(), []
+    play, faults = AssistedPlay(), []
     play.server = play.new_server()
     carry = in_memory(play.members | play.helpers)
 
@@ -556,13 +556,13 @@ def test_a_driver_goes_on_without_a_faulty_reply():
 
 
 def test_what_waits_is_never_in_a_repr():
-    state = HelpedPlay().until("confirm").server._state
+    state = AssistedPlay().until("confirm").server._state
     assert str(state.pending[0].vector) not in repr(state)
     assert str(state.total) not in repr(state)
 
 
 def test_public_keys_of_helpers_are_their_own():
-    play = HelpedPlay()
+    play = AssistedPlay()
     shown = [read(play.ask(helper, request)).keys for helper, request in play.requests.items()]
     assert len(set(shown)) == 2
     assert all(len(one) == primitives.PUBLIC_KEY_BYTES for one in shown)

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from assisted_rounds import AssistedPlay, federation
 from ccesa.errors import FaultyClient, FaultyServer, LateMessage
 from ccesa.protocol import messages as m
-from helped_rounds import HelpedPlay, federation
 from rounds import CONFIGURE, Play, read, refuses, steps_under
 from rounds import CONFIGURE as GUARDS
 
@@ -162,9 +162,9 @@ def test_buffers_that_are_used_again_make_no_difference(guard, kind):
 # With helpers
 
 
-def helped(name: str) -> tuple[HelpedPlay, int]:
+def helped(name: str) -> tuple[AssistedPlay, int]:
     """A round in which this is due: a reply of the first party that is asked."""
-    play = HelpedPlay().until(name)
+    play = AssistedPlay().until(name)
     return play, min(play.requests)
 
 

@@ -72,7 +72,7 @@ def rounds(case):
 
 
 def party_of(case, entry):
-    """A member or helper in the form of refused_helped.json."""
+    """A member or helper in the form of refused_assisted.json."""
     shared = {name: case[name] for name in ("config", "charter", "now")}
     return shared | ({"task": case["task"]} if "vector" in entry else {"helps": True}) | entry
 

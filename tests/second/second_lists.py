@@ -183,7 +183,7 @@ def charter(text):
         whole(given.get(name, 2), check)
     check_moment(given["expires"])
     found = charter_of(text)
-    (check_helped if helped else check_charter)(found)
+    (check_assisted if helped else check_charter)(found)
     return found
 
 
@@ -274,7 +274,7 @@ def check_ranges(found, limits):
             refuse(check, "ConfigError")
 
 
-def check_helped(found):
+def check_assisted(found):
     """A charter with helpers."""
     check_ranges(found, (*LIMITS, ("key_days", "H5.3", 1, 365)))
     members, helpers = found["members"], found["helpers"]

@@ -71,7 +71,7 @@ def message(data, most):
 
 def limit(name, fields):
     if "helpers" in fields:
-        return 96 + helped_bytes(name, fields)
+        return 96 + assisted_bytes(name, fields)
     constant, each, sets, proofs, _ = REQUESTS[name]
     clients, degree = fields["clients"], most_degree(fields["graph"], fields["clients"])
     proof = 32 * min((degree + 1) * clients.bit_length(), 2 * clients)
@@ -80,7 +80,7 @@ def limit(name, fields):
     return 96 + constant + each * degree + sets * (-(-clients // 8)) + proofs * proof
 
 
-def helped_bytes(name, fields):
+def assisted_bytes(name, fields):
     """The most that all fields of a request have in a round with helpers."""
     helpers, agreement = len(fields["helpers"]), fields["agreement"]
     if name in ("helper-keys-request", "advertise-request"):

@@ -1,6 +1,6 @@
 """A round with helpers on a hostile network, and a model that says what must come of it.
 
-As in ``adversary``: ``HelpedWorld`` holds real members, helpers and a real server, and everything that was ever on the
+As in ``adversary``: ``AssistedWorld`` has real members, helpers and a real server, and everything that was ever on the
 wire. What happens to it is a list of actions, each a name and a few integers that are read modulo what there is to
 choose from. Messages are lost, repeated, reordered, delayed and altered. Members, helpers and the server are killed and
 go on from their disks. Time passes.
@@ -31,6 +31,7 @@ import pytest
 from adversary import Action, fingerprint
 from adversary_seeds import shortest
 from adversary_tampering import TAMPERINGS
+from assisted_rounds import DAY, NOW, TASK, Clock, Home, federation
 from ccesa import words
 from ccesa.agreement.config import RoundConfig
 from ccesa.errors import (
@@ -53,14 +54,13 @@ from ccesa.protocol.server import Server
 from ccesa.protocol.submission import Record, ciphertext_digest
 from ccesa.simulate import Enrolment
 from ccesa.simulate.enrolment import new_client, new_helper, new_server
-from helped_rounds import DAY, NOW, TASK, Clock, Home, federation
 from rounds import inputs, read
 
 LENGTH = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class HelpedSetup:
+class AssistedSetup:
     """One configuration to play, as plain values."""
 
     members: int
@@ -91,10 +91,10 @@ def _federation(members: int, helpers: int, **agreed) -> Enrolment:
     return federation(members, helpers, **agreed)
 
 
-def setup_from(choose: Callable[[list], object], seed: int, agreements: tuple[str, ...] = ("x25519",)) -> HelpedSetup:
+def setup_from(choose: Callable[[list], object], seed: int, agreements: tuple[str, ...] = ("x25519",)) -> AssistedSetup:
     """Return a configuration; ``choose`` picks one of a list."""
     members = choose([3, 4, 5, 6])
-    return HelpedSetup(
+    return AssistedSetup(
         members=members,
         helpers=choose([2, 2, 3, 4]),
         least=choose(list(range(2, members))),
@@ -106,22 +106,22 @@ def setup_from(choose: Callable[[list], object], seed: int, agreements: tuple[st
 
 
 @lru_cache
-def foreign_messages(setup: HelpedSetup) -> tuple[bytes, ...]:
+def foreign_messages(setup: AssistedSetup) -> tuple[bytes, ...]:
     """Everything that went over the wire in the round before, and in one about another task."""
     seen: list[bytes] = []
     for number, task in ((7, bytes(32)[1:] + b"\1"), (8, TASK)):
-        world = HelpedWorld(setup, number=number, task=task, foreign=())
+        world = AssistedWorld(setup, number=number, task=task, foreign=())
         world.end()
         seen += world.log
     return tuple(seen)
 
 
-class HelpedWorld:
+class AssistedWorld:
     """A round in play; what the model asserts of a party is asserted where a message reaches it."""
 
     def __init__(
         self,
-        setup: HelpedSetup,
+        setup: AssistedSetup,
         folder: Path | None = None,
         *,
         number: int = 0,
@@ -484,9 +484,9 @@ def _whoever_answers(parties: dict[int, Client | Helper]):
     return carry
 
 
-def _small(setup: HelpedSetup) -> HelpedSetup:
+def _small(setup: AssistedSetup) -> AssistedSetup:
     """The same people; all rounds with them have the same foreign messages."""
-    return HelpedSetup(**{name: getattr(setup, name) for name in setup.__dataclass_fields__} | {"seed": 0})
+    return AssistedSetup(**{name: getattr(setup, name) for name in setup.__dataclass_fields__} | {"seed": 0})
 
 
 #: Some come more often, because they get further.
@@ -506,7 +506,7 @@ MISCHIEF = (
 )
 
 
-def drawn(seed: int, agreements: tuple[str, ...] = ("x25519",)) -> tuple[HelpedSetup, list[Action]]:
+def drawn(seed: int, agreements: tuple[str, ...] = ("x25519",)) -> tuple[AssistedSetup, list[Action]]:
     """A configuration and what happens in it; some rounds see much mischief, some see only dropouts."""
     source = random.Random(seed)
     setup = setup_from(source.choice, seed, agreements)
@@ -531,10 +531,10 @@ def drawn(seed: int, agreements: tuple[str, ...] = ("x25519",)) -> tuple[HelpedS
     return setup, actions
 
 
-def play(setup: HelpedSetup, actions: Iterable[Action], folder: Path | None = None) -> Counter[str]:
+def play(setup: AssistedSetup, actions: Iterable[Action], folder: Path | None = None) -> Counter[str]:
     """One round from beginning to end, with disks in a folder; raises what went wrong."""
     with tempfile.TemporaryDirectory(dir=folder) if folder else nullcontext() as disks:
-        world = HelpedWorld(setup, disks and Path(disks))
+        world = AssistedWorld(setup, disks and Path(disks))
         for action in actions:
             world.do(action)
         world.end()
@@ -552,7 +552,7 @@ def play_seed(seed: int, folder: Path | None = None, agreements: tuple[str, ...]
         raise AssertionError(f"seed {seed}, {error!r}:\nplay({setup!r},\n     {actions!r})") from error
 
 
-def _fails(setup: HelpedSetup, actions: list[Action], folder: Path | None) -> bool:
+def _fails(setup: AssistedSetup, actions: list[Action], folder: Path | None) -> bool:
     try:
         play(setup, actions, folder)
     except Exception:

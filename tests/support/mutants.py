@@ -97,14 +97,14 @@ SECOND = (
 )
 #: Which vectors are most likely to notice, for the sake of time.
 FIRST = {
-    "second_config": ("configurations", "charters", "helped_texts", "joining", "exchanges"),
-    "second_lists": ("lists", "charters", "helped_texts", "signatures", "configurations", "joining", "exchanges"),
-    "second_messages": ("messages", "helped_refused", "sharing", "trees", "exchanges", "active_refused"),
+    "second_config": ("configurations", "charters", "assisted_texts", "joining", "exchanges"),
+    "second_lists": ("lists", "charters", "assisted_texts", "signatures", "configurations", "joining", "exchanges"),
+    "second_messages": ("messages", "assisted_refused", "sharing", "trees", "exchanges", "active_refused"),
     "second_client": ("joining", "exchanges", "active_refused", "many"),
     "second_quantizer": ("quantizers", "noises"),
     "second_noise": ("noises",),
-    "second_series": ("series", "helped_series"),
-    "second_assisted": ("helpers_refused", "helped_refused", "helped_hybrid", "helped_rounds"),
+    "second_series": ("series", "assisted_series"),
+    "second_assisted": ("helpers_refused", "assisted_refused", "assisted_hybrid", "assisted_rounds"),
     "second_hybrid": ("hybrid", "hybrid_rounds"),
 }
 

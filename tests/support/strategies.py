@@ -191,7 +191,7 @@ def charters(draw: st.DrawFn) -> Charter:
 
 
 @st.composite
-def helped_charters(draw: st.DrawFn) -> Charter:
+def assisted_charters(draw: st.DrawFn) -> Charter:
     """Of a few members and helpers, some of which are both."""
     clients, outside = draw(st.integers(3, 12)), draw(st.integers(0, 8))
     names = draw(st.lists(_words.filter(lambda name: name[0] != "#"), min_size=20, max_size=20, unique=True))

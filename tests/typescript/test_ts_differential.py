@@ -10,18 +10,18 @@ import pytest
 
 from adversary import foreign_messages
 from adversary_tampering import TAMPERINGS
+from assisted_rounds import transcript
 from attacks.hostile import HostileRound
 from ccesa.errors import CcesaError
 from ccesa.protocol import messages as m
 from ccesa.simulate.enrolment import new_server
-from helped_rounds import transcript
 from mixed import Scene
-from mixed_helped import HelpedScene, MixedHelpedRound
+from mixed_assisted import AssistedScene, MixedAssistedRound
 from rounds import federation_of, inputs
 from runners import Runner
 
 #: A round of any guard.
-AnyScene: TypeAlias = Scene | HelpedScene
+AnyScene: TypeAlias = Scene | AssistedScene
 
 #: Requests per scene, and scenes in the default tests and in the long one.
 EACH, FEW, MANY, HELPED = 20, 10, 280, 100
@@ -70,10 +70,10 @@ def differences(number: int, runner: Runner) -> Counter[str]:
     return compared(scene, played.asked, foreign, runner)
 
 
-def helped_differences(number: int, runner: Runner) -> Counter[str]:
+def assisted_differences(number: int, runner: Runner) -> Counter[str]:
     """Compare members of a round with helpers in the same way."""
-    scene = HelpedScene(number)
-    played = MixedHelpedRound(scene)
+    scene = AssistedScene(number)
+    played = MixedAssistedRound(scene)
     played.play(scene.gone)
     members = {i: requests for i, requests in played.asked.items() if i < scene.config.clients}
     return compared(scene, members, transcript().values(), runner)
@@ -112,7 +112,7 @@ def test_both_clients_answer_alike(number: int, runner: Runner):
 
 @pytest.mark.parametrize("number", range(FEW))
 def test_both_members_of_rounds_with_helpers_answer_alike(number: int, runner: Runner):
-    counts = helped_differences(number, runner)
+    counts = assisted_differences(number, runner)
     assert counts["reply"] > 0
     assert counts["FaultyServer"] > 0
 
@@ -120,7 +120,7 @@ def test_both_members_of_rounds_with_helpers_answer_alike(number: int, runner: R
 @pytest.mark.typescript
 @pytest.mark.parametrize("number", range(FEW, HELPED))
 def test_thousands_of_times_with_helpers(number: int, runner: Runner):
-    assert sum(helped_differences(number, runner).values()) >= EACH
+    assert sum(assisted_differences(number, runner).values()) >= EACH
 
 
 @pytest.mark.typescript

@@ -3,7 +3,7 @@
 import pytest
 
 from mixed import KINDS, MixedRound, Scene, is_exact
-from mixed_helped import HELPED_KINDS, LENGTHS, HelpedScene, MixedHelpedRound
+from mixed_assisted import HELPED_KINDS, LENGTHS, AssistedScene, MixedAssistedRound
 from runners import Runner
 
 #: In the default tests, so that every guard, graph, word size and step of a dropout is among them.
@@ -29,8 +29,8 @@ def test_many_mixed_rounds_give_plain_sums(number: int, node: Runner, chromium: 
 
 
 def plays_with_helpers(number: int, node: Runner, chromium: Runner) -> None:
-    scene = HelpedScene(number)
-    MixedHelpedRound(scene, [None, node, chromium]).play(scene.gone)
+    scene = AssistedScene(number)
+    MixedAssistedRound(scene, [None, node, chromium]).play(scene.gone)
 
 
 @pytest.mark.parametrize("number", range(FEW_HELPED))
@@ -45,7 +45,7 @@ def test_many_mixed_rounds_with_helpers_give_plain_sums(number: int, node: Runne
 
 
 def test_the_few_with_helpers_have_everything():
-    few = [HelpedScene(number) for number in range(FEW_HELPED)]
+    few = [AssistedScene(number) for number in range(FEW_HELPED)]
     for place, all_of in enumerate(zip(*HELPED_KINDS, strict=True)):
         assert {HELPED_KINDS[scene.number % len(HELPED_KINDS)][place] for scene in few} == set(all_of)
     assert {scene.config.length for scene in few} == set(LENGTHS)

@@ -7,7 +7,7 @@ import pytest
 from ccesa.errors import CcesaError
 from ccesa.protocol import envelope
 from ccesa.protocol.series_client import SeriesClient
-from mixed_helped import MixedHelpedSeries
+from mixed_assisted import MixedAssistedSeries
 from mixed_series import MixedSeries
 from runners import Runner
 from series_rounds import GUARDS, opened
@@ -27,7 +27,7 @@ def test_a_mixed_series_gives_plain_sums(guard: str, agreement: str, node: Runne
 
 @pytest.mark.parametrize("agreement", ["x25519", "x25519-mlkem768"])
 def test_a_mixed_series_with_helpers_gives_plain_sums(agreement: str, node: Runner, chromium: Runner):
-    ended = MixedHelpedSeries([None, node, chromium], agreement=agreement).play()
+    ended = MixedAssistedSeries([None, node, chromium], agreement=agreement).play()
     assert [one.aggregate and one.aggregate.survivors for one in ended] == [(0, 2, 3, 4), (0, 1, 3, 4), (0, 1, 2, 4)]
 
 
@@ -65,7 +65,7 @@ def answers(one: SeriesClient, requests: list[bytes]) -> list[str]:
 
 
 def alike(guard: str, runner: Runner, count: int, seed: int) -> None:
-    random, played = Random(seed), MixedHelpedSeries() if guard == "assisted" else MixedSeries(guard, [None])
+    random, played = Random(seed), MixedAssistedSeries() if guard == "assisted" else MixedSeries(guard, [None])
     played.play()
     everything = [envelope for asked in played.asked.values() for envelope in asked]
     for _ in range(count):
@@ -76,7 +76,7 @@ def alike(guard: str, runner: Runner, count: int, seed: int) -> None:
         sent = [request.hex() for request in requests]
         got = runner.call("replay-series", part=played.part(client), requests=sent)
         theirs = [answer["reply"] if "reply" in answer else answer["error"] for answer in got]
-        one = played.here(client) if isinstance(played, MixedHelpedSeries) else played.client(client)
+        one = played.here(client) if isinstance(played, MixedAssistedSeries) else played.client(client)
         assert list(map(comparable, theirs)) == list(map(comparable, answers(one, requests)))
 
 

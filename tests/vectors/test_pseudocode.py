@@ -35,7 +35,7 @@ PROBES = [
     if probe.question["kind"] == "client" and "hybrid" not in probe.file
 ]
 #: Files of the guard with helpers, without those of the other agreement.
-TRIED = ("refused_helped", "refused_helpers")
+TRIED = ("refused_assisted", "refused_helpers")
 
 
 # The words of the page
@@ -294,7 +294,7 @@ def test_the_page_gives_every_reply_of_the_rounds(file):
                         assert client.receive(raw(each["request"])).hex() == each["reply"], case["name"]
 
 
-@pytest.mark.parametrize("case", load("helped_round", "rounds"), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", load("assisted_round", "rounds"), ids=lambda case: case["name"])
 def test_members_and_helpers_of_the_page_give_every_reply(case):
     assert list(second_assisted_replay.rounds(case)) == []
 

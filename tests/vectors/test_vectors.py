@@ -425,7 +425,7 @@ def named(case):
     return f"{case['type']} {case['client']} {len(case['encoding']) // 2} bytes"
 
 
-GOOD_MESSAGES = [one for file in ("messages", "active_messages", "helped_messages") for one in load(file, "messages")]
+GOOD_MESSAGES = [one for file in ("messages", "active_messages", "assisted_messages") for one in load(file, "messages")]
 
 
 def field_values(case):

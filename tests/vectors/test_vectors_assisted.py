@@ -24,13 +24,13 @@ from test_vectors_refused import joined, outcome, tell
 from vector_files import cases, load, refused
 
 hybrid = pytest.mark.needs("ml-kem")
-ROUNDS = ("helped_round", "helped_hybrid")
-TRIED = ("refused_helped", "refused_helpers", "helped_hybrid")
+ROUNDS = ("assisted_round", "assisted_hybrid")
+TRIED = ("refused_assisted", "refused_helpers", "assisted_hybrid")
 
-# helped_messages.json
+# assisted_messages.json
 
 
-@cases("helped_messages", "charters", "name")
+@cases("assisted_messages", "charters", "name")
 def test_charter(case):
     charter, text = Charter.parse(case["text"]), case["text"]
     assert charter.encode() == charter_encoding(text) == raw(case["encoding"])
@@ -45,33 +45,33 @@ def test_charter(case):
     assert len(config.helper_ids) == len(charter_of(text)["helpers"])
 
 
-PLAIN = load("helped_messages", "charters")[0]
+PLAIN = load("assisted_messages", "charters")[0]
 
 
-@cases("helped_messages", "same", "reason")
+@cases("assisted_messages", "same", "reason")
 def test_the_same_charter_in_other_words(case):
     assert Charter.parse(case["text"]).digest == charter_digest(case["text"]) == raw(PLAIN["digest"])
 
 
-@cases("helped_messages", "bad_charters", "reason")
+@cases("assisted_messages", "bad_charters", "reason")
 def test_bad_charter_is_refused(case):
     with refused(case["error"]):
         Charter.parse(case["text"])
 
 
-@cases("helped_messages", "bad_configurations", "reason")
+@cases("assisted_messages", "bad_configurations", "reason")
 def test_bad_configuration_is_refused(case):
     with refused(case["error"]):
         Charter.parse(PLAIN["text"]).decode(raw(case["encoding"]))
 
 
-@cases("helped_messages", "bad_messages", "reason")
+@cases("assisted_messages", "bad_messages", "reason")
 def test_bad_message_is_refused(case):
     with refused(case["error"]):
         m.decode(raw(case["encoding"]), case["most"])
 
 
-@cases("helped_messages", "check_words", "generator", "bits", "length")
+@cases("assisted_messages", "check_words", "generator", "bits", "length")
 def test_check_words(case):
     vector = words.from_bytes(Stream(raw(case["seed"]))(case["length"] * case["bits"] // 8), case["bits"])
     found = check_words.make(vector, raw(case["context"]), case["generator"])
@@ -79,16 +79,16 @@ def test_check_words(case):
 
 
 def test_check_words_of_several_rows_are_among_them():
-    every = load("helped_messages", "check_words")
+    every = load("assisted_messages", "check_words")
     assert {one["bits"] for one in every if one["length"] > 2 * check_words.COLUMNS} == {16, 32}
     assert {one["bits"] for one in every} == {8, 16, 32, 64}
 
 
-# helped_round.json and helped_hybrid.json: replayed by the package
+# assisted_round.json and assisted_hybrid.json: replayed by the package
 
 
 def party(entry, memory=None, clock=None):
-    """A member or a helper from an entry in the form of refused_helped.json."""
+    """A member or a helper from an entry in the form of refused_assisted.json."""
     if not entry.get("helps"):
         return joined(entry, memory or ProcessMemory())
     charter = Charter.parse(entry["charter"])
@@ -171,7 +171,7 @@ def test_sum_is_the_plain_sum_of_the_survivors(case):
 
 
 def test_all_that_can_become_of_a_round_is_there():
-    every = load("helped_round", "rounds")
+    every = load("assisted_round", "rounds")
     failures = {(one["outcome"].get("failure"), one["outcome"].get("step")) for one in every}
     assert failures == {
         (None, None),
@@ -183,10 +183,10 @@ def test_all_that_can_become_of_a_round_is_there():
     assert {one["bits"] for one in agreed} == {8, 16, 32, 64}
     assert {one["generator"] for one in agreed} == {"aes128-ctr", "chacha20"}
     assert any(outcome_of(one)[2:] == ([(6, 1), (7, 4), (8, 4)],) for one in every)
-    assert {charter_of(one["charter"])["agreement"] for one in load("helped_hybrid", "rounds")} == {"x25519-mlkem768"}
+    assert {charter_of(one["charter"])["agreement"] for one in load("assisted_hybrid", "rounds")} == {"x25519-mlkem768"}
 
 
-# refused_helped.json and refused_helpers.json, and what helped_hybrid.json has of them
+# refused_assisted.json and refused_helpers.json, and what assisted_hybrid.json has of them
 
 
 def noted(memory, entries):
@@ -241,7 +241,7 @@ def test_a_party_answers_refuses_and_repeats(case):
                 found.receive(request)
 
 
-@cases("refused_helped", "joining", "reason")
+@cases("refused_assisted", "joining", "reason")
 def test_a_party_is_refused_before_the_first_request_or_is_not(case):
     if "error" not in case:
         party(case)
@@ -250,10 +250,10 @@ def test_a_party_is_refused_before_the_first_request_or_is_not(case):
         party(case)
 
 
-HELPED = {one["name"]: one for one in load("helped_round", "rounds")}
+HELPED = {one["name"]: one for one in load("assisted_round", "rounds")}
 
 
-@cases("refused_helped", "replies", "reason")
+@cases("refused_assisted", "replies", "reason")
 def test_a_server_refuses_and_goes_on(case):
     told, sender, left = HELPED[case["round"]], case["sender"], case["after"]
     server = server_of(told)
@@ -278,9 +278,9 @@ def test_a_server_refuses_and_goes_on(case):
         assert sender not in server.waiting
 
 
-# helped_series.json
+# assisted_series.json
 
-SERIES = {case["name"]: case for case in load("helped_series", "series")}
+SERIES = {case["name"]: case for case in load("assisted_series", "series")}
 
 
 def series_party(case, who):
@@ -305,7 +305,7 @@ def series_party(case, who):
     return SeriesClient(first, member) if "vectors" in entry else SeriesHelper(first, helper)
 
 
-@cases("helped_series", "series", "name")
+@cases("assisted_series", "series", "name")
 def test_parties_give_the_same_answers_in_a_series(case):
     for entry in case["clients"] + case["helpers"]:
         found = series_party(case, entry["client"])
@@ -318,7 +318,7 @@ def envelopes_of(case, who):
     return [one for each in case["exchanges"] for one in each["envelopes"] if one["client"] == who]
 
 
-@cases("helped_series", "series", "name")
+@cases("assisted_series", "series", "name")
 def test_the_server_gives_the_same_envelopes_and_sums(case):
     charter = Charter.parse(case["charter"])
     config = charter.decode(raw(case["config"]))
@@ -340,7 +340,7 @@ def test_the_server_gives_the_same_envelopes_and_sums(case):
     assert series.finished
 
 
-@cases("helped_series", "refused", "client", "reason")
+@cases("assisted_series", "refused", "client", "reason")
 def test_a_party_refuses_envelopes_answers_in_part_and_repeats(case):
     told = SERIES[case["series"]]
     mine, found = {"exchanges": envelopes_of(told, case["client"])}, series_party(told, case["client"])

@@ -1,4 +1,4 @@
-"""helped_messages.json: all that rounds with helpers are made of, apart from the rounds themselves."""
+"""assisted_messages.json: all that rounds with helpers are made of, apart from the rounds themselves."""
 
 from typing import Any
 

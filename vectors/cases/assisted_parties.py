@@ -1,11 +1,11 @@
-"""Members and helpers of refused_helped.json: what they are made of, and what is tried with them."""
+"""Members and helpers of refused_assisted.json: what they are made of, and what is tried with them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from cases.assisted_rounds import NOW, HelpedPlan, helper_of, play
+from cases.assisted_rounds import NOW, AssistedPlan, helper_of, play
 from cases.common import Case
 from cases.parties import Noted, Party, outcome
 from cases.rounds import seed, vector
@@ -19,7 +19,7 @@ DAY = 86400
 class Scene:
     """A round with helpers that was played."""
 
-    plan: HelpedPlan
+    plan: AssistedPlan
 
     @cached_property
     def played(self) -> Case:
@@ -58,7 +58,7 @@ class HelperParty(Party):
         return cls(name, scene.entry(client, **more), scene.history(client), scene=scene, client=client)
 
     @property
-    def plan(self) -> HelpedPlan:
+    def plan(self) -> AssistedPlan:
         if self.scene is None:
             raise LookupError("a helper needs a scene")
         return self.scene.plan

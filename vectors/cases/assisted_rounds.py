@@ -1,4 +1,4 @@
-"""helped_round.json and helped_hybrid.json: complete rounds under the guard ``assisted``, byte by byte."""
+"""assisted_round.json and assisted_hybrid.json: complete rounds under the guard ``assisted``, byte by byte."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -31,9 +31,9 @@ DESCRIPTION = (
     "is as in round.json; survivors are members, and of the pairs in accusations the first is a helper."
 )
 HYBRID_DESCRIPTION = (
-    "Rounds with helpers and the agreement x25519-mlkem768, in the form of helped_round.json. A member's "
+    "Rounds with helpers and the agreement x25519-mlkem768, in the form of assisted_round.json. A member's "
     "reply cannot be compared, since it encapsulates anew; helpers can open it, and everything else follows. "
-    "parties and exchanges: as in refused_helped.json, with the same exception."
+    "parties and exchanges: as in refused_assisted.json, with the same exception."
 )
 RANDOMNESS = (
     STREAM + " A member draws the 32 bytes of its one-time key. A helper draws the 32 bytes of its X25519 key, "
@@ -42,11 +42,11 @@ RANDOMNESS = (
 #: The time by all clocks, in seconds since 1970: 2033-05-18.
 NOW = 2_000_000_000
 #: A plan, the client that lies, what it was asked and what it should say; gives what it says.
-Lie = Callable[["HelpedPlan", int, Any, Any], bytes]
+Lie = Callable[["AssistedPlan", int, Any, Any], bytes]
 
 
 @dataclass(frozen=True)
-class HelpedPlan(Plan):
+class AssistedPlan(Plan):
     """A plan with its charter, and the number of members that are also helpers, the first ones."""
 
     charter: Charter | None = None
@@ -81,14 +81,14 @@ def plan_of(
     number: int = 0,
     ahead: tuple[int, ...] = (),
     **agreed: Any,
-) -> HelpedPlan:
+) -> AssistedPlan:
     charter = helped(name, members, helpers, also=also, **agreed)
     config = charter.config(length=charter.length or length, series_id=sample(f"helped round {name}"), number=number)
     others: dict[str, Any] = {"also": also, "ahead": ahead, "lies": lies or {}}
-    return HelpedPlan(name, config, drops or {}, task=task, charter=charter, **others)
+    return AssistedPlan(name, config, drops or {}, task=task, charter=charter, **others)
 
 
-def member(plan: HelpedPlan, client: int) -> ActiveClient:
+def member(plan: AssistedPlan, client: int) -> ActiveClient:
     found, noise = contribution(plan, client), plan.agreed.mechanism
     ledger = Ledger.in_memory(epsilon=50.0, delta=0.5)
     account = None if noise is None else ledger.account(noise, plan.agreed.digest)
@@ -106,7 +106,7 @@ def member(plan: HelpedPlan, client: int) -> ActiveClient:
 
 
 def helper_of(
-    plan: HelpedPlan, client: int, memory: Memory | None = None, clock: Callable[[], float] = lambda: NOW
+    plan: AssistedPlan, client: int, memory: Memory | None = None, clock: Callable[[], float] = lambda: NOW
 ) -> Helper:
     return Helper(
         plan.config,
@@ -129,7 +129,7 @@ def make_hybrid() -> Case:
     return {"description": HYBRID_DESCRIPTION, "randomness": RANDOMNESS, "rounds": rounds}
 
 
-def plans_with_sum() -> list[HelpedPlan]:
+def plans_with_sum() -> list[AssistedPlan]:
     return [
         plan_of("everyone stays; helpers are asked in between", 5, length=9, also=1, number=300, ahead=(2, 4)),
         plan_of("two helpers; a member drops out", 4, 2, {2: "mask"}, length=3, bits=8, generator="chacha20"),
@@ -148,7 +148,7 @@ def plans_with_sum() -> list[HelpedPlan]:
     ]
 
 
-def hybrid_plans() -> list[HelpedPlan]:
+def hybrid_plans() -> list[AssistedPlan]:
     hybrid: dict[str, Any] = {"agreement": "x25519-mlkem768", "length": 2}
     return [
         plan_of("hybrid; a member drops out", 3, 2, {1: "mask"}, bits=8, min_survivors=2, colluders=0, **hybrid),
@@ -156,7 +156,7 @@ def hybrid_plans() -> list[HelpedPlan]:
     ]
 
 
-def _plans_without_sum() -> list[HelpedPlan]:
+def _plans_without_sum() -> list[AssistedPlan]:
     small: dict[str, Any] = {"length": 2, "bits": 16}
     unfit = {("mask", 0): wrong_boxes(0), ("mask", 1): wrong_boxes(1)}
     return [
@@ -169,7 +169,7 @@ def _plans_without_sum() -> list[HelpedPlan]:
     ]
 
 
-def binding(plan: HelpedPlan, request: m.MaskForHelpersRequest) -> Binding:
+def binding(plan: AssistedPlan, request: m.MaskForHelpersRequest) -> Binding:
     """What the boxes of a member that gets this request are bound to."""
     size = len(request.keys) // len(plan.agreed.helper_seats)
     bundles = [request.keys[place : place + size] for place in range(0, len(request.keys), size)]
@@ -177,7 +177,9 @@ def binding(plan: HelpedPlan, request: m.MaskForHelpersRequest) -> Binding:
     return Binding(config=plan.config, context=plan.config.context, task=plan.task, keyring=keyring)
 
 
-def signed(plan: HelpedPlan, client: int, about: Binding, reply: m.BoxedMaskReply, **changes: Any) -> m.BoxedMaskReply:
+def signed(
+    plan: AssistedPlan, client: int, about: Binding, reply: m.BoxedMaskReply, **changes: Any
+) -> m.BoxedMaskReply:
     """Sign a reply with these changes as its member would."""
     found = msgspec.structs.replace(reply, **changes)
     size = len(found.ciphertexts) // len(plan.agreed.helper_seats)
@@ -189,7 +191,7 @@ def signed(plan: HelpedPlan, client: int, about: Binding, reply: m.BoxedMaskRepl
 def wrong_boxes(*places: int) -> Lie:
     """Sign a box for the helpers in these places with one wrong bit."""
 
-    def lie(plan: HelpedPlan, client: int, request: m.MaskForHelpersRequest, reply: m.BoxedMaskReply) -> bytes:
+    def lie(plan: AssistedPlan, client: int, request: m.MaskForHelpersRequest, reply: m.BoxedMaskReply) -> bytes:
         boxes = reply.boxes
         for place in places:
             boxes = flipped(boxes, 16 * place)
@@ -198,7 +200,7 @@ def wrong_boxes(*places: int) -> Lie:
     return lie
 
 
-def _wrong_sum(plan: HelpedPlan, client: int, request: m.UnmaskSumRequest, reply: m.UnmaskSumReply) -> bytes:
+def _wrong_sum(plan: AssistedPlan, client: int, request: m.UnmaskSumRequest, reply: m.UnmaskSumReply) -> bytes:
     """Sign a sum of masks with one wrong bit, in its first word."""
     vector = flipped(reply.vector)
     tag = vector_tag(vector, plan.config.context, client)
@@ -206,7 +208,7 @@ def _wrong_sum(plan: HelpedPlan, client: int, request: m.UnmaskSumRequest, reply
     return changed(reply, vector=memoryview(vector), tag=tag, signature=plan.identity(client).sign(text))
 
 
-def play(plan: HelpedPlan) -> Case:
+def play(plan: AssistedPlan) -> Case:
     steps: list[Case] = []
     config, helpers = plan.config, plan.config.helper_ids
     parties: dict[int, Any] = {client: member(plan, client) for client in range(config.clients)}
@@ -241,7 +243,7 @@ def play(plan: HelpedPlan) -> Case:
 class _Recorder:
     """Runs a round, and writes down what it carries."""
 
-    plan: HelpedPlan
+    plan: AssistedPlan
     server: Server
     parties: dict[int, Any]
     steps: list[Case]

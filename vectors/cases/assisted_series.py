@@ -1,4 +1,4 @@
-"""helped_series.json: a series with helpers, envelope by envelope, and envelopes that parties refuse."""
+"""assisted_series.json: a series with helpers, envelope by envelope, and envelopes that parties refuse."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cases.assisted_rounds import NOW, RANDOMNESS, HelpedPlan, plan_of
+from cases.assisted_rounds import NOW, RANDOMNESS, AssistedPlan, plan_of
 from cases.common import Case, Stream, sample
 from cases.parties import changed, flipped
 from cases.series import ended
@@ -44,7 +44,7 @@ def make() -> Case:
 class Scene:
     """A series that went well, and its parties."""
 
-    plan: HelpedPlan
+    plan: AssistedPlan
     #: Who misses which exchange.
     silent: dict[int, set[int]] = field(default_factory=dict)
 

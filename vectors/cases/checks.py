@@ -148,7 +148,7 @@ def name_by_hand(file: str, case: Case) -> None:
     if file in ("refused_replies", "active_refused"):
         for each in case["replies"]:
             each["check"] = _of_reply(*each["reason"].split(": ", 1))
-    if file == "refused_helped":
+    if file == "refused_assisted":
         for each in case["replies"]:
             about, reason = each["reason"].split(": ", 1)
             each["check"] = _matching({**_ANY, **_HELPED[about]}, reason)

@@ -1,4 +1,4 @@
-"""refused_helped.json, and helped_hybrid.json: what members, helpers and servers refuse with helpers."""
+"""refused_assisted.json, and assisted_hybrid.json: what members, helpers and servers refuse with helpers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,12 +7,12 @@ import msgspec
 
 from cases import assisted_rounds
 from cases.assisted_parties import DAY, HelperParty, Scene
-from cases.assisted_rounds import HYBRID_DESCRIPTION, NOW, RANDOMNESS, HelpedPlan, plan_of
+from cases.assisted_rounds import HYBRID_DESCRIPTION, NOW, RANDOMNESS, AssistedPlan, plan_of
 from cases.common import Case, sample
 from cases.hybrid import repeated
 from cases.parties import Party, Steps, changed, everywhere, flipped, outcome, packed
 from cases.refused import joined, tried
-from cases.refused_helped_replies import replies
+from cases.refused_assisted_replies import replies
 from cases.refused_helpers import hybrid_boxes
 from cases.signatures import neutral_signature
 from ccesa.agreement.charter import Charter
@@ -27,7 +27,7 @@ from ccesa.protocol.submission import keys_text
 DESCRIPTION = (
     "Members and servers under the guard assisted. parties, exchanges and joining: in the form of "
     "refused.json; a party that helps is a helper. replies: what a server refuses in the named round of "
-    "helped_round.json: feed it so many exchanges of the round (after), ask for what it asks of helpers beside "
+    "assisted_round.json: feed it so many exchanges of the round (after), ask for what it asks of helpers beside "
     "the next one, then feed it this reply as from the named sender. waiting: whether the server still waits "
     "for the sender's own reply."
 )
@@ -107,7 +107,7 @@ def _wrong_sizes(good: Any) -> dict[str, Steps]:
 class Bundles:
     """What a member is shown of its helpers, with one of them in another form."""
 
-    plan: HelpedPlan
+    plan: AssistedPlan
     good: m.MaskForHelpersRequest
 
     @property
@@ -241,7 +241,7 @@ def _remembering() -> Party:
     return party
 
 
-def _gone(plan: HelpedPlan, good: m.MaskForHelpersRequest) -> bytes:
+def _gone(plan: AssistedPlan, good: m.MaskForHelpersRequest) -> bytes:
     keys, times = good.keys[:32], NOW.to_bytes(8, "little")
     text = keys_text(plan.config.context, plan.config.clients, times, keys)
     signature = plan.identity(plan.config.clients).sign(text)

@@ -5,7 +5,7 @@ from typing import Any
 
 from cases.assisted_charters import NOISY
 from cases.assisted_parties import DAY, HelperParty, Scene
-from cases.assisted_rounds import NOW, HelpedPlan, plan_of
+from cases.assisted_rounds import NOW, AssistedPlan, plan_of
 from cases.common import Case, sample
 from cases.parties import Party, changed, flipped, packed
 from cases.refused import tried
@@ -15,7 +15,7 @@ from ccesa.protocol import messages as m
 from ccesa.protocol.submission import Binding, Record, ciphertext_digest, question_digest
 
 DESCRIPTION = (
-    "Helpers, in the form of refused_helped.json. memory: the questions that a helper answered in a round "
+    "Helpers, in the form of refused_assisted.json. memory: the questions that a helper answered in a round "
     "(question, with context and question), and the rounds in which it answered about a task (answer, with "
     "the charter's digest, task and context). now beside a request is the time from then on. A helper that "
     "refuses goes on, and nothing has changed."
@@ -145,7 +145,7 @@ def _sizes(party: HelperParty) -> None:
 class Shown:
     """What a helper is shown of members, with one of them in another form."""
 
-    plan: HelpedPlan
+    plan: AssistedPlan
     request: Any
 
     @property

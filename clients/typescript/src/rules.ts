@@ -158,13 +158,13 @@ const LIMITS: readonly (readonly [what: string, holds: (config: RoundConfig) => 
   ["guard is curious, active or assisted", (c) => ["curious", "active", "assisted"].includes(c.guard)],
   ["length is at least 1, of at most 2^32 - 1 bytes", (c) => within(c.length, 1, LARGEST) && maskedBytes(c) <= LARGEST],
   ["graph is one of 3.1, for this number of clients", (c) => isGraph(c.graph, c.clients)],
-  [`a secret has at most ${MOST_HOLDERS} holders`, (c) => isHelped(c) || meanDegree(c) + 1 <= MOST_HOLDERS],
+  [`a secret has at most ${MOST_HOLDERS} holders`, (c) => isAssisted(c) || meanDegree(c) + 1 <= MOST_HOLDERS],
   ["threshold is one of 3.1, for such a graph", (c) => isThreshold(c.threshold, c)],
   ["generator is one of 6.2", (c) => GENERATORS.includes(c.generator)],
   ["agreement is one of 6.3", (c) => AGREEMENTS.includes(c.agreement)],
   ["accept is a boolean", (c) => typeof c.accept === "boolean"],
-  ["accept is false under assisted", (c) => !isHelped(c) || !c.accept],
-  ["accept is true where the agreement has deposits", (c) => c.accept || isHelped(c) || !hasDeposits(c.agreement)],
+  ["accept is false under assisted", (c) => !isAssisted(c) || !c.accept],
+  ["accept is true where the agreement has deposits", (c) => c.accept || isAssisted(c) || !hasDeposits(c.agreement)],
   ["min_survivors is in 2 ... clients", (c) => within(c.minSurvivors, 2, c.clients)],
   [
     "charter has 32 bytes, and is null under curious",
@@ -173,16 +173,16 @@ const LIMITS: readonly (readonly [what: string, holds: (config: RoundConfig) => 
   ["masks run on every edge, except under curious", (c) => c.guard === "curious" || masksEverywhere(c.graph)],
   [
     "helpers are 2 to 16 under assisted, else none",
-    (c) => (isHelped(c) ? within(c.helpers, 2, MOST_HELPERS) : c.helpers === undefined),
+    (c) => (isAssisted(c) ? within(c.helpers, 2, MOST_HELPERS) : c.helpers === undefined),
   ],
   [
     "graph and threshold are left out under assisted",
-    (c) => !isHelped(c) || (c.graph.type === NO_GRAPH.type && c.threshold.type === NO_THRESHOLD.type),
+    (c) => !isAssisted(c) || (c.graph.type === NO_GRAPH.type && c.threshold.type === NO_THRESHOLD.type),
   ],
 ];
 
 /** Tell whether clients mask for helpers: there is no graph then. */
-export function isHelped({ guard }: Pick<RoundConfig, "guard">): boolean {
+export function isAssisted({ guard }: Pick<RoundConfig, "guard">): boolean {
   return guard === "assisted";
 }
 
@@ -243,5 +243,5 @@ export function vectorBytes({ length, bits }: Pick<RoundConfig, "length" | "bits
 /** Return the bytes of a masked vector: under `assisted` check words follow those of the vector. */
 export function maskedBytes(config: Pick<RoundConfig, "length" | "bits" | "guard">): number {
   const { length, bits } = config;
-  return vectorBytes({ length: isHelped(config) ? length + checkWordCount(bits) : length, bits });
+  return vectorBytes({ length: isAssisted(config) ? length + checkWordCount(bits) : length, bits });
 }

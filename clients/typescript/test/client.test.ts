@@ -30,9 +30,9 @@ import type { Accepted } from "../src/protocol/states.js";
 import {
   ACCEPT,
   ACTIVE,
+  ASSISTED,
   engine,
   HARARY,
-  HELPED,
   HYBRID,
   type Player,
   played,
@@ -56,7 +56,7 @@ const MASK: readonly (readonly [Player, number])[] = [
   [HARARY, 2],
   [ACCEPT, 3],
   [ACTIVE, 3],
-  [HELPED, 0],
+  [ASSISTED, 0],
   [HYBRID, 3],
 ];
 
@@ -198,7 +198,7 @@ test("vectors are counted and charged before they are masked, and neither is tak
   for (const [player, at] of [
     [ACTIVE, 3],
     [SIGNED, 2],
-    [HELPED, 0],
+    [ASSISTED, 0],
   ] as const) {
     const log: string[] = [];
     let full = true;
@@ -237,7 +237,7 @@ test("vectors are counted and charged before they are masked, and neither is tak
 });
 
 test("without room in the ledger step 0 is not answered, and no key is drawn", async () => {
-  for (const player of [ACTIVE, HELPED]) {
+  for (const player of [ACTIVE, ASSISTED]) {
     const { random, drawn } = await watched(player);
     let room = false;
     const account = {
@@ -307,7 +307,7 @@ test("a vector that was counted leaves once or never, whatever fails", async () 
 test("a step that fails unexpectedly is an abort", async () => {
   for (const [player] of MASK) {
     const { random } = await watched(player);
-    let left = player === HELPED ? 0 : 2; // enough for step 0 on a graph
+    let left = player === ASSISTED ? 0 : 2; // enough for step 0 on a graph
     const client = await played(player, 0, {
       random: (bytes) => {
         if (left-- === 0) {
@@ -611,22 +611,30 @@ test("each guard has its own clients, and under active the charter has the last 
 });
 
 test("a charter with helpers is for rounds with helpers, and keys are in time by the clock", async () => {
-  const { party } = HELPED;
+  const { party } = ASSISTED;
   const charter = await parseCharter(party.charter!, engine);
   const identity = await identityFromSeed(engine, fromHex(party.identity!));
   const config = decodeConfig(fromHex(party.config), charter);
-  const options = { config, charter, identity, vector: vectorOf(HELPED), task: taskOf(HELPED), tasks: null, engine };
+  const options = {
+    config,
+    charter,
+    identity,
+    vector: vectorOf(ASSISTED),
+    task: taskOf(ASSISTED),
+    tasks: null,
+    engine,
+  };
   for (const guard of ["active", "curious"] as const) {
     await assert.rejects(ActiveClient.join({ ...options, config: { ...config, guard } }), ConfigError);
   }
   await assert.rejects(Client.join({ ...options, client: 0 }), ConfigError);
   const client = await ActiveClient.join(options); // long before the time of the vectors
-  await assert.rejects(client.receive(HELPED.requests[0]!), /would stay for longer than key_days/);
-  await gone(client, HELPED);
+  await assert.rejects(client.receive(ASSISTED.requests[0]!), /would stay for longer than key_days/);
+  await gone(client, ASSISTED);
 });
 
 test("no bytes make a client do anything but answer, refuse or leave", async () => {
-  const someone = fc.constantFrom(HARARY, ACCEPT, ACTIVE, HELPED);
+  const someone = fc.constantFrom(HARARY, ACCEPT, ACTIVE, ASSISTED);
   await fc.assert(
     fc.asyncProperty(someone, fc.nat(5), fc.nat(), fc.integer({ min: 1, max: 255 }), async (player, step, at, flip) => {
       const after = step % player.requests.length;

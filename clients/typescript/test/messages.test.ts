@@ -12,8 +12,8 @@ import { packSet, setBytes, unpackSet } from "../src/protocol/messages.js";
 
 const NAMES = Object.keys(messages.MESSAGES) as messages.MessageName[];
 /** Those of rounds with helpers, whose tables have other columns, and the others. */
-const HELPED = NAMES.slice(NAMES.indexOf("helper-keys-request"));
-const ALONG_GRAPHS = NAMES.filter((name) => !HELPED.includes(name));
+const ASSISTED = NAMES.slice(NAMES.indexOf("helper-keys-request"));
+const ALONG_GRAPHS = NAMES.filter((name) => !ASSISTED.includes(name));
 const PAGE = readFileSync(new URL("../../../../docs/protocol.md", import.meta.url), "utf8");
 
 const CONFIG: RoundConfig = {
@@ -154,7 +154,7 @@ test("limits of rounds with helpers are those of the page's table", () => {
     // Three helpers, 1000 members, and MASKED: two check words follow seven words of 64 bits.
     const parts = [1, 3, 1000, (7 + 2) * 8];
     const sizes = { ...namedSizes(), ...agreements[agreement] };
-    for (const name of HELPED) {
+    for (const name of ASSISTED) {
       const expected = rows.get(name)!.map((cell, at) => parts[at]! * sum(cell, sizes));
       const limit = messages.messageLimit(name, { ...config, agreement });
       assert.equal(limit, 96 + expected.reduce((a, b) => a + b), `${name}, ${agreement}`);
@@ -175,11 +175,11 @@ test("headers have the sizes of the page's tables", () => {
   const apart = [...perNeighbour, ...perMember, "v1", "v2", "v3", "signatures", "confirmed", "proof"];
   const ofEach = ["keys", "not_after"]; // in requests
   for (const name of NAMES) {
-    const rows = HELPED.includes(name) ? helped : plain;
+    const rows = ASSISTED.includes(name) ? helped : plain;
     const sizes = Object.fromEntries(
       messages.MESSAGES[name].fields.map((field) => {
         const counted = apart.includes(field) || (ofEach.includes(field) && name.endsWith("request"));
-        const keys = field === "keys" && !HELPED.includes(name) ? 64 : undefined;
+        const keys = field === "keys" && !ASSISTED.includes(name) ? 64 : undefined;
         const boxes = field === "boxes" && name === "boxed-mask-reply" ? 0 : undefined;
         return [field, counted ? 0 : (keys ?? boxes ?? fixed[field] ?? 32)];
       }),

@@ -48,7 +48,7 @@ export const SIGNED = player("refused_active.json", "active, harary");
 /** With *accept* and the hybrid agreement; its vector goes with request 3. */
 export const HYBRID = player("hybrid_round.json", "hybrid");
 /** With helpers; its vector goes with its only request. */
-export const HELPED = player("refused_helped.json", "member");
+export const ASSISTED = player("refused_assisted.json", "member");
 
 /** Join as a player, and answer so many requests. */
 export async function played(

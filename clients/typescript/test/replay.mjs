@@ -9,7 +9,7 @@ const engine = await systemEngine();
 
 const FILES = [
   ...["refused", "active_refused", "refused_active", "refused_accept", "series", "hybrid_round", "roster", "messages"],
-  ...["refused_helped", "helped_series", "helped_round", "helped_hybrid", "helped_messages"],
+  ...["refused_assisted", "assisted_series", "assisted_round", "assisted_hybrid", "assisted_messages"],
   ...["active_messages", "round", "accept_round", "active_round", "active_accept_round", "hybrid_active_round"],
 ];
 

@@ -218,7 +218,7 @@ test("rounds under another charter than the member's are refused", async () => {
 });
 
 test("under a charter with helpers rounds are those of its guard, and have no step accept", async () => {
-  const [own] = (await charters("helped_messages.json")) as [Charter];
+  const [own] = (await charters("assisted_messages.json")) as [Charter];
   const particulars = { ...PARTICULARS, length: 5, accept: false };
   const config = toBase64(encodeConfig(underCharter(own, particulars)));
   const digest = toHex(own.digest);

@@ -18,7 +18,7 @@ from ccesa.guards import ACTIVE, ASSISTED, Guard
 from ccesa.plan import Plan, Rates, charters, report
 from ccesa.plan.helpers import USUAL_HELPERS, AssistedPlan, HelpersRequest
 from ccesa.plan.planner import PlanRequest, advise
-from ccesa.plan.price import HelpedCost, price_helpers
+from ccesa.plan.price import AssistedCost, price_helpers
 from ccesa.values.fields import Fields
 
 #: Python reads no whole number of thousands of digits.
@@ -102,7 +102,7 @@ class Shown:
     names: list[str]
     #: The plan with a graph for the same demand, or the error if no graph keeps it.
     graph: Plan | ConfigError
-    costs: HelpedCost
+    costs: AssistedCost
     fields: Fields | None
     advised: tuple[dict[str, Any], ...]
 

@@ -12,15 +12,15 @@ from ccesa.plan.certificate import Certificate
 from ccesa.plan.charters import charter
 from ccesa.plan.helpers import AssistedPlan, plan_helpers
 from ccesa.plan.planner import check, plan
-from ccesa.plan.price import Cost, HelpedCost, Rates, Work, price, price_helpers
+from ccesa.plan.price import AssistedCost, Cost, Rates, Work, price, price_helpers
 from ccesa.plan.result import Plan
 
 __all__ = [
+    "AssistedCost",
     "AssistedPlan",
     "Assumptions",
     "Certificate",
     "Cost",
-    "HelpedCost",
     "Plan",
     "Rates",
     "Work",

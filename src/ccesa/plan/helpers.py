@@ -20,7 +20,7 @@ from ccesa.graphs.tails import log2_upwards
 from ccesa.guards import ASSISTED
 from ccesa.parts import check_range, check_type, whole_number
 from ccesa.plan.noise import LOSSY_BITS, note_noise
-from ccesa.plan.price import HelpedCost, HelpedShape, price_helpers
+from ccesa.plan.price import AssistedCost, AssistedShape, price_helpers
 from ccesa.plan.result import Offer, Promise
 from ccesa.plan.search import Option, in_words
 from ccesa.privacy import DifferentialPrivacy, Mechanism, choose_mechanism
@@ -110,13 +110,13 @@ class AssistedPlan:
         return ()
 
     @property
-    def shape(self) -> HelpedShape:
+    def shape(self) -> AssistedShape:
         """The properties of a round that its cost depends on."""
         names = ("clients", "helpers", "length", "bits", "agreement")
-        return HelpedShape(**{name: getattr(self, name) for name in names})
+        return AssistedShape(**{name: getattr(self, name) for name in names})
 
     @property
-    def cost(self) -> HelpedCost:
+    def cost(self) -> AssistedCost:
         """The cost of a round in bytes and operations. ``price_helpers`` adds seconds."""
         return price_helpers(self.shape)
 

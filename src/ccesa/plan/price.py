@@ -274,7 +274,7 @@ def _taking_seconds(reply: type[m.Message], shape: Shape, rates: Rates) -> float
 
 
 @dataclass(frozen=True, kw_only=True)
-class HelpedShape:
+class AssistedShape:
     """The properties of a round with helpers that its cost depends on."""
 
     clients: int
@@ -309,7 +309,7 @@ class Work(NamedTuple):
     seconds: float | None = None
 
 
-class HelpedCost(NamedTuple):
+class AssistedCost(NamedTuple):
     """The cost of a round with helpers.
 
     Attributes:
@@ -323,7 +323,7 @@ class HelpedCost(NamedTuple):
     hub: Work
 
 
-def price_helpers(shape: HelpedShape, rates: Rates | None = None) -> HelpedCost:
+def price_helpers(shape: AssistedShape, rates: Rates | None = None) -> AssistedCost:
     """Return the cost of one round with helpers, which are asked about all vectors at once.
 
     Args:
@@ -331,21 +331,21 @@ def price_helpers(shape: HelpedShape, rates: Rates | None = None) -> HelpedCost:
         rates: The speed of a machine, as ``calibrate()`` measures it; adds the seconds.
     """
     n, a, vector = shape.clients, shape.helpers, shape.vector_bytes
-    to_member, from_member = (_helped_bytes(one, shape) for one in (m.MaskForHelpersRequest, m.BoxedMaskReply))
+    to_member, from_member = (_assisted_bytes(one, shape) for one in (m.MaskForHelpersRequest, m.BoxedMaskReply))
     to_helper = sum(
-        _helped_bytes(one, shape) for one in (m.HelperKeysRequest, m.ConfirmBoxesRequest, m.UnmaskSumRequest)
+        _assisted_bytes(one, shape) for one in (m.HelperKeysRequest, m.ConfirmBoxesRequest, m.UnmaskSumRequest)
     )
-    from_helper = sum(_helped_bytes(one, shape) for one in (m.HelperKeysReply, m.ConfirmBoxesReply, m.UnmaskSumReply))
+    from_helper = sum(_assisted_bytes(one, shape) for one in (m.HelperKeysReply, m.ConfirmBoxesReply, m.UnmaskSumReply))
     counts = {
         "member": (from_member, to_member, a, a, a * vector),
         "helper": (from_helper, to_helper, n, n, n * vector),
         "hub": (n * to_member + a * to_helper, n * from_member + a * from_helper, 0, n + 3 * a, 0),
     }
-    seconds: dict[str, float] = {} if rates is None else _helped_seconds(shape, rates)
-    return HelpedCost(**{name: Work(*figures, seconds.get(name)) for name, figures in counts.items()})
+    seconds: dict[str, float] = {} if rates is None else _assisted_seconds(shape, rates)
+    return AssistedCost(**{name: Work(*figures, seconds.get(name)) for name, figures in counts.items()})
 
 
-def _helped_bytes(kind: type[m.Message], shape: HelpedShape) -> float:
+def _assisted_bytes(kind: type[m.Message], shape: AssistedShape) -> float:
     """Return the size of a message of a round with helpers in which nobody drops out, and no box is refused."""
     n, names_members = shape.clients, kind in (m.ConfirmBoxesRequest, m.UnmaskSumRequest)
     by_member = kind in (m.MaskForHelpersRequest, m.BoxedMaskReply)
@@ -354,7 +354,7 @@ def _helped_bytes(kind: type[m.Message], shape: HelpedShape) -> float:
     return _array_bytes(kind, id_bytes, **items, helpers=shape.helpers, named=n * names_members)
 
 
-def _helped_seconds(shape: HelpedShape, rates: Rates) -> dict[str, float]:
+def _assisted_seconds(shape: AssistedShape, rates: Rates) -> dict[str, float]:
     """Return the seconds of each party. Under hybrid agreements a secret costs as much as with a neighbour.
 
     ``passed`` is one pass over a vector beyond the caches. A member makes several, for check words, masks and message,
@@ -370,5 +370,5 @@ def _helped_seconds(shape: HelpedShape, rates: Rates) -> dict[str, float]:
     }
 
 
-def _kem_seconds(shape: HelpedShape, rates: Rates) -> float:
+def _kem_seconds(shape: AssistedShape, rates: Rates) -> float:
     return 0.0 if shape.agreement != POST_QUANTUM else _sealing_seconds(shape.agreement, rates)

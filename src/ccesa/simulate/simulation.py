@@ -266,7 +266,7 @@ def _report(
 ) -> SimulatedRound:
     steps, graph = steps_of(server.config), server.graph
     names = [step.name for step in steps if not step.by_helpers]
-    helped = [name for step in steps for name in [step.name] * step.by_helpers + [BESIDE] * (step.beside is not None)]
+    asked = [name for step in steps for name in [step.name] * step.by_helpers + [BESIDE] * (step.beside is not None)]
     found = result if isinstance(result, Aggregate) else None
     plain = words.zeros(server.config.length, server.config.bits)
     for number in found.survivors if found else ():
@@ -283,8 +283,8 @@ def _report(
         server_ms=wire.server_ms,
         client_bytes={way: sum(wire.mean(f"{name} {way}") for name in names) for way in _WAYS},
         helpers=len(wire.helper_ids),
-        helper_ms={name: wire.each_helper(name) for name in helped},
-        helper_bytes={way: sum(wire.each_helper(f"{name} {way}") for name in helped) for way in _WAYS if helped},
+        helper_ms={name: wire.each_helper(name) for name in asked},
+        helper_bytes={way: sum(wire.each_helper(f"{name} {way}") for name in asked) for way in _WAYS if asked},
         peak_rss_mb=peak_rss_mb(),
         result=result,
     )

@@ -1,7 +1,7 @@
 /** A client of a series: the steps of its rounds overlap (docs/protocol.md, section 14). */
 
 import { type Bytes, equal, readLe32, toHex } from "../bytes.js";
-import { checkConfig, contextOf, isHelped, numbered, type RoundConfig } from "../config.js";
+import { checkConfig, contextOf, isAssisted, numbered, type RoundConfig } from "../config.js";
 import type { Engine } from "../crypto/engine.js";
 import { systemEngine } from "../crypto/engines.js";
 import { CcesaError, ConfigError, FaultyServer, MalformedMessage, OrderError } from "../errors.js";
@@ -61,7 +61,7 @@ export class SeriesClient {
    */
   constructor(options: SeriesOptions) {
     checkConfig(options.config);
-    if (!options.config.accept && !isHelped(options.config)) {
+    if (!options.config.accept && !isAssisted(options.config)) {
       throw new ConfigError("rounds of a series need the step accept");
     }
     this.#options = options;

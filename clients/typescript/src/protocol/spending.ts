@@ -4,7 +4,7 @@
  */
 
 import { type Bytes, concat, equal } from "../bytes.js";
-import { isHelped, type RoundConfig } from "../config.js";
+import { isAssisted, type RoundConfig } from "../config.js";
 import { OrderError, TaskSpent } from "../errors.js";
 import { type About, type Entry, has, type Memory } from "../memory.js";
 import { callers, honest, type Round, roundKey } from "./round.js";
@@ -133,7 +133,7 @@ function entryOf({ config }: Spender, about: About, task: Bytes): Entry {
  */
 function seriesOf(config: RoundConfig): Bytes {
   const { charter, seriesId } = config;
-  return isHelped(config) && charter !== null ? concat(charter, seriesId) : seriesId;
+  return isAssisted(config) && charter !== null ? concat(charter, seriesId) : seriesId;
 }
 
 async function addOnce(round: Round, memory: Memory, entry: Entry, what: string): Promise<void> {

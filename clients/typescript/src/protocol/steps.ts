@@ -4,7 +4,7 @@
  * the step that begins there is due, and nothing else.
  */
 
-import { type Guard, isHelped, type RoundConfig } from "../config.js";
+import { type Guard, isAssisted, type RoundConfig } from "../config.js";
 import * as active from "./active.js";
 import * as assisted from "./assisted.js";
 import * as curious from "./curious.js";
@@ -36,12 +36,12 @@ export function stepsOf(config: RoundConfig): readonly Step[] {
 
 /** Return the requests of a round of a series in their order (14.1, 19.11). */
 export function requestsOf(config: RoundConfig): readonly MessageName[] {
-  return isHelped(config) ? HELPED : stepsOf(config).map(({ request }) => request);
+  return isAssisted(config) ? HELPED : stepsOf(config).map(({ request }) => request);
 }
 
 /** Return the first request to a client: in a series it asks for a new round, and has its number. */
 export function askingOf(config: RoundConfig): "advertise-request" | "mask-for-helpers-request" {
-  return isHelped(config) ? "mask-for-helpers-request" : "advertise-request";
+  return isAssisted(config) ? "mask-for-helpers-request" : "advertise-request";
 }
 
 /** Return by how many exchanges a round of a series begins after the one before it. */

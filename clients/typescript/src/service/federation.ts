@@ -2,7 +2,7 @@
 
 import { type Bytes, equal, fromHex } from "../bytes.js";
 import type { Charter } from "../charter/charter.js";
-import { decodeConfig, guardOf, isHelped, MOST_CONFIG_BYTES, type RoundConfig } from "../config.js";
+import { decodeConfig, guardOf, isAssisted, MOST_CONFIG_BYTES, type RoundConfig } from "../config.js";
 import { ConfigError, FaultyServer } from "../errors.js";
 import { type Fields, fieldsOf, fromBase64, inWords, numberOf, textOf } from "./answers.js";
 import { shown } from "./errors.js";
@@ -76,7 +76,7 @@ function part(fields: Fields): number {
 
 function configIn(fields: Fields, charter: Charter | null): RoundConfig {
   const config = decodeConfig(fromBase64(textOf(fields, "config"), MOST_CONFIG_BYTES), charter ?? undefined);
-  if (!config.accept && !isHelped(config)) {
+  if (!config.accept && !isAssisted(config)) {
     throw new FaultyServer("rounds of a series need the step accept, which the hub's rounds lack");
   }
   return config;

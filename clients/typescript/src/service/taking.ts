@@ -1,7 +1,7 @@
 /** Taking part in one series: an exchange is asked for, answered, and the answer sent until it counts. */
 
 import { type Bytes, equal, fromHex } from "../bytes.js";
-import { contextOf, isHelped, maskedBytes, type RoundConfig, vectorBytes } from "../config.js";
+import { contextOf, isAssisted, maskedBytes, type RoundConfig, vectorBytes } from "../config.js";
 import { CcesaError, ConfigError, FaultyServer } from "../errors.js";
 import { roundsOf } from "../memory.js";
 import { ActiveClient, Client, type RoundClient } from "../protocol/client.js";
@@ -216,7 +216,7 @@ export class Taking {
       }
     }
     for (const [round, client] of this.#clients) {
-      if (client.done && !isHelped(this.#config)) {
+      if (client.done && !isAssisted(this.#config)) {
         this.#site.say("summed", `counted in the sum of round ${round}`, { round });
       }
       if (client.done || !this.#series.rounds.includes(round)) {

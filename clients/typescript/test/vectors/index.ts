@@ -1,10 +1,10 @@
 /** Every file of `vectors/`, and what replays it. */
 
+import { assistedMessages } from "./assisted.js";
 import { charters } from "./charters.js";
 import type { Replay } from "./check.js";
 import { derivations } from "./derivations.js";
 import { graphs } from "./graphs.js";
-import { helpedMessages } from "./helped.js";
 import { hybrid } from "./hybrid.js";
 import { identities } from "./identities.js";
 import { lists } from "./lists.js";
@@ -12,7 +12,7 @@ import { masks } from "./masks.js";
 import { activeMessages, messages } from "./messages.js";
 import { noise } from "./noise.js";
 import { quantizer } from "./quantizer.js";
-import { activeRefused, refused, refusedHelped, refusedReplies } from "./refused.js";
+import { activeRefused, refused, refusedAssisted, refusedReplies } from "./refused.js";
 import { rosters } from "./roster.js";
 import { hybridRounds, rounds } from "./rounds.js";
 import { sealing } from "./sealing.js";
@@ -34,10 +34,10 @@ export const REPLAYS: Readonly<Record<string, Replay>> = {
   "charters.json": charters,
   "derivations.json": derivations,
   "graphs.json": graphs,
-  "helped_hybrid.json": hybridRounds,
-  "helped_messages.json": helpedMessages,
-  "helped_round.json": rounds,
-  "helped_series.json": series,
+  "assisted_hybrid.json": hybridRounds,
+  "assisted_messages.json": assistedMessages,
+  "assisted_round.json": rounds,
+  "assisted_series.json": series,
   "hybrid.json": hybrid,
   "hybrid_active_round.json": hybridRounds,
   "hybrid_round.json": hybridRounds,
@@ -50,7 +50,7 @@ export const REPLAYS: Readonly<Record<string, Replay>> = {
   "refused.json": refused,
   "refused_accept.json": refused,
   "refused_active.json": refused,
-  "refused_helped.json": refusedHelped,
+  "refused_assisted.json": refusedAssisted,
   "refused_helpers.json": refused,
   "refused_replies.json": refusedReplies,
   "roster.json": rosters,

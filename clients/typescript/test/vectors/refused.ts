@@ -152,7 +152,7 @@ export const activeRefused: Replay = (data: LiesAboutRound, { rounds }) => {
 };
 
 /** Replay what members refuse, and count what their server and helpers do. */
-export const refusedHelped: Replay = (data) => [...refused(data), ...serverCases(data.replies)];
+export const refusedAssisted: Replay = (data) => [...refused(data), ...serverCases(data.replies)];
 
 /** Count the replies that a server refuses. */
 export const refusedReplies: Replay = (data) => serverCases(data.replies);

@@ -1,4 +1,4 @@
-/** Whole series, envelope by envelope: series.json and helped_series.json. */
+/** Whole series, envelope by envelope: series.json and assisted_series.json. */
 
 import { fromHex, toHex } from "../../src/bytes.js";
 import { parseCharter } from "../../src/charter/text.js";

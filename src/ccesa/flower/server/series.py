@@ -305,8 +305,8 @@ class Preparing:
     def __init__(self, grid: Grid, rounds: Rounds, executor: Executor | None, message_type: str) -> None:
         self._grid, self._rounds, self._message_type = grid, rounds, message_type
         self._server = partial(Server, agreement=rounds.agreement, dropout=rounds.dropout, executor=executor)
-        helped = bool(rounds.helpers)
-        self.attempts = Attempts(rounds.maximum_releases, bound=helped and rounds.privacy is None)
+        bound = bool(rounds.helpers) and rounds.privacy is None
+        self.attempts = Attempts(rounds.maximum_releases, bound=bound)
         self._asked: Asked | None = None
         self._misses = 0
         #: Why the series has changed or ended.

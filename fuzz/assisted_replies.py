@@ -6,7 +6,7 @@ Everything in a reply is signed by its sender, or under a tag that is: only the 
 from functools import cache
 
 from ccesa.errors import FaultyClient
-from fuzz import helped_stage as stage
+from fuzz import assisted_stage as stage
 
 
 def one(data: bytes) -> None:

@@ -7,7 +7,7 @@ from ccesa.errors import FaultyServer, TaskSpent
 from ccesa.memory import ANSWER, QUESTION
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
-from fuzz import helped_stage as stage
+from fuzz import assisted_stage as stage
 
 KINDS: dict[type[m.Message], type[m.Message]] = {
     m.HelperKeysRequest: m.HelperKeysReply,

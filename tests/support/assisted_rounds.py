@@ -64,7 +64,7 @@ class Home:
         return self._kept[1] if self._folder is None else FolderKeys(self._folder / "keys")
 
 
-class HelpedPlay:
+class AssistedPlay:
     """A round that a test drives. ``requests`` has what the open step asks, by party."""
 
     def __init__(
@@ -131,7 +131,7 @@ class HelpedPlay:
     def close(self) -> None:
         self.requests = dict(self.server.close())
 
-    def until(self, name: str, gone: Collection[int] = ()) -> "HelpedPlay":
+    def until(self, name: str, gone: Collection[int] = ()) -> "AssistedPlay":
         """Play honest steps until the one of this name is open; "confirm" stands for the moment before it in mask."""
         wanted = "mask" if name == "confirm" else name
         while self.requests and self.server.step.name != wanted:
@@ -176,7 +176,7 @@ def fields(message: bytes) -> list[str]:
 
 def transcript() -> dict[type[m.Message], bytes]:
     """Every message of a round, of member 0 and helper 4 where they have one."""
-    play, found = HelpedPlay(), {}
+    play, found = AssistedPlay(), {}
     while play.requests:
         for party in sorted(play.requests):
             for data in (play.requests[party], reply := play.ask(party, play.requests[party])):

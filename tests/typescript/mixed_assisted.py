@@ -9,6 +9,8 @@ from typing import Any
 
 from vectors.cases.common import Stream
 
+from assisted_rounds import NOW, AssistedPlay
+from assisted_series import AssistedSeries
 from ccesa.agreement.config import RoundConfig
 from ccesa.protocol.client import Client
 from ccesa.protocol.schedule import with_number
@@ -16,8 +18,6 @@ from ccesa.protocol.series import Ended
 from ccesa.protocol.series_client import SeriesClient
 from ccesa.simulate import Enrolment, make_charter
 from ccesa.simulate.enrolment import new_client
-from helped_rounds import NOW, HelpedPlay
-from helped_series import HelpedSeries
 from mixed import Remote, identity_seed
 from rounds import identity, inputs
 from runners import Runner
@@ -33,7 +33,7 @@ LENGTHS = (1, 7, 300, 16384, 16385, 40_000)
 
 
 @dataclass(frozen=True)
-class HelpedScene:
+class AssistedScene:
     """A round by its number: what it is like, who is where, and who drops out."""
 
     number: int
@@ -69,7 +69,7 @@ class HelpedScene:
 
     def here(self, client: int) -> Client:
         """Return a member in Python."""
-        return MixedHelpedRound(self).members[client]
+        return MixedAssistedRound(self).members[client]
 
     def part(self, client: int) -> dict[str, Any]:
         """What a member elsewhere is told."""
@@ -85,10 +85,10 @@ class HelpedScene:
         }
 
 
-class MixedHelpedRound(HelpedPlay):
+class MixedAssistedRound(AssistedPlay):
     """Member i is in the i-th place, where None is here."""
 
-    def __init__(self, scene: HelpedScene, places: Sequence[Runner | None] = (None,)) -> None:
+    def __init__(self, scene: AssistedScene, places: Sequence[Runner | None] = (None,)) -> None:
         self.scene, self.places = scene, places
         #: What each party was asked.
         self.asked: dict[int, list[bytes]] = {}
@@ -110,7 +110,7 @@ class MixedHelpedRound(HelpedPlay):
         self.check_sum([i for i in self.members if i not in gone])
 
 
-class MixedHelpedSeries(HelpedSeries):
+class MixedAssistedSeries(AssistedSeries):
     """A series with helpers and server in Python; member i is in the i-th place, where None is here."""
 
     def __init__(self, places: Sequence[Runner | None] = (None,), **agreed: Any) -> None:

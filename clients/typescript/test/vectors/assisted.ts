@@ -1,4 +1,4 @@
-/** Replays helped_messages.json: charters with helpers, the messages of `assisted`, and check words. */
+/** Replays assisted_messages.json: charters with helpers, the messages of `assisted`, and check words. */
 
 import { fromHex } from "../../src/bytes.js";
 import { checkWords } from "../../src/crypto/check-words.js";
@@ -19,7 +19,7 @@ function checkWordsOf(vector: any): Case {
   };
 }
 
-export const helpedMessages: Replay = (data) => [
+export const assistedMessages: Replay = (data) => [
   ...charters(data),
   ...activeMessages(data),
   ...data.check_words.map(checkWordsOf),

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
+from assisted_rounds import Clock, Home, federation
 from ccesa import words
 from ccesa.agreement.config import RoundConfig
 from ccesa.memory import ProcessMemory
@@ -16,11 +17,10 @@ from ccesa.protocol.server import Server
 from ccesa.simulate import Enrolment
 from ccesa.simulate.enrolment import new_client, new_helper, new_server
 from ccesa.words import Vector
-from helped_rounds import Clock, Home, federation
 from series_rounds import task_of
 
 
-class HelpedSeries:
+class AssistedSeries:
     """A series that a test drives. ``homes`` has what outlives a helper's process."""
 
     def __init__(

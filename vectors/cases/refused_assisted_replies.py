@@ -17,7 +17,7 @@ from ccesa.protocol.submission import Binding, confirmed_text, keys_text, questi
 
 
 def replies() -> list[Case]:
-    """Give what a server refuses in the first round of helped_round.json, in each of its three steps."""
+    """Give what a server refuses in the first round of assisted_round.json, in each of its three steps."""
     scene = Scene(plans_with_sum()[0])
     return [
         _refusal(scene, after, *wrong) for after, wrong in [*_for_keys(scene), *_for_vectors(scene), *_for_sums(scene)]
