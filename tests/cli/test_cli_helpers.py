@@ -27,7 +27,9 @@ def folder(tmp_path_factory):
     (found / "helpers.txt").write_text(str(Admission([member(0), member(1), court])))
     identity(99).save(found / "court.key")
     identity(98).save(found / "stranger.key")
-    done = plan(found, "--helpers", "uni-a,clinic-b,trust-c", "--minimum", "16", "--charter", found / "charter.toml")
+    done = plan(
+        found, "--helpers", "uni-a,clinic-b,trust-c", "--min-survivors", "16", "--charter", found / "charter.toml"
+    )
     assert done.returncode == 0, done.stderr
     (found / "plan.txt").write_text(done.stdout)
     return found
@@ -58,7 +60,7 @@ def test_a_plan_says_its_promise_its_price_and_what_a_graph_would_do(folder):
     assert "covers at least 10 honest clients" in text
     assert "a member a helper the hub sends 4 MB 4 MB 29.1 kB receives 419 B 6.9 kB 92 MB" in text
     assert "key agreements 3 20 0 checks signatures 3 20 29 makes keystream 12 MB 80 MB 0 B" in text
-    assert "sums of at least 16: it is 4.5; try --reliability-bits 4 or --minimum 10" in text
+    assert "sums of at least 16: it is 4.5; try --reliability-bits 4 or --min-survivors 10" in text
 
 
 def test_where_no_graph_does_the_same_the_plan_says_why():
@@ -110,7 +112,10 @@ def test_a_plan_with_noise_counts_on_the_minimum_against_a_hub_that_lies():
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--minimum", "3"], "minimum = 3 members, of whom 2 may work with the hub, covers fewer than two honest"),
+        (
+            ["--min-survivors", "3"],
+            "min_survivors = 3 members, of whom 2 may work with the hub, covers fewer than two honest",
+        ),
         (["--helpers", "uni-a,nobody"], "'nobody' is not in --members; give names from that list"),
         (["--helpers", "9" * 5000], "is not in --members; give names from that list"),
         (["--helpers", "uni-a"], "helpers must lie in 2..16, not 1"),
@@ -199,7 +204,14 @@ def test_the_charter_after_it_keeps_guard_helpers_and_figures_and_says_what_it_c
         assert getattr(before, name) == getattr(same, name)
     assert same.serial == 2
     done = run(
-        *again, folder / "next.toml", "--helper-list", folder / "helpers.txt", "--minimum", "12", "--key-days", "9"
+        *again,
+        folder / "next.toml",
+        "--helper-list",
+        folder / "helpers.txt",
+        "--min-survivors",
+        "12",
+        "--key-days",
+        "9",
     )
     said = done.stderr
     for line in (

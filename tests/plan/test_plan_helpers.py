@@ -68,21 +68,24 @@ def test_the_minimum_is_the_largest_that_is_reliable(asked):
 
 
 def test_what_is_asked_for_is_taken():
-    made = plan_helpers(20, minimum=16, colluders=3, helpers=4, helping_members=4, exact_dropout=True)
+    made = plan_helpers(20, min_survivors=16, colluders=3, helpers=4, helping_members=4, exact_dropout=True)
     assert (made.guard, made.min_survivors, made.least_honest, made.helpers) == ("assisted", 16, 13, 4)
     assert made.unreliable == -math.inf  # exactly two of twenty leave
-    assert plan_helpers(3, colluders=0, minimum=2).least_honest == 2
+    assert plan_helpers(3, colluders=0, min_survivors=2).least_honest == 2
     assert made.exchanges == {"member": 1, "helper": 3, "series": 2}
-    (note,) = plan_helpers(20, minimum=16).notes
-    assert "sums of at least 16: it is 4.5; try --reliability-bits 4 or --minimum 10" in note
+    (note,) = plan_helpers(20, min_survivors=16).notes
+    assert "sums of at least 16: it is 4.5; try --reliability-bits 4 or --min-survivors 10" in note
 
 
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"minimum": 3}, "minimum = 3 members, of whom 2 may work with the hub, covers fewer than two honest members"),
-        ({"minimum": 21}, r"minimum must lie in 2\.\.20, not 21"),
-        ({"minimum": 1, "colluders": 0}, r"minimum must lie in 2\.\.20, not 1"),
+        (
+            {"min_survivors": 3},
+            "min_survivors = 3 members, of whom 2 may work with the hub, covers fewer than two honest members",
+        ),
+        ({"min_survivors": 21}, r"min_survivors must lie in 2\.\.20, not 21"),
+        ({"min_survivors": 1, "colluders": 0}, r"min_survivors must lie in 2\.\.20, not 1"),
         ({"colluders": 19}, "19 of 20 members may work with the hub, but every sum has to cover two others"),
         ({"colluders": -1}, "-1 of 20 members"),
         ({"colluders": 1, "collusion": 0.1}, "collusion and colluders say the same thing"),
@@ -158,7 +161,7 @@ def charter_of(made, helpers=(0, 1, 50), **others):
 
 
 def test_the_charter_of_a_plan_has_its_numbers_and_helpers():
-    made = plan_helpers(20, minimum=16, helping_members=2, agreement="x25519-mlkem768", bits=64)
+    made = plan_helpers(20, min_survivors=16, helping_members=2, agreement="x25519-mlkem768", bits=64)
     agreed = charter_of(made, key_days=3)
     assert [seat.name for seat in agreed.helper_seats] == ["site-0", "site-1", "site-50"]
     assert (agreed.min_survivors, agreed.colluders, agreed.key_days) == (16, 2, 3)
@@ -208,7 +211,7 @@ def test_noise_counts_on_the_minimum_without_the_colluders_under_every_hub(clien
 
 
 def test_a_charter_refuses_noise_that_counts_on_more_than_its_minimum():
-    made = plan_helpers(20, 0.1, minimum=14, length=50, privacy=NOISE)
+    made = plan_helpers(20, 0.1, min_survivors=14, length=50, privacy=NOISE)
     assert made.mechanism.honest == 12
     with pytest.raises(ConfigError, match="counts on 12 honest clients in every sum, but its certificate promises 11"):
         msgspec.structs.replace(charter_of(made, (50, 51, 52)), min_survivors=13)
@@ -223,7 +226,7 @@ def test_a_weak_delta_and_the_price_of_reliability_are_noted():
         for made in (plan_helpers(20, reliability_bits=7, **asked), plan_helpers(20, **asked))
     ]
     assert f"the noise is {ratio[0]:.2f} times that of a trusted curator instead of {ratio[1]:.2f} times" in lossy
-    notes = plan_helpers(20, minimum=10, **asked).notes
+    notes = plan_helpers(20, min_survivors=10, **asked).notes
     assert notes == (delta,)  # with this minimum fewer bits of reliability save nothing
 
 
@@ -299,7 +302,7 @@ def test_a_hub_that_lies_costs_hardly_any_noise_with_helpers():
 
 
 def test_six_of_eight_members_lose_as_many_rounds_as_the_graph():
-    made, graph = plan_helpers(8, minimum=6), tables.along_graph(8)
+    made, graph = plan_helpers(8, min_survivors=6), tables.along_graph(8)
     assert made.least_honest == graph.least_honest + 1
     assert made.unreliable == pytest.approx(graph.certificate.unreliable, abs=0.01)
 

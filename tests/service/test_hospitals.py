@@ -45,7 +45,7 @@ class Hospitals:
         (folder / "members.txt").write_text(str(Admission(members)))
         planned = ["--guard", guard, "--members", "members.txt", "--dropout", "0.01"]
         if guard == "assisted":
-            planned += ["--helpers", ",".join(self.names[:3]), "--minimum", "4", "--colluders", "1"]
+            planned += ["--helpers", ",".join(self.names[:3]), "--min-survivors", "4", "--colluders", "1"]
         done(folder, "plan", *planned, "--statistics", "schema.toml", *options, "--charter", "charter.toml")
         self.public, operate = free_ports(2)
         text = (EXAMPLE / "federation.toml").read_text()

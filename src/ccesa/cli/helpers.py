@@ -39,7 +39,9 @@ class HelperOptions:
             help="Instead of --helpers: a list like --members of all helpers, also for helpers that are not members."
         ),
     ] = None
-    minimum: Annotated[int | None, Option(help="Minimum of members in a sum (assisted); planned by default.")] = None
+    min_survivors: Annotated[int | None, Option(help="Minimum of members in a sum (assisted); planned by default.")] = (
+        None
+    )
     colluders: Annotated[
         int | None, Option(help="Instead of --collusion (assisted): how many members may work with the server.")
     ] = None
@@ -77,9 +79,9 @@ class HelperOptions:
         self, members: Admission | None, helpers: Admission | int, before: Charter | None, **asked: Any
     ) -> HelpersRequest:
         """Return the demand, with minimum and colluders of the charter before where nothing else is asked for."""
-        kept: dict[str, Any] = {"minimum": self.minimum, "colluders": self.colluders}
+        kept: dict[str, Any] = {"min_survivors": self.min_survivors, "colluders": self.colluders}
         if before is not None and not before.guard.has_graph and asked["collusion"] is None:
-            both = {"minimum": before.min_survivors, "colluders": before.certificate.colluders}
+            both = {"min_survivors": before.min_survivors, "colluders": before.certificate.colluders}
             kept = {name: both[name] if value is None else value for name, value in kept.items()}
         number, helping = (helpers, 0) if isinstance(helpers, int) else (len(helpers), 0)
         if members is not None and isinstance(helpers, Admission):

@@ -127,7 +127,7 @@ def plan_helpers(
     collusion: float | None = None,
     helpers: int = USUAL_HELPERS,
     helping_members: int = 0,
-    minimum: int | None = None,
+    min_survivors: int | None = None,
     colluders: int | None = None,
     length: int = 1_000_000,
     bits: int = 32,
@@ -141,11 +141,11 @@ def plan_helpers(
 
     Args:
         clients: How many members there are, 3 to 10^8.
-        dropout: The probability in [0, 1) that a member does not send its vector. Only ``minimum`` depends on it.
+        dropout: The probability in [0, 1) that a member does not send its vector. Only ``min_survivors`` depends on it.
         collusion: The fraction of members that work with the hub, in [0, 1); by default a tenth, and at least one.
         helpers: How many helpers there are, 2 to 16.
         helping_members: How many of the helpers are members. If they are more than the colluders, one is honest.
-        minimum: The minimum of members in a sum. By default the largest number that ``reliability_bits`` allows,
+        min_survivors: The minimum of members in a sum. By default the largest number that ``reliability_bits`` allows,
             and at least two more than the colluders.
         colluders: In place of ``collusion``: the number of members that work with the hub, 0 or greater.
         length: Words of a vector; with ``privacy`` the parameters of a model, several of them in a word.
@@ -159,7 +159,7 @@ def plan_helpers(
         field_bits: Bits of a parameter in a sum with noise; by default the fewest that add hardly any noise.
 
     Raises:
-        ImpossiblePlan: No minimum keeps ``reliability_bits``. Its ``options`` are changes that help.
+        ImpossiblePlan: No ``min_survivors`` keeps ``reliability_bits``. Its ``options`` are changes that help.
         ConfigError: An argument is out of range, or sums could cover fewer than two honest members.
     """
     return HelpersRequest(**locals()).plan()
@@ -174,7 +174,7 @@ class HelpersRequest:
     collusion: float | None = None
     helpers: int = USUAL_HELPERS
     helping_members: int = 0
-    minimum: int | None = None
+    min_survivors: int | None = None
     colluders: int | None = None
     length: int = 1_000_000
     bits: int = 32
@@ -198,17 +198,17 @@ class HelpersRequest:
             assumptions=assumptions,
             helpers=self.helpers,
             helping_members=self.helping_members,
-            min_survivors=_lowest(assumptions.colluders) if self.minimum is None else self.minimum,
+            min_survivors=_lowest(assumptions.colluders) if self.min_survivors is None else self.min_survivors,
             length=self.length,
             bits=self.bits,
             agreement=self.agreement,
             reliability_bits=RELIABILITY_BITS if self.reliability_bits is None else self.reliability_bits,
         )
-        check_range("minimum", made.min_survivors, 2, self.clients)
+        check_range("min_survivors", made.min_survivors, 2, self.clients)
         if made.least_honest < 2:
             raise ConfigError(
-                f"a sum over minimum = {made.min_survivors} members, of whom {made.colluders} may work with the hub, "
-                f"covers fewer than two honest members: take minimum = {made.colluders + 2} or more"
+                f"a sum over min_survivors = {made.min_survivors} members, of whom {made.colluders} may work with the "
+                f"hub, covers fewer than two honest members: take min_survivors = {made.colluders + 2} or more"
             )
         made = self._insist(made)
         return made if self.privacy is None else self._add_noise(made, self.privacy)
@@ -244,7 +244,7 @@ class HelpersRequest:
 
     def _insist(self, made: AssistedPlan) -> AssistedPlan:
         """Return the plan with the largest minimum that keeps the demand; note it if none does."""
-        if self.minimum is None:
+        if self.min_survivors is None:
             made = replace(made, min_survivors=_largest_reliable(made))
         if made.unreliable <= -made.reliability_bits:
             return made
@@ -254,7 +254,7 @@ class HelpersRequest:
         )
         options = tuple(_changes(made))
         if self.reliability_bits is None:
-            return replace(made, notes=(f"{problem}; {in_words(options)}" if self.minimum else problem,))
+            return replace(made, notes=(f"{problem}; {in_words(options)}" if self.min_survivors else problem,))
         raise ImpossiblePlan(f"{problem}; {in_words(options)}", options)
 
     def _add_noise(self, made: AssistedPlan, privacy: DifferentialPrivacy) -> AssistedPlan:
@@ -268,7 +268,7 @@ class HelpersRequest:
 
         mechanism = choose(made)
         # A minimum that was asked for stays, and the noise with it.
-        lossy = choose_lossy if self.minimum is None else lambda: mechanism
+        lossy = choose_lossy if self.min_survivors is None else lambda: mechanism
         notes = note_noise(mechanism, made.assumptions, made.reliability_bits, lossy)
         noisy = replace(made, mechanism=mechanism, length=mechanism.length, bits=WORD_BITS)
         return replace(noisy, notes=(*made.notes, *notes))
@@ -288,7 +288,7 @@ def _changes(made: AssistedPlan) -> Iterator[Option]:
     if made.unreliable <= -1:
         yield {"reliability_bits": math.floor(-made.unreliable)}
     if _is_reliable(made, largest := _largest_reliable(made)):
-        yield {"minimum": largest}
+        yield {"min_survivors": largest}
 
 
 def _lowest(colluders: int) -> int:
