@@ -135,7 +135,7 @@ def assist(
     quiet: Annotated[bool, Option("--quiet", help="Print only problems.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object per event.")] = False,
 ) -> None:
-    """Help the members of a federation until it is over, without taking part.
+    """Help the members of a federation until it is over, without a vector of your own.
 
     A helper holds a key of each round, for some days at most. The hub can open a sum only with the answers of all
     helpers. A member that is also a helper runs `ccesa join`, which does both.

@@ -39,7 +39,7 @@ class Started:
     task: bytes = b""
 
 
-#: A helper that declined so often in an exchange to answer about boxes is not waited for.
+#: The hub waits no longer for a helper that has declined this often in an exchange to answer about boxes.
 _MUTE = 3
 _NEVER = 1 << 62  # above the number of any exchange
 

@@ -13,7 +13,6 @@ from ccesa.helper_keys import HelperKeys
 from ccesa.protocol import envelope
 from ccesa.protocol import messages as m
 from ccesa.protocol.assisted_helper import Helper
-from ccesa.protocol.schedule import with_number
 from ccesa.protocol.series_client import SeriesHelper
 from ccesa.protocol.steps import steps_of
 from ccesa.service.participant.calls import Call, Event, Flow, Kind, Pause, pause_of, read_base64
@@ -24,7 +23,6 @@ from ccesa.wire import Data
 
 _REASON = 500  # the maximum length of a reason
 _AGAIN = 2.0  # seconds after an answer that was empty or refused
-_LEFT = 16  # a helper that starts looks for keys of this many rounds before
 #: The words of a helper once the hub has its answer.
 _SAID: dict[type[m.Message] | None, tuple[Kind, str]] = {
     m.HelperKeysReply: ("joined", "showed a key to the members"),
@@ -64,9 +62,6 @@ class Assisting:
         self._most = sum(m.limit(kind, config) + 4 for kind in requests if kind is not None)
 
     def _helper(self, config: RoundConfig) -> Helper:
-        if not self._rounds:  # another process of this helper may have left keys of rounds that are over
-            for number in range(max(0, config.number - _LEFT), config.number - 1):
-                self._keys.drop(with_number(config, number).context)
         self._rounds[config.context] = config.number
         return self._standing.make_helper(config, memory=self._site.memory, keys=self._keys, threads=self._site.threads)
 
