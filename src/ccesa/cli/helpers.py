@@ -196,7 +196,7 @@ def _plan_graph(made: AssistedPlan, request: HelpersRequest) -> Plan | ConfigErr
     names = ("clients", "dropout", "length", "bits", "reliability_bits", "exact_dropout", "agreement", "privacy")
     given = {name: getattr(request, name) for name in (*names, "field_bits")}
     try:
-        return PlanRequest(guard=ACTIVE.name, collusion=made.assumptions.collusion, **given).plan(helped=False)
+        return PlanRequest(guard=ACTIVE.name, collusion=made.assumptions.collusion, **given).plan(names_helpers=False)
     except ConfigError as error:
         return error
 

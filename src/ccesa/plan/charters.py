@@ -148,7 +148,8 @@ def _flattering(mechanism: Mechanism, found: Plan) -> Iterator[str]:
     """Yield the figures that the noise counts on and the graph does not keep."""
     honest, fails = found.promise(mechanism.against) or (0, 0.0)
     if mechanism.honest > honest:
-        counted = f"{mechanism.honest} honest clients in every sum"
-        yield f"its noise counts on {counted}, but the computed number is {honest}"
+        yield (
+            f"its noise counts on {mechanism.honest} honest clients in every sum, but the computed number is {honest}"
+        )
     if mechanism.fails < fails - _ROUNDING:
         yield f"its noise counts on fails = {mechanism.fails:g}, but the computed value is {fails:g}"

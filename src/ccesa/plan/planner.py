@@ -175,13 +175,13 @@ class PlanRequest:
         if needs_accept(self.agreement):
             object.__setattr__(self, "accept", True)
 
-    def plan(self, *, explained: bool = True, helped: bool = True) -> Plan:
-        """Return the plan; if no graph works and ``explained``, the error names changes that do, and helpers."""
+    def plan(self, *, explained: bool = True, names_helpers: bool = True) -> Plan:
+        """Return the plan; if no graph works, the error names changes that do (``explained``), and helpers."""
         if self.privacy is not None and self.collusion and self.guard == CURIOUS.name and not self.accept:
-            made = replace(self, accept=True).plan(explained=explained, helped=helped)
+            made = replace(self, accept=True).plan(explained=explained, names_helpers=names_helpers)
             return replace(made, notes=(*made.notes, _ACCEPTS))
         demand = self.demand
-        works, advice = self.works_with if explained else None, self._advise_helpers if helped else str
+        works, advice = self.works_with if explained else None, self._advise_helpers if names_helpers else str
         wanted = Wanted(self.graph, self.degree, works, advice)
         wanted.check(self.clients)
         RoundConfig(clients=self.clients, graph=Harary(degree=2), **self.terms)  # refuses bad terms

@@ -195,8 +195,8 @@ def masks_in_words(plan: Plan) -> str:
 
 
 def threshold_in_words(plan: Plan) -> str:
-    holders = f"{plan.t} of {int(plan.degree) + 1} shares open a secret"
-    return f"{plan.threshold.in_words}: {holders}{' at the mean' * plan.graph.varies}"
+    at_the_mean = " at the mean" * plan.graph.varies
+    return f"{plan.threshold.in_words}: {plan.t} of {int(plan.degree) + 1} shares open a secret{at_the_mean}"
 
 
 def tightest_in_words(plan: Plan) -> str:
@@ -214,8 +214,10 @@ def promise_in_words(plan: Plan) -> str:
     unless = "" if fails == -math.inf else f", except with {probability_in_words(fails)}"
     honest = f"at least {plan.least_honest:,} honest clients"
     if not guard_named(plan.guard).chooses_roster:
-        small = f"a round of fewer than {plan.min_survivors:,} clients fails (min_survivors)"
-        return f"any part of the sum that could be split off has {honest}, whoever drops out{unless}; {small}"
+        return (
+            f"any part of the sum that could be split off has {honest}, whoever drops out{unless}; a round of fewer "
+            f"than {plan.min_survivors:,} clients fails (min_survivors)"
+        )
     return (
         f"{covers_in_words(honest, noisy=plan.mechanism is not None)}, whichever roster of at least "
         f"{plan.least_roster:,} the server chooses and whoever it drops, as long as at most "
@@ -325,5 +327,8 @@ def _protection_in_words(kept: Protection | None) -> str:
 
 def drowning_in_words(found: Figures, options: tuple[Option, ...]) -> str:
     """Say that there is more noise than signal, and name changes that help."""
-    much = f"the noise in a mean has {found.drowning:.3g} times the L2 norm of a client's vector"
-    return f"{much}, so little but noise is left; {in_words(options) if options else 'no single change helps'}"
+    changes = in_words(options) if options else "no single change helps"
+    return (
+        f"the noise in a mean has {found.drowning:.3g} times the L2 norm of a client's vector, so little but noise is "
+        f"left; {changes}"
+    )

@@ -261,7 +261,7 @@ class Wanted(NamedTuple):
     #: Plans the same with a change; without it a failure is not explained.
     works: Tries | None = None
     #: Says which options plan the same without a graph, or nothing.
-    helped: Callable[[], str] = str
+    advise_helpers: Callable[[], str] = str
 
     def check(self, clients: int) -> None:
         """Refuse a family that does not exist, and a degree that does not fit."""
@@ -290,13 +290,14 @@ class Wanted(NamedTuple):
             other = find_cheapest(demand, self.graph)
             change = {"degree": other.graph.degree if other and isinstance(other.graph, Harary) else None}
             if works(change):
-                problem = f"with degree = {self.degree} no threshold keeps the demand"
-                return ImpossiblePlan(f"{problem}; {in_words((change,))}", (change,))
+                return ImpossiblePlan(
+                    f"with degree = {self.degree} no threshold keeps the demand; {in_words((change,))}", (change,)
+                )
         free: Option = {} if self.degree is None else {"degree": None}
         options = _options(demand, self.graph, works, free, gives_way=gives_way)
         # Helpers are named where no graph works.
-        helped = "" if options == ({"graph": BEST},) else self.helped()
-        return ImpossiblePlan(f"{_problem(demand, self.graph)}; {in_words(options)}{helped}", options)
+        helpers = "" if options == ({"graph": BEST},) else self.advise_helpers()
+        return ImpossiblePlan(f"{_problem(demand, self.graph)}; {in_words(options)}{helpers}", options)
 
 
 def search(demand: Demand, wanted: Wanted, *, gives_way: bool, margins: tuple[float, ...] = ()) -> tuple[Found, Demand]:

@@ -266,8 +266,9 @@ class Engine:
             raise
         series, exchange = self._mark.place
         if witnesses := self._presence.ahead_of(max(self._mark.place, (self._mark.above, -1))):
-            last = f"its last one is exchange {exchange} of series {series}"
-            raise StaleLog(f"the database has gone back: {witnesses}, and {last}")
+            raise StaleLog(
+                f"the database has gone back: {witnesses}, and its last one is exchange {exchange} of series {series}"
+            )
         return self._mark.series
 
     def _ask_helpers(self, now: float) -> None:
