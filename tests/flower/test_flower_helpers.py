@@ -16,7 +16,7 @@ from ccesa.flower.both.terms import ReplyTerms
 from ccesa.flower.node import mod
 from ccesa.privacy.ledger import Ledger
 from ccesa.protocol import assisted_client
-from ccesa.protocol.submission import MaskKey, Sending
+from ccesa.protocol.submission import Binding, MaskKey
 from flower_grid import (
     DROP,
     ERROR,
@@ -177,14 +177,14 @@ def test_a_helper_that_lost_its_folder_has_no_key(assisted, tmp_path, said):
 
 
 def test_a_member_whose_box_a_helper_refuses_is_left_out(assisted, monkeypatch, said):
-    class Wrong(Sending):
+    class Wrong(Binding):
         """A member that seals another box for the helper in place 1."""
 
         def mask_key(self, secret, client, place, key, ciphertext):
             made = super().mask_key(secret, client, place, key, ciphertext)
             return MaskKey(made.key, bytes(16)) if (client, place) == (3, 1) else made
 
-    monkeypatch.setattr(assisted_client, "Sending", Wrong)
+    monkeypatch.setattr(assisted_client, "Binding", Wrong)
     grid = federate(assisted)
     assert_mean(ask(SecureGrid(grid, charter=assisted[0]), grid), [node for node in number(NODES) if node != 1004])
     (pair,) = [line for line in said if "in each of these pairs" in line]
