@@ -320,8 +320,8 @@ def test_an_account_is_for_the_noise_of_the_charter_and_for_this_charter():
     ("proposed", "match"),
     [
         ({"min_survivors": NOISE.honest}, r"counts on 3 honest clients in every sum, .* opens sums of 2"),
-        ({"length": NOISE.length + 1}, r"made for \d+ words of 64 bits, but the round has \d+ of 64"),
-        ({"bits": 32}, r"words of 64 bits, but the round has \d+ of 32"),
+        ({"length": NOISE.length + 1}, r"made for \d+ words of 64 bits, but the round has \d+ words of 64"),
+        ({"bits": 32}, r"words of 64 bits, but the round has \d+ words of 32"),
     ],
 )
 def test_a_round_with_less_noise_than_is_charged_is_refused_before_a_key_exists(proposed, match):
