@@ -167,7 +167,7 @@ def test_complaints_are_told_with_both_nodes_and_who_stands_in_too_many(around, 
     certificate = msgspec.structs.replace(NOTHING, around=around)
     charter, configs = enrol(tmp_path, 8, certificate=certificate)
     assert one_round(changing("share", 1003, garbage, node_configs=configs), charter=charter) is None
-    (line,) = [line for line in said if "is lost" in line]
+    (line,) = [line for line in said if "nodes is lost" in line]
     assert "node 1001 could not open what node 1003 sealed for it" in line
     assert "and 3 more such pairs" in line
     assert ("of these, node 1003 stands in more pairs than 6 liars can make" in line) == (around == 6)
@@ -189,7 +189,7 @@ def test_a_round_that_is_lost_names_nodes(said):
     grid = MemoryGrid(make_app(), NODES)
     grid.faults = lambda at, node, count: ERROR if at == "unmask" and node > 1002 else None
     assert one_round(grid) is None
-    (line,) = [line for line in said if "is lost" in line]
+    (line,) = [line for line in said if "nodes is lost" in line]
     assert "too few live share holders for 6 nodes (1001, 1002, 1003, 1004, 1005, 1006)" in line
     assert "4 nodes (1003, 1004, 1005, 1006): Node unavailable" in line
 

@@ -123,5 +123,5 @@ def test_wrong_shares_are_not_the_fault_of_a_spent_node(said):
 
     app = spent_on("advertise", 1002, outer=[lie])
     assert one_round(MemoryGrid(app, NODES)) is None
-    (line,) = [line for line in said if "is lost" in line]
+    (line,) = [line for line in said if "nodes is lost" in line]
     assert "may not contribute" not in line

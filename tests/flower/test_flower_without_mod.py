@@ -122,7 +122,7 @@ def test_an_exception_after_the_first_step_says_nothing_about_the_mod(said):
 
 def test_a_few_nodes_with_the_mod_are_too_few_for_a_round_and_no_error(said):
     assert one_round(MemoryGrid(app_with_mod_on(1001), NODES)) is None
-    (line,) = [line for line in said if "is lost" in line]
+    (line,) = [line for line in said if "nodes is lost" in line]
     assert "5 nodes (1002, 1003, 1004, 1005, 1006) without secure_mod" in line
 
 

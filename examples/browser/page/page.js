@@ -208,7 +208,7 @@ async function outcomeOf(number) {
 /** Show the words of a charter, and wait until somebody has compared them. @param {string} text */
 async function agreed(text) {
   const charter = await parseCharter(text, await systemEngine());
-  if (charter.minSurvivors < LEAST || charter.leastRoster < LEAST) {
+  if (charter.minSurvivors < LEAST || (charter.leastRoster ?? LEAST) < LEAST) {
     throw new Error("its rules allow a sum over fewer than three people");
   }
   at("charter-words").textContent = spoken(charter.digest.subarray(0, 16));
