@@ -138,7 +138,8 @@ class Server:
             now=now,
         )
         self._steps, self._place = steps_of(config), -1
-        self._limits = {kind: m.limit(kind, config) for step in self._steps for kind in step.all_replies}
+        self._places = {kind: place for place, step in enumerate(self._steps) for kind in step.all_replies}
+        self._limits = {kind: m.limit(kind, config) for kind in self._places}
         self._state: Any = Advertising()
         self._expected: frozenset[int] = frozenset(range(config.clients))
         self._log = log
@@ -530,7 +531,7 @@ class Server:
 
     def _check_due(self, client: int, kind: type[m.Message] | None) -> type[m.Message]:
         """Return the kind of this reply if it is due now; other replies are not parsed."""
-        place = next((place for place, step in enumerate(self._steps) if kind in step.all_replies), None)
+        place = None if kind is None else self._places.get(kind)
         if kind is not None and place == self._place:
             return kind
         if place is None:
